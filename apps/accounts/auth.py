@@ -1,0 +1,66 @@
+"""Who is calling: bearer and basic, both carrying an API token (contract, Authentication)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NoReturn
+
+from django.http import HttpRequest
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from apps.accounts.models import ApiToken, User, digest
+from apps.core.errors import Unauthenticated
+
+
+class TokenAuthentication(BaseAuthentication):
+    """Basic takes an empty username or the token owner's (behaviour.md §4)."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        credentials = credentials_of(request._request)
+        if credentials is None:
+            return None
+        username, text = credentials
+        token = usable_token(text)
+        if username and username.lower() != token.user.username_key:
+            refuse()
+        return token.user, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="Guildhall", Basic realm="Guildhall"'
+
+
+def credentials_of(request: HttpRequest) -> tuple[str, str] | None:
+    """`(username, token text)` of the Authorization header; None without one, 401 for a bad one."""
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    if not header:
+        return None
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return "", value.strip()
+    if scheme.lower() != "basic":
+        refuse()
+    try:
+        username, colon, text = (
+            base64.b64decode(value.strip(), validate=True).decode().partition(":")
+        )
+    except (binascii.Error, UnicodeDecodeError):
+        refuse()
+    return (username, text) if colon else refuse()
+
+
+def usable_token(text: str) -> ApiToken:
+    """The active token with this text; 401 in one and the same way for every other text."""
+    token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
+    if token is None or not token.is_usable:
+        refuse()
+    if not token.user.is_active:
+        raise Unauthenticated("inactive_user", "This account has been deactivated.")
+    token.touch()
+    return token
+
+
+def refuse() -> NoReturn:
+    """Unknown, expired and revoked are one answer (behaviour.md §6)."""
+    raise Unauthenticated("invalid_token", "This API token is not valid.")

@@ -1,0 +1,28 @@
+"""`manage.py list_tokens [USER]`: names, states and beginnings, never a secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from apps.accounts.models import ApiToken
+from apps.accounts.rules import named_user, token_status
+from apps.core import command
+
+
+class Command(command.Command):
+    help = "List API tokens: uuid, owner, state, beginning, name; a person's, or everybody's."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", nargs="?", help="whose tokens; everybody's without it")
+
+    def run(self, **options: Any) -> str:
+        tokens = ApiToken.objects.select_related("user").order_by("user__username_key", "id")
+        if options["user"]:
+            tokens = tokens.filter(user=named_user(options["user"]))
+        return "\n".join(
+            f"{token.uuid}  {token.user.username}  {token_status(token)}  "
+            f"{token.token_prefix}…  {token.name}"
+            for token in tokens.iterator()
+        )

@@ -1,0 +1,65 @@
+"""Inputs and records of accounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.accounts.models import ApiToken
+from apps.accounts.rules import TokenStatus, token_status
+from apps.core.durations import WHAT, parse_future
+from apps.core.serializers import Input, Moment, Output, Str
+
+
+class Future(Str):
+    """A duration or an ISO 8601 time with offset, in the future (behaviour.md §2)."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(most=100, help_text=f"A time with offset, or {WHAT}.", **options)
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = super().to_internal_value(data)
+        try:
+            return parse_future(text)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+class CreateToken(Input):
+    name = Str(most=255)
+    expires_at = Future(required=False, allow_null=True)
+    username = Str(most=255, required=False, allow_null=True)
+
+
+class TokenRecord(Output):
+    uuid = serializers.UUIDField()
+    name = serializers.CharField()
+    status = serializers.ChoiceField([str(status) for status in TokenStatus])
+    token_prefix = serializers.CharField()
+    username = serializers.CharField(allow_null=True)
+    user_uuid = serializers.UUIDField()
+    created_at = Moment()
+    expires_at = Moment(allow_null=True)
+    last_used_at = Moment(allow_null=True)
+    revoked_at = Moment(allow_null=True)
+
+
+class NewTokenRecord(TokenRecord):
+    token = serializers.CharField(help_text="The token itself; shown this once.")
+
+
+def token_record(token: ApiToken, base: str = "") -> dict[str, Any]:
+    """A token without its secret."""
+    return {
+        "uuid": token.uuid,
+        "name": token.name,
+        "status": token_status(token),
+        "token_prefix": token.token_prefix,
+        "username": token.user.username,
+        "user_uuid": token.user.uuid,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "last_used_at": token.last_used_at,
+        "revoked_at": token.revoked_at,
+    }

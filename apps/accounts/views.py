@@ -1,0 +1,92 @@
+"""`/api-tokens`: a person's own tokens; staff reaches everybody's."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.shortcuts import get_object_or_404
+from rest_framework.decorators import action
+
+from apps.accounts import actions
+from apps.accounts.models import ApiToken, User
+from apps.accounts.rules import ORDERINGS, named_user
+from apps.accounts.serializers import CreateToken, NewTokenRecord, TokenRecord, token_record
+from apps.core.access import Level
+from apps.core.errors import Forbidden
+from apps.core.operation import operation
+from apps.core.parsers import choice_query, text_query
+from apps.core.views import ApiViewSet
+
+
+class TokenViewSet(ApiViewSet):
+    """/api-tokens"""
+
+    family = "api-tokens"
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    token: ApiToken
+
+    def enter(self) -> None:
+        if "uuid" in self.kwargs:
+            tokens = ApiToken.objects.select_related("user")
+            self.token = get_object_or_404(tokens, uuid=self.kwargs["uuid"])
+            if self.token.user_id != self.caller.pk and not self.caller.is_staff:
+                raise Forbidden("staff_required", "Only staff may handle somebody else's tokens.")
+
+    @operation(
+        Level.NONE,
+        gives=TokenRecord,
+        paged=True,
+        query=(
+            text_query("username", "Whose tokens; another person's only for staff."),
+            text_query("name", "Exactly this name, ignoring case."),
+            choice_query("ordering", ORDERINGS, "Newest first unless told otherwise."),
+        ),
+    )
+    def list(self) -> dict[str, Any]:
+        """List API tokens."""
+        tokens = ApiToken.objects.select_related("user").filter(
+            user=self.owner(self.params["username"])
+        )
+        if self.params["name"]:
+            tokens = tokens.filter(name__iexact=self.params["name"])
+        return self.page(tokens.in_order(self.params["ordering"] or ORDERINGS[0]), token_record)
+
+    @operation(Level.NONE, takes=CreateToken, gives=NewTokenRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Create an API token. Its text is in this answer and nowhere else."""
+        sent = dict(self.input)
+        owner = self.owner(sent.pop("username", None))
+        token, text = actions.create_token(actor=self.caller, owner=owner, **sent)
+        return {**token_record(token), "token": text}
+
+    @operation(Level.NONE, gives=TokenRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read an API token."""
+        return token_record(self.token)
+
+    @operation(Level.NONE, status=204)
+    def destroy(self) -> None:
+        """Delete an API token."""
+        actions.delete_token(actor=self.caller, token=self.token)
+
+    @action(detail=False, url_path="self", methods=["get"])
+    @operation(Level.NONE, gives=TokenRecord)
+    def own(self) -> dict[str, Any]:
+        """Read the token used for this request."""
+        return token_record(cast("ApiToken", self.request.auth))
+
+    @action(detail=True, methods=["put"])
+    @operation(Level.NONE, gives=TokenRecord)
+    def revoke(self) -> dict[str, Any]:
+        """Revoke an API token. Doing it again changes nothing."""
+        actions.revoke_token(actor=self.caller, token=self.token)
+        return token_record(self.token)
+
+    def owner(self, username: str | None) -> User:
+        """The named person, the caller where none is; 403 before it tells who exists."""
+        if username is None or username.lower() == self.caller.username_key:
+            return self.caller
+        if not self.caller.is_staff:
+            raise Forbidden("staff_required", "Only staff may handle somebody else's tokens.")
+        return named_user(username)

@@ -1,0 +1,46 @@
+"""How answers are written: always JSON, and every refusal as ErrorBody.
+
+Apart from `views`, because DRF's settings name these classes while its own views are loading.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.response import Response
+
+from apps.core import json
+from apps.core.errors import ApiError, as_api_error
+
+
+class JSONRenderer(BaseRenderer):
+    """Writes answers with `core.json`."""
+
+    media_type = "application/json"
+    format = "json"
+    charset = None
+
+    def render(self, data: Any, *_: Any, **__: Any) -> bytes:
+        return b"" if data is None else json.dumps(data)
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """`Accept` never causes a 406 (behaviour.md §6)."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+def answer_error(exception: BaseException, context: Any) -> Response | None:
+    """DRF's one exception handler: ErrorBody for a refusal, None (a 500) for a defect."""
+    error = as_api_error(exception)
+    return None if error is None else error_response(error)
+
+
+def error_response(error: ApiError) -> Response:
+    return Response(error.body(), status=error.status, headers=error.headers)

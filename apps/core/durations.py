@@ -1,0 +1,74 @@
+"""Humantime durations and points in time as people write them (behaviour.md §2)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+DAY = 86400.0
+UNITS = {
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": DAY,
+    "w": 7 * DAY,
+    "M": 30.44 * DAY,
+    "y": 365.25 * DAY,
+}
+LONG = {
+    "sec": "s",
+    "second": "s",
+    "min": "m",
+    "minute": "m",
+    "hr": "h",
+    "hour": "h",
+    "day": "d",
+    "week": "w",
+    "month": "M",
+    "year": "y",
+}
+LONGEST = dt.timedelta(days=3652.5)
+PART = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-z]+)\s*", re.ASCII)
+WHAT = 'a duration such as "3 days" or "1h 30m", of at most 10 years'
+
+
+def parse_duration(text: str) -> dt.timedelta:
+    """A sum of `<int><unit>`, 0 s to 10 years; `m` is minutes, `M` months. `ValueError` if not."""
+    total, position = 0.0, 0
+    while part := PART.match(text, position):
+        total += int(part[1]) * _seconds(part[2])
+        position = part.end()
+    if not text.strip() or position != len(text) or total > LONGEST.total_seconds():
+        raise ValueError(f"Must be {WHAT}.")
+    return dt.timedelta(seconds=total)
+
+
+def _seconds(unit: str) -> float:
+    if unit in UNITS:
+        return UNITS[unit]
+    word = LONG.get(unit.lower()) or LONG.get(unit.lower().removesuffix("s"))
+    if word is None:
+        raise ValueError(f'"{unit}" is no unit; use s, m, h, d, w, M or y.')
+    return UNITS[word]
+
+
+def parse_future(text: str) -> dt.datetime:
+    """A duration from now, or an ISO 8601 time with offset; `ValueError` unless in the future."""
+    now = timezone.now()
+    moment = _iso(text) if "-" in text or ":" in text else now + parse_duration(text)
+    if moment <= now:
+        raise ValueError("Must be in the future.")
+    return moment
+
+
+def _iso(text: str) -> dt.datetime:
+    moment = parse_datetime(text.replace("z", "Z"))
+    if moment is None or moment.tzinfo is None:
+        raise ValueError(f"Must be an ISO 8601 time with an offset, or {WHAT}.")
+    try:
+        return moment.astimezone(dt.UTC)
+    except OverflowError:
+        raise ValueError("Is out of range.") from None

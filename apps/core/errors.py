@@ -1,0 +1,139 @@
+"""The errors that actions and rules raise, and their one form on the wire: ErrorBody.
+
+Codes and statuses are those of behaviour.md §6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import OperationalError
+from django.http import Http404
+from rest_framework import exceptions as drf
+
+
+class ApiError(Exception):
+    """A refusal: `status`, machine `code`, text for people, and what else the body carries."""
+
+    status = 500
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: dict[str, str] | None = None,
+        conflict_paths: list[str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.headers = headers or {}
+        self.conflict_paths = conflict_paths
+
+    def body(self) -> dict[str, Any]:
+        """ErrorBody of the contract; `conflict_paths` only where there are some to name."""
+        body: dict[str, Any] = {"error": self.code, "detail": self.detail}
+        if self.conflict_paths is not None:
+            body["conflict_paths"] = self.conflict_paths
+        return body
+
+
+class BadRequest(ApiError):
+    status = 400
+
+
+class Unauthenticated(ApiError):
+    """401; names both schemes of the contract in `WWW-Authenticate`."""
+
+    status = 401
+
+    def __init__(self, code: str, detail: str) -> None:
+        realm = 'realm="Guildhall"'
+        super().__init__(
+            code, detail, headers={"WWW-Authenticate": f"Bearer {realm}, Basic {realm}"}
+        )
+
+
+class Forbidden(ApiError):
+    status = 403
+
+
+class NotFound(ApiError):
+    status = 404
+
+
+class MethodNotAllowed(ApiError):
+    status = 405
+
+
+class Conflict(ApiError):
+    status = 409
+
+
+class PayloadTooLarge(ApiError):
+    status = 413
+
+
+class UnsupportedMediaType(ApiError):
+    status = 415
+
+
+class Invalid(ApiError):
+    status = 422
+
+
+class TooMany(ApiError):
+    status = 429
+
+
+class Unavailable(ApiError):
+    status = 503
+
+
+PLAIN = {
+    400: ("malformed_request", "The server could not understand this request."),
+    403: ("forbidden", "You may not do this."),
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method_not_allowed", "This address does not answer that method."),
+    413: ("payload_too_large", "The request body is too large."),
+    414: ("uri_too_long", "The address is longer than 4,000 characters."),
+    500: ("internal_error", "Something went wrong on our side. The error has been logged."),
+    503: ("unavailable", "The service is busy. Try again in a moment."),
+}
+
+
+def plain_error(status: int) -> ApiError:
+    """The error for a bare status code, for answers that Django or a server made."""
+    code, detail = PLAIN.get(status, PLAIN[500 if status >= 500 else 400])
+    error = ApiError(code, detail)
+    error.status = status
+    return error
+
+
+def unavailable() -> Unavailable:
+    """503 for a lock or a database that was not to be had in time."""
+    return Unavailable(*PLAIN[503], headers={"Retry-After": "1"})
+
+
+STATUS_OF: tuple[tuple[type[Exception], int], ...] = (
+    (Http404, 404),
+    (PermissionDenied, 403),
+    (RequestDataTooBig, 413),
+    (SuspiciousOperation, 400),
+    (drf.MethodNotAllowed, 405),
+    (drf.NotFound, 404),
+)
+
+
+def as_api_error(exception: BaseException) -> ApiError | None:
+    """The ApiError that answers this exception; None for a defect, which becomes a 500."""
+    if isinstance(exception, ApiError):
+        return exception
+    if isinstance(exception, OperationalError):
+        return unavailable()
+    for kind, status in STATUS_OF:
+        if isinstance(exception, kind):
+            return plain_error(status)
+    return None

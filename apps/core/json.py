@@ -1,0 +1,32 @@
+"""The one JSON writer and reader: answers, stream frames and request bodies agree by it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import orjson
+
+
+def timestamp(moment: dt.datetime) -> str:
+    """UTC with `Z` and microseconds (behaviour.md §2), also when they are zero."""
+    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _default(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return timestamp(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def dumps(value: object) -> bytes:
+    """Compact UTF-8 JSON. Knows dict, list, str, int, bool, None, UUID, StrEnum and datetime."""
+    return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
+
+
+def loads(text: bytes) -> Any:
+    """Parse strictly: no NaN, no bad UTF-8, no lone surrogate, bounded depth.
+
+    Raises `ValueError`.
+    """
+    return orjson.loads(text)

@@ -1,0 +1,20 @@
+"""Row locks. One order everywhere: repo → pull or thread → its child → the event lock last."""
+
+from __future__ import annotations
+
+from django.db.models import Model
+
+
+def lock(row: Model) -> None:
+    """Read the row again `FOR UPDATE` inside the caller's transaction.
+
+    Parents it was reached through stay attached, so that nothing is fetched twice. On SQLite the
+    transaction itself is the lock (`BEGIN IMMEDIATE`). Raises the model's DoesNotExist when the
+    row has gone meanwhile.
+    """
+    manager = type(row)._base_manager
+    fresh = manager.select_for_update(of=("self",)).get(pk=row.pk)
+    for field in row._meta.concrete_fields:
+        value = getattr(fresh, field.attname)
+        if getattr(row, field.attname) != value:
+            setattr(row, field.attname, value)

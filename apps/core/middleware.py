@@ -1,0 +1,39 @@
+"""The outermost layer under `/api/`: whatever Django or a server answers becomes ErrorBody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from apps.core import json
+from apps.core.errors import plain_error
+
+Next = Callable[[HttpRequest], HttpResponseBase]
+URI_LIMIT = 4000
+
+
+def api_errors(get_response: Next) -> Next:
+    """Answer in ErrorBody for an unknown route, a bad host, a malformed path or a 500."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith("/api/"):
+            return get_response(request)
+        if len(request.get_full_path()) > URI_LIMIT:
+            return error_answer(414)
+        response = get_response(request)
+        foreign = response.get("Content-Type", "").partition(";")[0] != "application/json"
+        if response.status_code >= 400 and foreign:
+            return error_answer(response.status_code)
+        return response
+
+    return answer
+
+
+def error_answer(status: int) -> HttpResponse:
+    """A plain Django answer with ErrorBody, for places outside DRF."""
+    error = plain_error(status)
+    return HttpResponse(
+        json.dumps(error.body()), status=error.status, content_type="application/json"
+    )

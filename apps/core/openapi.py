@@ -1,0 +1,177 @@
+"""The machine-readable description: each operation's document follows from its declaration.
+
+OpenAPI 3.1.0, description version 0.1.0 (contract, Versioning). Paths are relative to the
+server `/api/v1`, word for word as in the contract.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from rest_framework import serializers
+
+from apps.core import json
+from apps.core.access import Level
+from apps.core.operation import Operation
+from apps.core.parsers import Query
+from apps.core.serializers import SOMETHING, Input, Name, Output, Str
+from apps.core.slugs import CONVERTERS
+
+PREFIX = "/api/v1"
+ERRORS = {
+    "400": "The request is not understood: `malformed_request`.",
+    "401": "No token, or one that is not valid: `not_authenticated`, `invalid_token`.",
+    "403": "The caller lacks access, a role, or ownership.",
+    "404": "The named record does not exist.",
+    "405": "The address does not answer this method.",
+    "409": "The state of things forbids it; `error` says which.",
+    "413": "The body is too large.",
+    "415": "The body is not JSON.",
+    "422": "A property or parameter is not valid; `detail` names it.",
+    "503": "Busy; `Retry-After` says when to try again.",
+}
+
+
+class ErrorBody(Output):
+    error = serializers.CharField()
+    detail = serializers.CharField()
+    conflict_paths = serializers.ListField(
+        child=serializers.CharField(), required=False, allow_null=True
+    )
+
+
+class OperationSchema(AutoSchema):
+    """Makes one operation's document from its `@operation` alone."""
+
+    def get_operation(
+        self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any
+    ) -> dict[str, Any]:
+        self.registry = registry
+        self.path, self.path_regex, self.path_prefix = path, path_regex, path_prefix
+        self.method = method.upper()
+        view: Any = self.view
+        declared: Operation = getattr(view, view.action).operation
+        document: dict[str, Any] = {
+            "operationId": operation_id(path.removeprefix(PREFIX), method),
+            "summary": declared.summary,
+            "description": declared.description,
+            "tags": [view.family],
+            "parameters": [*path_parameters(path_regex), *map(query_parameter, declared.query)],
+            "security": [] if declared.level is Level.PUBLIC else [{"bearer": []}, {"basic": []}],
+            "requestBody": self.request_body(declared),
+            "responses": self.responses(declared),
+        }
+        return {key: value for key, value in document.items() if value or key == "security"}
+
+    def request_body(self, declared: Operation) -> dict[str, Any] | None:
+        if declared.takes is None:
+            return None
+        schema = self.resolve_serializer(declared.takes(), "request").ref
+        content = {"application/json": {"schema": schema}}
+        return {"content": content, "required": declared.body_required}
+
+    def responses(self, declared: Operation) -> dict[str, Any]:
+        good: dict[str, Any] = {"description": declared.summary}
+        if declared.media_type != "application/json":
+            good["content"] = {declared.media_type: {"schema": {"type": "string"}}}
+        elif declared.gives is not None:
+            schema = self.resolve_serializer(declared.gives(), "response").ref
+            content = page_schema(schema) if declared.paged else schema
+            good["content"] = {"application/json": {"schema": content}}
+        error = self.resolve_serializer(ErrorBody(), "response").ref
+        body = {"application/json": {"schema": error}}
+        refused = {
+            status: {"description": text, "content": body} for status, text in ERRORS.items()
+        }
+        return {str(declared.status): good, **refused}
+
+    def _postprocess_serializer_schema(self, schema: Any, serializer: Any, direction: str) -> Any:
+        if isinstance(serializer, Input):
+            schema = {**schema, "additionalProperties": False}
+        schema.pop("description", None)
+        return schema
+
+    def _map_serializer_field(
+        self, field: Any, direction: str, bypass_extensions: bool = False
+    ) -> Any:
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        if isinstance(field, Str) and not field.may_be_blank:
+            schema = {**schema, "minLength": 1, "pattern": SOMETHING}
+        if isinstance(field, Name) and field.pattern:
+            schema = {**schema, "pattern": f"^(?:{field.pattern})$"}
+        return schema
+
+
+def operation_id(path: str, method: str) -> str:
+    """`get_teams_team_slug_members`: method and path, unique by construction."""
+    return "_".join([method.lower(), *re.findall(r"[a-z0-9_]+", path.lower().replace("-", "_"))])
+
+
+def path_parameters(path_regex: str) -> list[dict[str, Any]]:
+    return [
+        {"in": "path", "name": name, "required": True, "schema": path_schema(converter)}
+        for converter, name in re.findall(r"<(\w+):(\w+)>", path_regex)
+    ]
+
+
+def path_schema(converter: str) -> dict[str, Any]:
+    if converter == "number":
+        return {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+    return {"type": "string", "pattern": f"^(?:{CONVERTERS[converter].regex})$"}
+
+
+def query_parameter(query: Query) -> dict[str, Any]:
+    schema: dict[str, Any] = query.schema
+    if query.many:
+        schema = {"type": "array", "items": schema}
+    if query.default is not None:
+        schema = {**schema, "default": query.default}
+    parameter = {"in": "query", "name": query.name, "schema": schema}
+    return {
+        **parameter,
+        **({"required": True} if query.required else {}),
+        **({"description": query.description} if query.description else {}),
+    }
+
+
+def page_schema(record: dict[str, Any]) -> dict[str, Any]:
+    """The contract's Page around one record; CursorPage has the same three fields."""
+    link = {"type": ["string", "null"], "format": "uri"}
+    return {
+        "type": "object",
+        "required": ["results", "next", "previous"],
+        "properties": {
+            "results": {"type": "array", "items": record},
+            "next": link,
+            "previous": link,
+        },
+    }
+
+
+def document() -> dict[str, Any]:
+    """The whole description, made anew; `text` keeps one per process."""
+    from django.conf import settings
+
+    generator: Any = SchemaGenerator
+    made = generator(urlconf=settings.ROOT_URLCONF).get_schema(public=True)
+    made["servers"] = [{"url": PREFIX}]
+    made["paths"] = {path.removeprefix(PREFIX): item for path, item in made["paths"].items()}
+    made["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer"},
+        "basic": {
+            "type": "http",
+            "scheme": "basic",
+            "description": "Empty username, the API token as the password.",
+        },
+    }
+    return dict(made)
+
+
+@cache
+def text() -> bytes:
+    """The document as JSON, built once per process."""
+    return json.dumps(document())

@@ -1,0 +1,82 @@
+"""`@operation`: the one declaration over a method, from which level, input, output, status and
+the OpenAPI document follow (architecture.md §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.core.access import Level
+from apps.core.parsers import PAGE, PER_PAGE, Query
+from apps.core.serializers import Input, Output
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What one method of a viewset promises."""
+
+    level: Level
+    takes: type[Input] | None
+    gives: type[Output] | None
+    status: int
+    query: tuple[Query, ...]
+    paged: bool
+    body_required: bool
+    even_inactive: bool
+    media_type: str
+    summary: str
+    description: str
+
+
+def operation(
+    level: Level,
+    *,
+    takes: type[Input] | None = None,
+    gives: type[Output] | None = None,
+    status: int = 200,
+    query: tuple[Query, ...] = (),
+    paged: bool = False,
+    body_required: bool | None = None,
+    even_inactive: bool = False,
+    media_type: str = "application/json",
+) -> Callable[[Callable[[Any], Any]], Callable[..., HttpResponseBase]]:
+    """Declare a method. It returns the record, the page, or None for 204; the answer is made here.
+
+    `body_required` defaults to whether `takes` is given; `even_inactive` lets the method change
+    an inactive team. Summary and description are the docstring's first line and the rest.
+    """
+
+    def declare(method: Callable[[Any], Any]) -> Callable[..., HttpResponseBase]:
+        summary, _, description = (method.__doc__ or "").strip().partition("\n")
+
+        @wraps(method)
+        def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
+            answer = method(view)
+            if isinstance(answer, HttpResponseBase):
+                return answer
+            return Response(answer, status=status)
+
+        declared = Operation(
+            level=level,
+            takes=takes,
+            gives=gives,
+            status=status,
+            query=(*query, PAGE, PER_PAGE) if paged else query,
+            paged=paged,
+            body_required=takes is not None if body_required is None else body_required,
+            even_inactive=even_inactive,
+            media_type=media_type,
+            summary=summary,
+            description=" ".join(description.split()),
+        )
+        vars(run)["operation"] = declared
+        return run
+
+    return declare

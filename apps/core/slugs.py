@@ -1,0 +1,110 @@
+"""Names in addresses: their rules, and the converters that let them into a route.
+
+behaviour.md §2 gives the formats; names are looked up ignoring case (trap 14).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from django.urls import register_converter
+
+RESERVED = frozenset({"self", "new"})
+USERNAME = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
+TEAM_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
+REPO_SLUG = re.compile(r"[a-z0-9._-]+")
+USERNAME_MAX = 39
+TEAM_SLUG_MAX = 64
+REPO_SLUG_MAX = 100
+ENDINGS = (".git", ".lock", ".atom")
+
+
+def username_problem(name: str) -> str | None:
+    """Why this cannot be a username; None when it can."""
+    if len(name) > USERNAME_MAX or not USERNAME.fullmatch(name):
+        return (
+            f"A username has 1 to {USERNAME_MAX} letters or digits, "
+            "with single '-', '_' or '.' between them."
+        )
+    return _reserved(name)
+
+
+def team_slug_problem(slug: str) -> str | None:
+    """Why this cannot be a team's slug; None when it can."""
+    if len(slug) > TEAM_SLUG_MAX or not TEAM_SLUG.fullmatch(slug):
+        return (
+            f"A team slug has 1 to {TEAM_SLUG_MAX} lower-case letters or digits, "
+            "with single '-', '_' or '.' between them."
+        )
+    return _reserved(slug)
+
+
+def repo_slug_problem(slug: str) -> str | None:
+    """Why this cannot be a repository's slug; None when it can."""
+    if len(slug) > REPO_SLUG_MAX or not REPO_SLUG.fullmatch(slug) or slug in {".", ".."}:
+        return (
+            f"A repository slug has 1 to {REPO_SLUG_MAX} lower-case letters, digits, "
+            "'.', '_' or '-', and is not '.' or '..'."
+        )
+    if slug.endswith(ENDINGS):
+        return f"A repository slug does not end in {', '.join(ENDINGS)}."
+    return _reserved(slug)
+
+
+def _reserved(name: str) -> str | None:
+    return f'"{name}" is reserved.' if name.lower() in RESERVED else None
+
+
+class TeamSlugConverter:
+    regex = r"[A-Za-z0-9._-]{1,64}"
+
+    def to_python(self, value: str) -> str:
+        return value.lower()
+
+    def to_url(self, value: str) -> str:
+        return value
+
+
+class RepoSlugConverter(TeamSlugConverter):
+    regex = r"[A-Za-z0-9._-]{1,100}"
+
+
+class UsernameConverter(TeamSlugConverter):
+    regex = r"[A-Za-z0-9._-]{1,39}"
+
+
+class NumberConverter:
+    regex = r"[0-9]{1,9}"
+
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+    def to_url(self, value: int) -> str:
+        return str(value)
+
+
+class UidConverter:
+    regex = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+
+    def to_python(self, value: str) -> uuid.UUID:
+        return uuid.UUID(value)
+
+    def to_url(self, value: object) -> str:
+        return str(value)
+
+
+Converter = TeamSlugConverter | NumberConverter | UidConverter
+CONVERTERS: dict[str, type[Converter]] = {
+    "team_slug": TeamSlugConverter,
+    "repo_slug": RepoSlugConverter,
+    "username": UsernameConverter,
+    "number": NumberConverter,
+    "uid": UidConverter,
+}
+
+
+def register_converters() -> None:
+    """Make the converters known to Django's routes; `config/urls.py` calls it once."""
+    for name, converter in CONVERTERS.items():
+        register_converter(converter, name)

@@ -1,0 +1,108 @@
+"""The door of the API: every request passes the same steps in the same order (behaviour.md §2).
+
+405 → authenticate 401 → place 404 → level 403 → inner parents and the row 404 → query and body
+400, 413, 415, 422 → the method, which only acts. Core owns the order and knows no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from django.conf import settings
+from django.http import HttpRequest
+from rest_framework.request import Request
+from rest_framework.viewsets import ViewSet
+
+from apps.core.access import Level, Place, check_level
+from apps.core.errors import Unauthenticated, plain_error
+from apps.core.operation import Operation
+from apps.core.pagination import Sliceable, page_of
+from apps.core.parsers import read_json
+from apps.core.serializers import Input, parse
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class ApiViewSet(ViewSet):
+    """A resource. Subclasses say where it is (`find_place`, `enter`) and what it does."""
+
+    family = ""
+    format_kwarg = None
+    place: Place | None
+    caller: User
+    level: Level
+    input: dict[str, Any]
+    params: dict[str, Any]
+
+    def find_place(self) -> Place | None:
+        """The team, user or repository of the path; raises 404. None: the site itself."""
+        return None
+
+    def enter(self) -> None:
+        """Load the inner parents and the row that the path names; raises 404."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        declared = self.declared()
+        self.caller = self.authenticate(request, declared.level)
+        self.place = self.find_place()
+        self.check_access(declared)
+        self.enter()
+        self.read(request, declared)
+
+    def declared(self) -> Operation:
+        """The operation that this method and path lead to; 405 where there is none."""
+        method = getattr(self, self.action or "", None)
+        found = getattr(method, "operation", None)
+        if found is None:
+            raise plain_error(405)
+        return cast("Operation", found)
+
+    def authenticate(self, request: Request, level: Level) -> User:
+        """The caller; anonymous is refused unless the operation is public."""
+        if not request.user.is_authenticated and level is not Level.PUBLIC:
+            raise Unauthenticated(
+                "not_authenticated", "Send an API token: Authorization: Bearer <token>."
+            )
+        return cast("User", request.user)
+
+    def check_access(self, declared: Operation) -> None:
+        if self.place is not None:
+            writing = self.writing and not declared.even_inactive
+            self.place.check_open(self.caller, writing=writing)
+        self.level = check_level(self.place, self.caller, declared.level)
+
+    def read(self, request: Request, declared: Operation) -> None:
+        """Parse query and body; a method without an input takes nothing, or `{}`."""
+        plain: HttpRequest = request._request
+        self.params = {query.name: query.value(plain) for query in declared.query}
+        if self.writing:
+            body = read_json(plain, required=declared.body_required)
+            self.input = parse(declared.takes or Input, body)
+            if self.place is not None:
+                self.place.check_writable()
+
+    @property
+    def writing(self) -> bool:
+        return self.request.method in UNSAFE
+
+    @property
+    def base(self) -> str:
+        """Scheme and host of the URLs in answers: `BASE_URL`, else as the request came."""
+        if settings.BASE_URL:
+            return str(settings.BASE_URL)
+        return f"{self.request.scheme}://{self.request.get_host()}"
+
+    def page(self, rows: Sliceable, record: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+        """The asked page of `rows`, each made by `record(row, base)`."""
+        return page_of(
+            rows,
+            lambda row: record(row, self.base),
+            request=self.request._request,
+            base=self.base,
+            page=self.params["page"],
+            per_page=self.params["per_page"],
+        )

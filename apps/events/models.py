@@ -1,0 +1,102 @@
+"""The event log: one row for each change, written in the change's own transaction.
+
+It stores ids, not names: scopes and URLs are rendered with today's slugs (behaviour.md trap 14).
+It knows no team, repository or thread model; their ids are plain numbers here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.module_loading import import_string
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+    from apps.events.scopes import ScopeSource
+
+
+@dataclass(frozen=True)
+class Key:
+    """One thing an event can be asked for by: a column of the log and its value."""
+
+    column: str
+    value: int
+
+
+def scope_source(name: str) -> ScopeSource:
+    """Who understands this scope form; `settings.EVENT_SCOPES` names them."""
+    source: ScopeSource = import_string(settings.EVENT_SCOPES[name])()
+    return source
+
+
+class EventQuerySet(models.QuerySet["Event"]):
+    def matching(self, keys: set[Key]) -> EventQuerySet:
+        """Events of any of these keys."""
+        wanted = Q()
+        for key in keys:
+            wanted |= Q((key.column, key.value))
+        return self.filter(wanted)
+
+    def visible_to(self, user: User) -> EventQuerySet:
+        """Events whose subject this person may read now (behaviour.md trap 9)."""
+        readable = (
+            Q(repo_id__in=scope_source("repo").readable(user))
+            | Q(repo_id=None, team_id__in=scope_source("team").readable(user))
+            | Q(private_to=user.pk)
+            | Q(actor=user, repo_id=None, team_id=None)
+        )
+        return self.filter(readable | Q(site=1) if user.is_staff else readable)
+
+
+class Event(models.Model):
+    """One change. Ids become visible in order: every smaller one is settled by then."""
+
+    kind = models.CharField(max_length=40)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    team_id = models.BigIntegerField(null=True)
+    repo_id = models.BigIntegerField(null=True)
+    thread_id = models.BigIntegerField(null=True)
+    """Also set for a pull: the id of its companion thread."""
+    number = models.BigIntegerField(null=True)
+    """The number of the thread or pull within its repository."""
+    is_pull = models.BooleanField(default=False)
+    private_to = models.BigIntegerField(null=True)
+    """The only user, beside the actor, who may read it (token events)."""
+    site = models.SmallIntegerField(null=True)
+    """1 for an event of the site scope."""
+    target = models.JSONField()
+    title = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is "no title"
+    web_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is "no page"
+    api_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001
+    data = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["team_id", "id"], name="event_team"),
+            models.Index(fields=["repo_id", "id"], name="event_repo"),
+            models.Index(fields=["thread_id", "id"], name="event_thread"),
+            models.Index(fields=["actor", "id"], name="event_actor"),
+            models.Index(fields=["private_to", "id"], name="event_private"),
+            models.Index(fields=["site", "id"], name="event_site"),
+        ]
+
+    def __str__(self) -> str:
+        return f"event {self.pk} {self.kind}"
+
+    def keys(self) -> Iterator[Key]:
+        """Every key that this event answers to."""
+        columns = ("team_id", "repo_id", "thread_id", "actor_id", "private_to", "site")
+        for column in columns:
+            value: Any = getattr(self, column)
+            if value is not None:
+                yield Key(column, value)

@@ -1,0 +1,93 @@
+"""Writing an event: the last line of every action, inside its transaction (engine.md §4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from django.db import connection
+from django.utils import timezone
+
+from apps.events import wake
+from apps.events.kinds import Kind
+from apps.events.models import Event
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+# One PostgreSQL advisory lock for all writers of events: "ghevents" as a 64-bit number.
+ORDER_LOCK = int.from_bytes(b"ghevents")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Where an event belongs, as ids; see the columns of `Event`."""
+
+    team: int | None = None
+    repo: int | None = None
+    thread: int | None = None
+    number: int | None = None
+    is_pull: bool = False
+    private_to: int | None = None
+    site: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """What an event is about: `{kind, number|uuid|slug}`, and its place in both address spaces.
+
+    The suffixes follow the address of the repository, or of the team where there is none;
+    None where the target has no page or no resource.
+    """
+
+    kind: str
+    ident: dict[str, Any] = field(default_factory=dict)
+    web: str | None = None
+    api: str | None = None
+
+
+class Recorded(Protocol):
+    """What a model offers so that events can be about it."""
+
+    def event_keys(self) -> Keys: ...
+
+    def event_target(self) -> Target: ...
+
+    def event_title(self) -> str | None: ...
+
+
+def record(
+    kind: Kind, *, actor: User | None, about: Recorded, data: dict[str, Any] | None = None
+) -> None:
+    """Write the event of a change. Call it last: it holds the order lock until the commit.
+
+    `data` is shown to every reader of the scope: no secret, no e-mail address. `actor` None means
+    that nobody known caused it (a repair).
+    """
+    keys, target = about.event_keys(), about.event_target()
+    _take_order_lock()
+    Event.objects.create(
+        kind=kind,
+        actor=actor,
+        team_id=keys.team,
+        repo_id=keys.repo,
+        thread_id=keys.thread,
+        number=keys.number,
+        is_pull=keys.is_pull,
+        private_to=keys.private_to,
+        site=1 if keys.site else None,
+        target={"kind": target.kind, **target.ident},
+        title=about.event_title(),
+        web_suffix=target.web,
+        api_suffix=target.api,
+        data=data or {},
+        created_at=timezone.now(),
+    )
+    wake.notify_on_commit()
+
+
+def _take_order_lock() -> None:
+    """Ids must become visible in order; SQLite's `BEGIN IMMEDIATE` gives that by itself."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ORDER_LOCK])

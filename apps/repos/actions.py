@@ -1,0 +1,85 @@
+"""What changes repositories. Each function is one transaction, one change and its event."""
+
+from __future__ import annotations
+
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.core.errors import Conflict
+from apps.core.locks import lock
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.repos.models import Repo, Visibility
+
+if TYPE_CHECKING:
+    from apps.teams.models import Team
+
+
+@transaction.atomic
+def create_repo(
+    *,
+    actor: User,
+    owner: Team | User,
+    name: str,
+    slug: str,
+    description: str | None = None,
+    visibility: str = Visibility.PRIVATE,
+) -> Repo:
+    """Make a repository, its row and its empty git store. 409 `slug_taken`.
+
+    The store is made inside the transaction: should the commit fail, an empty folder with a
+    random name is left, which nothing refers to.
+    """
+    owned = {"owner_user": owner} if isinstance(owner, User) else {"owner_team": owner}
+    try:
+        with transaction.atomic():
+            repo = Repo.objects.create(
+                name=name, slug=slug, description=description, visibility=visibility, **owned
+            )
+    except IntegrityError:
+        raise _slug_taken(slug) from None
+    repo.git.create(repo.default_branch)
+    record(Kind.REPO_CREATED, actor=actor, about=repo)
+    return repo
+
+
+@transaction.atomic
+def update_repo(
+    *,
+    actor: User,
+    repo: Repo,
+    name: str,
+    slug: str,
+    description: str | EllipsisType | None = ...,
+    visibility: str | None = None,
+) -> None:
+    """Change what people see of a repository; what is not given stays. Locks it.
+
+    409 `slug_taken`.
+    """
+    lock(repo)
+    wanted: dict[str, Any] = {"name": name, "slug": slug}
+    if description is not ...:
+        wanted["description"] = description
+    if visibility is not None:
+        wanted["visibility"] = visibility
+    changed = [field for field, value in wanted.items() if getattr(repo, field) != value]
+    if not changed:
+        return
+    for field in changed:
+        setattr(repo, field, wanted[field])
+    repo.updated_at = timezone.now()
+    try:
+        with transaction.atomic():
+            repo.save(update_fields=[*changed, "updated_at"])
+    except IntegrityError:
+        raise _slug_taken(slug) from None
+    record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": changed})
+
+
+def _slug_taken(slug: str) -> Conflict:
+    return Conflict("slug_taken", f'The repository slug "{slug}" is taken here.')

@@ -1,0 +1,358 @@
+"""One bare repository on disk. Every name is checked here before git sees it.
+
+git gets full object names and valid ref names only: user text as a revision would be an option
+(`--output=x` writes a file) or a search through all of history (`:/text`). `ValueError` otherwise.
+"""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from uuid import uuid4
+
+from apps.repos.git.protocol import ZERO, Service
+from apps.repos.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spawn_service
+
+EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+_SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
+_PULL_REF: Final = re.compile(r"refs/pull/[1-9][0-9]{0,17}/head\Z")
+_BAD_NAME: Final = re.compile(
+    r"""
+      [\x00-\x20\x7f~^:?*\[\\]        # git's own rules, see git-check-ref-format(1)
+    | \.\. | @\{ | // | (\A|/)\. | \.lock(/|\Z) | \A/ | /\Z | \.\Z
+    | \A- | \AHEAD\Z | \A@\Z          # would be read as an option or as another revision
+    | \A[0-9a-fA-F]{40}\Z
+    | [\ud800-\udfff]                 # bytes that were no UTF-8
+    """,
+    re.VERBOSE,
+)
+_NAME_BYTES: Final = 255
+_COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
+_LEFTOVERS: Final = ("**/*.lock", "objects/tmp_objdir-*", "objects/pack/tmp_*")
+_LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any box lasts
+_MOST_AUTHORS: Final = 1000
+
+_CONFIG: Final = """\
+[core]
+	repositoryFormatVersion = 0
+	bare = true
+	fileMode = true
+	logAllRefUpdates = false
+	bigFileThreshold = 32m
+	filesRefLockTimeout = 2000
+[pack]
+	threads = 2
+	windowMemory = 64m
+	deltaCacheSize = 64m
+[gc]
+	auto = 0
+	autoDetach = false
+[transfer]
+	hideRefs = refs
+	hideRefs = !refs/heads
+	hideRefs = !refs/tags
+[uploadpack]
+	allowFilter = true
+	hideRefs = !refs/pull
+[receive]
+	fsckObjects = true
+	maxInputSize = 2g
+	autogc = false
+	advertisePushOptions = false
+[receive "fsck"]
+	badTimezone = ignore
+	missingSpaceBeforeDate = ignore
+	zeroPaddedFilemode = ignore
+"""
+_UPDATE_HOOK: Final = """\
+#!/bin/sh
+# Refuses the refs of a push that GUILDHALL_REFUSED names, one "<ref> <reason>" per line.
+while read -r ref reason; do
+    if [ "$ref" = "$1" ]; then echo "$ref: $reason" >&2; exit 1; fi
+done <<REFUSED
+$GUILDHALL_REFUSED
+REFUSED
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody's name and email address, as commits have them."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiffStat:
+    """What a pull changes. If the diff is too large to be counted, its three numbers are 0."""
+
+    commit_count: int
+    additions: int = 0
+    deletions: int = 0
+    changed_files: int = 0
+    too_large: bool = False
+
+
+def is_sha(text: str) -> bool:
+    """A full object name in lower case, the only form that git is given."""
+    return _SHA.match(text) is not None
+
+
+def valid_branch_name(text: str) -> bool:
+    """A name that git takes, that no command can misread and that every file system can hold."""
+    return (
+        text != ""
+        and not _BAD_NAME.search(text)
+        and len(text.encode()) <= _NAME_BYTES
+        and all(len(part.encode()) <= _COMPONENT_BYTES for part in text.split("/"))
+    )
+
+
+def valid_ref_name(text: str) -> bool:
+    """A full name of a branch, a tag or the head of a pull: no other refs exist here."""
+    for namespace in ("refs/heads/", "refs/tags/"):
+        if text.startswith(namespace):
+            return valid_branch_name(text.removeprefix(namespace))
+    return _PULL_REF.match(text) is not None
+
+
+def pull_ref(number: int) -> str:
+    """Where the head of a pull is kept, so that it outlives its branch (behaviour.md §8.12)."""
+    return f"refs/pull/{number}/head"
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepo:
+    """A bare repository; `objects` is where new objects go, if not into itself."""
+
+    path: Path
+    objects: Path | None = None
+
+    def git(
+        self,
+        subcommand: str,
+        *args: str,
+        stdin: bytes = b"",
+        ok: tuple[int, ...] = (0,),
+        config: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run git here, for this package only: the caller has checked the arguments."""
+        env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
+        return run_git(self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config)
+
+    # The repository itself
+
+    def exists(self) -> bool:
+        return (self.path / "HEAD").is_file()
+
+    def create(self, default_branch: str = "main") -> None:
+        """Make it, complete or not at all. `FileExistsError` when it is there already."""
+        head = _branch_ref(default_branch)
+        if self.path.exists():
+            raise FileExistsError(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = GitRepo(self.path.with_name(f"{self.path.name}.tmp-{uuid4().hex}"))
+        try:
+            unfinished.git("init", "--bare", "--quiet", "--template=", "--object-format=sha1")
+            unfinished.git("symbolic-ref", "HEAD", head)
+            unfinished._write_config()
+            unfinished.path.rename(self.path)
+        except BaseException:
+            shutil.rmtree(unfinished.path, ignore_errors=True)
+            raise
+
+    def _write_config(self) -> None:
+        (self.path / "config").write_text(_CONFIG)
+        self._hook.parent.mkdir()
+        self._hook.write_text(_UPDATE_HOOK)
+        self._hook.chmod(0o755)
+
+    @property
+    def _hook(self) -> Path:
+        return self.path / "hooks" / "update"
+
+    @contextmanager
+    def dry(self) -> Iterator["GitRepo"]:
+        """The same repository, but what is written to it is thrown away: for reads that merge."""
+        with TemporaryDirectory(prefix="guildhall-") as folder:
+            info = Path(folder) / "info"
+            info.mkdir()
+            (info / "alternates").write_text(f"{self.path.resolve() / 'objects'}\n")
+            yield replace(self, objects=Path(folder))
+
+    def upkeep(self) -> None:
+        """Keep reads fast and the folder small. Minutes on a large one: for the worker."""
+        self._remove_leftovers()
+        self.git("pack-refs", "--all")
+        self.git("gc", "--auto", "--quiet", config={"gc.auto": "6700"})
+        self.git("commit-graph", "write", "--reachable", "--changed-paths", "--split")
+
+    def _remove_leftovers(self) -> None:
+        """What killed gits left: a lock closes its branch for ever, a half pack may be large."""
+        for pattern in _LEFTOVERS:
+            for path in list(self.path.glob(pattern)):
+                with suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def serve(
+        self,
+        service: Service,
+        *,
+        advertise: bool = False,
+        protocol: str | None = None,
+        refused: Mapping[str, str] | None = None,
+    ) -> GitProcess:
+        """Start one exchange of a fetch or a push; see `run.spawn_service`.
+
+        `refused` names refs of the push, with the reason that the person is shown; the others
+        go on. `GitError` if they are too many for one push (128 KiB).
+        """
+        if not refused:
+            return spawn_service(
+                self.path, service, advertise=advertise, protocol_v2_header=protocol
+            )
+        # git silently skips a hook that it may not execute, and would let the refs through.
+        if not os.access(self._hook, os.X_OK):
+            raise GitError("the update hook cannot run, so no ref can be refused")
+        lines = "\n".join(f"{ref} {reason}" for ref, reason in refused.items())
+        hooks = {"core.hooksPath": str(self._hook.parent.resolve())}
+        return spawn_service(self.path, service, env={"GUILDHALL_REFUSED": lines}, config=hooks)
+
+    # Refs
+
+    def refs(self, *, pulls: bool = False) -> dict[str, str]:
+        """Full name -> object of all branches and tags, and of the heads of pulls if asked."""
+        return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
+
+    def ref(self, name: str) -> str | None:
+        """What one ref points to, or None."""
+        return self._refs(_ref(name)).get(name)
+
+    def _refs(self, *under: str) -> dict[str, str]:
+        out = self.git("for-each-ref", "--format=%(objectname) %(refname)", *under).out
+        lines = out.decode("utf-8", "surrogateescape").split("\n")
+        pairs = (line.split(" ", 1) for line in lines if line)
+        return {name: sha for sha, name in pairs if valid_ref_name(name)}
+
+    def head_branch(self) -> str:
+        """The branch that a clone checks out; it need not exist."""
+        out = self.git("symbolic-ref", "HEAD").out.decode("utf-8", "surrogateescape")
+        return out.removesuffix("\n").removeprefix("refs/heads/")
+
+    def set_head_branch(self, name: str) -> None:
+        self.git("symbolic-ref", "HEAD", _branch_ref(name))
+
+    def update_ref(self, ref: str, new: str, old: str) -> bool:
+        """Move a ref from `old` to `new`, or answer False: somebody else moved it first.
+
+        `ZERO` as `old`: it must not exist. `ZERO` as `new`: delete it. `GitError` for other
+        failures, such as `a/b` beside `a`.
+        """
+        # git would take the two as "delete it, whatever it is".
+        if new == old == ZERO:
+            raise ValueError("a ref cannot be moved from nothing to nothing")
+        args = (_ref(ref), _sha(new), _sha(old))
+        try:
+            self.git("update-ref", *args)
+        except GitError:
+            if (self.ref(ref) or ZERO) == old:
+                raise
+            return False
+        return True
+
+    # Commits
+
+    def has_commit(self, sha: str) -> bool:
+        out = self.git("cat-file", "--batch-check", stdin=f"{_sha(sha)}\n".encode()).out
+        return out.split()[1] == b"commit"
+
+    def is_ancestor(self, a: str, b: str) -> bool:
+        """`b` contains `a`; a commit contains itself."""
+        return not self.git("merge-base", "--is-ancestor", _sha(a), _sha(b), ok=(0, 1)).code
+
+    def merge_base(self, a: str, b: str) -> str | None:
+        """The best common ancestor; None for unrelated histories."""
+        return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
+
+    def count_commits(self, base: str, head: str) -> int:
+        """How many commits `head` has that `base` has not."""
+        return int(self.git("rev-list", "--count", _range(base, head)).word)
+
+    def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:
+        """Who wrote `base..head`, each email once, oldest first; of the newest 1,000 commits."""
+        args = ("--reverse", "--no-merges", f"--max-count={_MOST_AUTHORS}", "--no-commit-header")
+        out = self.git("rev-list", *args, "--format=%an%x00%ae", _range(base, head)).out
+        lines = out.decode("utf-8", "replace").split("\n")
+        pairs = (line.split("\0") for line in lines if line)
+        people: dict[str, Person] = {}
+        for name, email in pairs:
+            people.setdefault(email.lower(), Person(name, email))
+        return tuple(people.values())
+
+    def diff_stat(self, base: str, head: str) -> DiffStat:
+        """What `head` brings since it left `base`; a rename counts as one file."""
+        commits = self.count_commits(base, head)
+        start = self.merge_base(base, head) or EMPTY_TREE
+        try:
+            said = self.git("diff-tree", "--shortstat", "-M", "-l200", start, head).word
+        except GitTooLarge:
+            return DiffStat(commits, too_large=True)
+        count = {word: int(number) for number, word in re.findall(r"(\d+) (file|ins|del)", said)}
+        return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
+
+    def patch_id(self, base: str, head: str) -> str | None:
+        """Names what `head` changes since it left `base`, white space included (§8.5).
+
+        A rebase keeps it. "" for no change; None for a change too large to be named, which
+        equals nothing. Blobs count by their full object names, so their bytes are not printed.
+        """
+        start = self.merge_base(base, head) or EMPTY_TREE
+        try:
+            patch = self.git("diff-tree", "-p", "--full-index", start, head).out
+        except GitTooLarge:
+            return None
+        return self.git("patch-id", "--verbatim", stdin=patch).word.partition(" ")[0]
+
+    # From another repository
+
+    def fetch_objects(self, source: "GitRepo", sha: str, into_ref: str) -> None:
+        """Copy one commit and its history from a repository on the same disk, under a ref."""
+        self._fetch(source, f"+{_sha(sha)}:{_ref(into_ref)}")
+
+    def copy_branches_and_tags(self, source: "GitRepo") -> None:
+        """Make this new repository a fork: the heads of pulls stay behind (engine.md §3)."""
+        self._fetch(source, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+    def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        plain = ("--no-recurse-submodules", "--no-show-forced-updates")
+        self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs)
+
+
+def _sha(text: str) -> str:
+    if not is_sha(text):
+        raise ValueError(f"no full object name: {text!r}")
+    return text
+
+
+def _range(base: str, head: str) -> str:
+    return f"{_sha(base)}..{_sha(head)}"
+
+
+def _ref(text: str) -> str:
+    if not valid_ref_name(text):
+        raise ValueError(f"no valid ref name: {text!r}")
+    return text
+
+
+def _branch_ref(name: str) -> str:
+    return _ref(f"refs/heads/{name}")

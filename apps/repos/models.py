@@ -1,0 +1,196 @@
+"""Repositories and the heads of their refs.
+
+Everything that reads need of git is stored here when a push or a merge happens, so that no list
+and no record runs git (behaviour.md §3).
+"""
+
+from __future__ import annotations
+
+import uuid
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from apps.core.access import Level
+from apps.core.errors import Conflict
+from apps.core.slugs import REPO_SLUG_MAX
+from apps.events.record import Keys, Target
+from apps.repos.git.repo import GitRepo
+from apps.teams.models import Team
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+BRANCHES = "refs/heads/"
+TAGS = "refs/tags/"
+
+
+class Visibility(StrEnum):
+    """Who may read a repository beside its people: nobody, the signed-in, everybody."""
+
+    PRIVATE = "private"
+    INTERNAL = "internal"
+    PUBLIC = "public"
+
+
+class RepoQuerySet(models.QuerySet["Repo"]):
+    def visible_to(self, user: User | AnonymousUser) -> RepoQuerySet:
+        """What this person may read: the list twin of `Repo.access`."""
+        if not user.is_authenticated:
+            return self.filter(visibility=Visibility.PUBLIC).exclude(owner_team__is_active=False)
+        if user.is_staff:
+            return self
+        own_teams = Team.objects.filter(members__user=user).values("pk")
+        open_to_all = ~Q(visibility=Visibility.PRIVATE) & ~Q(owner_team__is_active=False)
+        return self.filter(Q(owner_user=user) | Q(owner_team__in=own_teams) | open_to_all)
+
+    def search(self, text: str) -> RepoQuerySet:
+        """Repositories with this text in name, slug or description, ignoring case."""
+        return self.filter(
+            Q(name__icontains=text) | Q(slug__icontains=text) | Q(description__icontains=text)
+        )
+
+
+class Repo(models.Model):
+    """A git repository of a team or a user, with its threads and pulls."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    owner_team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT, related_name="repos")
+    owner_user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="repos"
+    )
+    name = models.CharField(max_length=255)
+    slug = models.CharField(max_length=REPO_SLUG_MAX)
+    description = models.TextField(null=True)  # noqa: DJ001 - the contract's null
+    visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
+    default_branch = models.CharField(max_length=255, default="main")
+    is_empty = models.BooleanField(default=True)
+    is_archived = models.BooleanField(default=False)
+    last_number = models.BigIntegerField(default=0)
+    """The newest number given to a thread or pull; see `take_number`."""
+    pushed_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = RepoQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner_team", "slug"], name="repo_slug_in_team"),
+            models.UniqueConstraint(fields=["owner_user", "slug"], name="repo_slug_of_user"),
+            models.CheckConstraint(
+                condition=Q(owner_team=None) ^ Q(owner_user=None), name="repo_has_one_owner"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def owner(self) -> Team | User:
+        owner: Any = self.owner_team or self.owner_user
+        return owner  # type: ignore[no-any-return]
+
+    @property
+    def path(self) -> str:
+        """`teams/acme/api`: the page, the clone URL without `.git`, and the scope's text."""
+        return f"{self.owner.path}/{self.slug}"
+
+    @property
+    def api_path(self) -> str:
+        """`/teams/acme/repos/api`: below the API's prefix."""
+        return f"/{self.owner.path}/repos/{self.slug}"
+
+    @property
+    def git(self) -> GitRepo:
+        """The repository on disk. Its place follows from the uuid, so that renames move nothing."""
+        text = str(self.uuid)
+        root: Path = settings.REPOSITORIES_DIR
+        return GitRepo(root / text[:2] / text[2:4] / f"{text}.git")
+
+    def access(self, user: User | AnonymousUser) -> Level:
+        """The level on the repository: the owner's, else what the visibility gives."""
+        level = self.owner.access(user)
+        if level is not Level.NONE:
+            return level
+        if self.owner_team is not None and not self.owner_team.is_active:
+            return Level.NONE
+        if self.visibility == Visibility.PUBLIC:
+            return Level.READ
+        signed_in = user.is_authenticated and user.is_active
+        return Level.READ if signed_in and self.visibility == Visibility.INTERNAL else Level.NONE
+
+    def check_open(self, user: User, *, writing: bool) -> None:
+        """An inactive team closes its repositories too."""
+        self.owner.check_open(user, writing=writing)
+
+    def check_writable(self) -> None:
+        """An archived repository takes no changes: 409 `repo_archived`."""
+        if self.is_archived:
+            raise Conflict("repo_archived", f"{self.path} is archived and cannot be changed.")
+
+    def take_number(self) -> int:
+        """The next number for a thread or pull. The caller holds this row's lock."""
+        self.last_number += 1
+        Repo.objects.filter(pk=self.pk).update(last_number=F("last_number") + 1)
+        return self.last_number
+
+    def branch_sha(self, branch: str) -> str | None:
+        """The stored head of a branch; None while there is none."""
+        found = self.refs.filter(full_name=BRANCHES + branch)
+        return found.values_list("sha", flat=True).first()
+
+    def event_keys(self) -> Keys:
+        return Keys(team=self.owner_team_id, repo=self.pk)
+
+    def event_target(self) -> Target:
+        return Target("repo", {"slug": self.slug}, web="", api="")
+
+    def event_title(self) -> None:
+        return None
+
+
+class Ref(models.Model):
+    """The stored head of a branch or tag, written with the event of the push that moved it."""
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="refs")
+    full_name = models.CharField(max_length=255)
+    sha = models.CharField(max_length=40)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["repo", "full_name"], name="ref_once_in_a_repo"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.full_name} {self.sha[:7]}"
+
+
+class PushJournal(models.Model):
+    """What somebody was about to do to a ref: committed before git may do it.
+
+    Should the process die between ref and rows, this says who moved the ref, and in which steps
+    (engine.md §3). A row lives until the push's events are written, or git has refused it.
+    """
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="journal")
+    push = models.UUIDField()
+    """One value for all refs of one push."""
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    full_name = models.CharField(max_length=255)
+    old = models.CharField(max_length=40)
+    new = models.CharField(max_length=40)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["repo", "full_name", "id"], name="journal_of_a_ref")]
+
+    def __str__(self) -> str:
+        return f"{self.full_name} {self.old[:7]} to {self.new[:7]}"

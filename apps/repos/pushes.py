@@ -1,0 +1,131 @@
+"""From refs that git has moved to stored heads, events and pulls (engine.md §3).
+
+A push: `open_journal`, then git moves the refs, then `settle`. A merge moves its one ref under
+the repository's lock and ends in `apply_moves` as well. Lock: the repository's row.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from apps.core.locks import lock
+from apps.events.record import record
+from apps.repos.models import PushJournal, Ref, Repo
+from apps.repos.rules import ZERO, RefMove, Step, longest_chain
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+
+def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
+    """Note `(full_name, old, new)` moves before git may carry them out; returns the push's id."""
+    push = uuid.uuid4()
+    PushJournal.objects.bulk_create(
+        PushJournal(repo=repo, push=push, actor=actor, full_name=name, old=old, new=new)
+        for name, old, new in moves
+    )
+    return push
+
+
+def settle(*, repo: Repo, push: uuid.UUID) -> None:
+    """Bring rows and events up to what git has, and forget this push's journal.
+
+    Each journal step becomes the event of its own actor, so that two pushes which finished close
+    together keep their order and their people.
+    """
+    rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
+    own = [move_of(row, repo) for row in rows if row.push == push]
+    prepare(repo, own)
+    with transaction.atomic():
+        lock(repo)
+        moves = find_moves(repo, list(rows.all()))
+        PushJournal.objects.filter(repo=repo, push=push).delete()
+        apply_moves(repo, moves)
+
+
+def find_moves(repo: Repo, journal: Sequence[PushJournal]) -> list[RefMove]:
+    """The steps from each stored head to git's present value; drops the rows they used."""
+    present = repo.git.refs()
+    stored = dict(repo.refs.values_list("full_name", "sha"))
+    moves: list[RefMove] = []
+    used: list[int] = []
+    for name in dict.fromkeys([row.full_name for row in journal]):
+        start, end = stored.get(name, ZERO), present.get(name, ZERO)
+        steps = [Step(row.old, row.new, row) for row in journal if row.full_name == name]
+        chain = longest_chain(start, end, steps)
+        if chain is None:
+            moves.append(RefMove(repo, name, start, end, None))
+            continue
+        rows = [step.of for step in chain if isinstance(step.of, PushJournal)]
+        moves += [move_of(row, repo) for row in rows]
+        used += [row.pk for row in rows]
+    PushJournal.objects.filter(pk__in=used).delete()
+    return moves
+
+
+def move_of(row: PushJournal, repo: Repo) -> RefMove:
+    return RefMove(repo, row.full_name, row.old, row.new, row.actor)
+
+
+def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
+    """Store the heads and write the events of these moves, then let the pulls follow.
+
+    Call it inside a transaction that holds the repository's lock.
+    """
+    if not moves:
+        return
+    now = timezone.now()
+    for move in moves:
+        if move.new == ZERO:
+            repo.refs.filter(full_name=move.full_name).delete()
+        else:
+            values = {"sha": move.new, "updated_at": now}
+            Ref.objects.update_or_create(repo=repo, full_name=move.full_name, defaults=values)
+    repo.pushed_at = now
+    branches = [move.name for move in moves if move.is_branch and move.new != ZERO]
+    if repo.is_empty and branches:
+        repo.is_empty = False
+        if repo.default_branch not in branches:
+            repo.default_branch = branches[0]
+            repo.git.set_head_branch(repo.default_branch)
+    repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
+    for move in moves:
+        record(move.kind, actor=move.actor, about=move, data=move_data(move))
+    for follower in followers():
+        follower.follow(repo, moves)
+
+
+def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
+    """Ask git beforehand what `apply_moves` will want to know: answers about shas are kept, so
+    that the lock waits for no git.
+    """
+    for move in moves:
+        move_data(move)
+    for follower in followers():
+        follower.prepare(repo, moves)
+
+
+def move_data(move: RefMove) -> dict[str, object]:
+    """The event's data: before, after, and for a moved branch how (behaviour.md §5)."""
+    data: dict[str, object] = {
+        "before": None if move.old == ZERO else move.old,
+        "after": None if move.new == ZERO else move.new,
+    }
+    if move.is_branch and ZERO not in (move.old, move.new):
+        git = move.repo.git
+        data["forced"] = not git.is_ancestor(move.old, move.new)
+        data["commit_count"] = git.count_commits(move.old, move.new)
+    return data
+
+
+def followers() -> list[ModuleType]:
+    """Who looks at a push: `prepare(repo, moves)` before the lock, `follow(repo, moves)` in it."""
+    return [import_module(name) for name in settings.AFTER_PUSH]

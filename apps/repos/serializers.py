@@ -1,0 +1,85 @@
+"""Inputs and records of repositories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.access import Level
+from apps.core.openapi import PREFIX
+from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
+from apps.core.slugs import REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
+from apps.repos.models import Repo, Visibility
+
+DESCRIPTION_MAX = 65_536
+
+
+class RepoSlug(Name):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            problem=repo_slug_problem, most=REPO_SLUG_MAX, pattern=REPO_SLUG.pattern, **options
+        )
+
+
+class CreateRepo(Input):
+    name = Str(most=255)
+    slug = RepoSlug()
+    description = Str(most=DESCRIPTION_MAX, blank=True, required=False, allow_null=True)
+    visibility = Choice(Visibility, required=False)
+
+
+class UpdateRepo(CreateRepo):
+    pass
+
+
+class RepoRecord(Output):
+    uuid = serializers.UUIDField()
+    name = serializers.CharField()
+    slug = serializers.CharField()
+    path = serializers.CharField()
+    description = serializers.CharField(allow_null=True)
+    visibility = serializers.ChoiceField([str(word) for word in Visibility])
+    owner_kind = serializers.ChoiceField(["team", "user"])
+    owner_slug = serializers.CharField()
+    default_branch = serializers.CharField()
+    is_empty = serializers.BooleanField()
+    is_archived = serializers.BooleanField()
+    is_fork = serializers.BooleanField()
+    upstream_path = serializers.CharField(allow_null=True)
+    fork_count = serializers.IntegerField()
+    clone_url = serializers.CharField()
+    web_url = serializers.CharField()
+    api_url = serializers.CharField()
+    pushed_at = Moment(allow_null=True)
+    created_at = Moment()
+    updated_at = Moment()
+    caller_permission = serializers.ChoiceField(["read", "write", "admin", "owner"])
+
+
+def repo_record(repo: Repo, level: Level, base: str) -> dict[str, Any]:
+    """A repository as the caller with `level` sees it; needs its owner loaded."""
+    path = repo.path
+    return {
+        "uuid": repo.uuid,
+        "name": repo.name,
+        "slug": repo.slug,
+        "path": path,
+        "description": repo.description,
+        "visibility": repo.visibility,
+        "owner_kind": "team" if repo.owner_team_id else "user",
+        "owner_slug": path.split("/")[1],
+        "default_branch": repo.default_branch,
+        "is_empty": repo.is_empty,
+        "is_archived": repo.is_archived,
+        "is_fork": False,
+        "upstream_path": None,
+        "fork_count": 0,
+        "clone_url": f"{base}/{path}.git",
+        "web_url": f"{base}/{path}",
+        "api_url": f"{base}{PREFIX}{repo.api_path}",
+        "pushed_at": repo.pushed_at,
+        "created_at": repo.created_at,
+        "updated_at": repo.updated_at,
+        "caller_permission": level.name.lower(),
+    }

@@ -1,0 +1,62 @@
+"""`/{owner}/repos`: the repositories of a team or a user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.core.access import Level, Place
+from apps.core.operation import operation
+from apps.core.parsers import text_query
+from apps.repos import actions
+from apps.repos.doors import InRepo, find_owner, repos_of
+from apps.repos.models import Repo
+from apps.repos.serializers import CreateRepo, RepoRecord, UpdateRepo, repo_record
+
+
+class RepoViewSet(InRepo):
+    """/{owner}/repos, /{owner}/repos/{repo_slug}"""
+
+    family = "repos"
+    lookup_url_kwarg = "repo_slug"
+    lookup_value_converter = "repo_slug"
+
+    def find_place(self) -> Place | None:
+        """The owner for the list, the repository for one."""
+        if "repo_slug" in self.kwargs:
+            return super().find_place()
+        self.owner = find_owner(self.kwargs)
+        return self.owner
+
+    @operation(
+        Level.NONE,
+        gives=RepoRecord,
+        paged=True,
+        query=(text_query("search", "Part of a name, slug or description, ignoring case."),),
+    )
+    def list(self) -> dict[str, Any]:
+        """List the repositories that the caller may read."""
+        level = self.owner.access(self.caller)
+        rows = repos_of(self.kwargs).order_by("slug")
+        if level is Level.NONE:
+            rows = rows & Repo.objects.visible_to(self.caller)
+        if self.params["search"]:
+            rows = rows & Repo.objects.search(self.params["search"])
+        shown = max(level, Level.READ)
+        return self.page(rows, lambda repo, base: repo_record(repo, shown, base))
+
+    @operation(Level.WRITE, takes=CreateRepo, gives=RepoRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Create a repository."""
+        repo = actions.create_repo(actor=self.caller, owner=self.owner, **self.input)
+        return repo_record(repo, self.level, self.base)
+
+    @operation(Level.READ, gives=RepoRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a repository."""
+        return repo_record(self.repo, self.level, self.base)
+
+    @operation(Level.ADMIN, takes=UpdateRepo, gives=RepoRecord)
+    def update(self) -> dict[str, Any]:
+        """Change name, slug, description or visibility."""
+        actions.update_repo(actor=self.caller, repo=self.repo, **self.input)
+        return repo_record(self.repo, self.level, self.base)

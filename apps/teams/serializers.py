@@ -1,0 +1,83 @@
+"""Inputs and records of teams and members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.serializers import Bool, Choice, Input, Moment, Name, Output, Str
+from apps.core.slugs import TEAM_SLUG, TEAM_SLUG_MAX, team_slug_problem
+from apps.teams.models import Member, Role, Team
+
+
+class TeamSlug(Name):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            problem=team_slug_problem, most=TEAM_SLUG_MAX, pattern=TEAM_SLUG.pattern, **options
+        )
+
+
+class CreateTeam(Input):
+    name = Str(most=255)
+    slug = TeamSlug()
+
+
+class UpdateTeam(Input):
+    name = Str(most=255)
+    slug = TeamSlug()
+    is_active = Bool(required=False)
+
+
+class AddMember(Input):
+    username = Str(most=255)
+    role = Choice(Role)
+
+
+class UpdateMember(Input):
+    role = Choice(Role)
+
+
+class TeamRecord(Output):
+    uuid = serializers.UUIDField()
+    name = serializers.CharField()
+    slug = serializers.CharField()
+    is_active = serializers.BooleanField()
+    caller_role = serializers.ChoiceField([str(role) for role in Role], allow_null=True)
+    created_at = Moment()
+    updated_at = Moment()
+
+
+class MemberRecord(Output):
+    username = serializers.CharField()
+    user_uuid = serializers.UUIDField()
+    display_name = serializers.CharField()
+    role = serializers.ChoiceField([str(role) for role in Role])
+    is_active = serializers.BooleanField()
+    created_at = Moment()
+    added_by_username = serializers.CharField(allow_null=True)
+
+
+def team_record(team: Team, caller_role: str | None) -> dict[str, Any]:
+    return {
+        "uuid": team.uuid,
+        "name": team.name,
+        "slug": team.slug,
+        "is_active": team.is_active,
+        "caller_role": caller_role,
+        "created_at": team.created_at,
+        "updated_at": team.updated_at,
+    }
+
+
+def member_record(member: Member, base: str = "") -> dict[str, Any]:
+    """Needs `user` and `added_by` loaded."""
+    return {
+        "username": member.user.username,
+        "user_uuid": member.user.uuid,
+        "display_name": member.user.display_name,
+        "role": member.role,
+        "is_active": member.user.is_active,
+        "created_at": member.created_at,
+        "added_by_username": member.added_by.username if member.added_by else None,
+    }

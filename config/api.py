@@ -1,0 +1,27 @@
+"""THE route table: each line leads from an address to the class that answers it."""
+
+from __future__ import annotations
+
+from rest_framework.routers import SimpleRouter
+
+from apps.accounts.views import TokenViewSet
+from apps.core.views import ApiViewSet
+from apps.repos.views import RepoViewSet
+from apps.teams.views import MemberViewSet, TeamViewSet
+from config.views import DocumentViewSet
+
+router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+
+
+def route(prefix: str, viewset: type[ApiViewSet]) -> None:
+    """One resource; names of routes follow from the prefix, so that each is unique."""
+    router.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
+
+
+route("openapi.json", DocumentViewSet)
+route("api-tokens", TokenViewSet)
+route("teams", TeamViewSet)
+route("teams/<team_slug:team_slug>/members", MemberViewSet)
+for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
+    repo = f"{owner}/repos/<repo_slug:repo_slug>"
+    route(f"{owner}/repos", RepoViewSet)

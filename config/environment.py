@@ -1,0 +1,144 @@
+"""Reads the environment into checked values; every problem is named at once, one line each."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import dj_database_url
+
+Value = TypeVar("Value")
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the operator may set, with the defaults of the embedded mode."""
+
+    data_dir: Path
+    base_url: str
+    host: str
+    port: int
+    secret_key: str
+    allowed_hosts: list[str]
+    database: dict[str, Any]
+
+    @classmethod
+    def read(cls, root: Path, variables: Mapping[str, str] = os.environ) -> Environment:
+        """Read all variables; exits with one line per wrong one."""
+        reader = _Reader(variables)
+        data_dir = reader.get("DATA_DIR", str(root / "var"), lambda text: Path(text).resolve())
+        base_url = reader.get("BASE_URL", "", _base_url)
+        host = reader.get("HOST", "127.0.0.1", _host)
+        port = reader.get("PORT", "8000", _port)
+        hosts = reader.get("ALLOWED_HOSTS", _default_hosts(host, base_url), _hosts)
+        database = reader.get("DATABASE_URL", f"sqlite:///{data_dir}/guildhall.db", _database)
+        reader.stop_if_wrong()
+        return cls(
+            data_dir=data_dir,
+            base_url=base_url,
+            host=host,
+            port=port,
+            secret_key=variables.get("SECRET_KEY") or stored_key(data_dir),
+            allowed_hosts=hosts,
+            database=database,
+        )
+
+
+class _Reader:
+    """Collects what is wrong, so that the operator sees all of it in one go."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+        self.problems: list[str] = []
+
+    def get(self, name: str, default: str, read: Callable[[str], Value]) -> Value:
+        """The checked value; the default's where the operator's is wrong, which is noted."""
+        try:
+            return read(self.variables.get(name) or default)
+        except ValueError as error:
+            self.problems.append(f"{name}: {error}")
+            return read(default)
+
+    def stop_if_wrong(self) -> None:
+        if self.problems:
+            sys.exit("\n".join(self.problems))
+
+
+def stored_key(data_dir: Path) -> str:
+    """The secret key kept in the data folder; made on the first start, readable by its owner only.
+
+    Of two first starts at once, the one that links its file first decides for both.
+    """
+    path = data_dir / "secret-key"
+    if not path.exists():
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = data_dir / f"secret-key.{secrets.token_hex(8)}"
+        fresh.touch(mode=0o600)
+        fresh.write_text(secrets.token_urlsafe(50))
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_text()
+
+
+def _base_url(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query):
+        raise ValueError('must be like "https://code.example.org".')
+    return text.rstrip("/")
+
+
+def _host(text: str) -> str:
+    if not re.fullmatch(r"[0-9A-Za-z.:_-]+", text):
+        raise ValueError('must be an address to listen on, such as "127.0.0.1" or "0.0.0.0".')
+    return text
+
+
+def _port(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
+        raise ValueError("must be a number from 0 to 65535.")
+    return int(text)
+
+
+def _default_hosts(host: str, base_url: str) -> str:
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - read from the operator, not bound here
+        return "*"
+    named = urlsplit(base_url).hostname
+    return ",".join([*LOCAL_HOSTS, *([named] if named else [])])
+
+
+def _hosts(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _database(text: str) -> dict[str, Any]:
+    scheme = text.partition(":")[0]
+    if scheme not in {"sqlite", "postgres", "postgresql"}:
+        raise ValueError("must begin with sqlite:/// or postgres://.")
+    database: dict[str, Any] = dict(dj_database_url.parse(text))
+    return {**database, **(_SQLITE if scheme == "sqlite" else _POSTGRESQL)}
+
+
+# `IMMEDIATE` makes every transaction a writer from its first statement, so that none fails half
+# way; waiting is bounded by `timeout` seconds (engine.md §1).
+_SQLITE: dict[str, Any] = {
+    "OPTIONS": {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    },
+}
+_POSTGRESQL: dict[str, Any] = {
+    "OPTIONS": {"options": "-c lock_timeout=20s", "pool": {"min_size": 1, "max_size": 20}},
+}

@@ -1,0 +1,132 @@
+"""All settings, from the environment only (engine.md §1). A wrong value stops the start.
+
+DATABASE_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, HOST, PORT.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from config.environment import Environment
+
+ROOT = Path(__file__).resolve().parent.parent
+env = Environment.read(ROOT)
+
+DATA_DIR = env.data_dir
+REPOSITORIES_DIR = DATA_DIR / "repositories"
+BASE_URL = env.base_url
+HOST = env.host
+PORT = env.port
+SECRET_KEY = env.secret_key
+ALLOWED_HOSTS = env.allowed_hosts
+DATABASES = {"default": env.database}
+DEBUG = False
+
+INSTALLED_APPS = [
+    "daphne",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "config",
+    "apps.events",
+    "apps.accounts",
+    "apps.teams",
+    "apps.repos",
+    "apps.threads",
+    "apps.threads",
+    "apps.pulls",
+]
+MIDDLEWARE = [
+    "apps.core.middleware.api_errors",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+WSGI_APPLICATION = "config.wsgi.application"
+APPEND_SLASH = False
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
+
+# Who understands an event scope, and who looks at a push, named here so that the lower apps need
+# not import the higher ones (architecture.md §3).
+EVENT_SCOPES = {
+    "user": "apps.accounts.scopes.UserScope",
+    "team": "apps.teams.scopes.TeamScope",
+    "repo": "apps.repos.scopes.RepoScope",
+    "thread": "apps.threads.scopes.ThreadScope",
+    "pull": "apps.pulls.scopes.PullScope",
+}
+AFTER_PUSH = ["apps.pulls.pushes"]
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.auth.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_RENDERER_CLASSES": ["apps.core.answers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "apps.core.answers.AlwaysJSON",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "apps.core.openapi.OperationSchema",
+    "EXCEPTION_HANDLER": "apps.core.answers.answer_error",
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Guildhall",
+    "DESCRIPTION": "Teams, git repositories, pull requests, threads and one resumable event feed.",
+    "VERSION": "0.1.0",
+    "OAS_VERSION": "3.1.0",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [],
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+}
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    # A refusal (4xx) is an answer, not news.
+    "loggers": {"django.request": {"level": "ERROR"}},
+}

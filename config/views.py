@@ -1,0 +1,38 @@
+"""What belongs to no app: the description of the API and the health of the process."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from rest_framework import serializers
+
+from apps.core.access import Level
+from apps.core.openapi import text
+from apps.core.operation import operation
+from apps.core.serializers import Output
+from apps.core.views import ApiViewSet
+
+
+class Document(Output):
+    """An OpenAPI 3.1.0 document."""
+
+    openapi = serializers.CharField()
+    info = serializers.DictField()
+    servers = serializers.ListField(child=serializers.DictField())
+    paths = serializers.DictField()
+    components = serializers.DictField()
+
+
+class DocumentViewSet(ApiViewSet):
+    """/openapi.json"""
+
+    family = "meta"
+
+    @operation(Level.PUBLIC, gives=Document)
+    def list(self) -> HttpResponse:
+        """Read the machine-readable description of this API."""
+        return HttpResponse(text(), content_type="application/json")
+
+
+def healthz(request: HttpRequest) -> HttpResponse:
+    """200 while the process answers."""
+    return HttpResponse("ok\n", content_type="text/plain")

@@ -1,0 +1,98 @@
+"""The cast and the tools of the tests: alice owns team acme, bob is a member, carol a stranger,
+sam is staff.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from apps.accounts.models import User
+from apps.events.models import Event
+from apps.repos.models import Repo
+from apps.teams.models import Role, Team
+from tests.api import Api
+from tests.make import Make
+
+
+class Events(Protocol):
+    def __call__(self, *kinds: str) -> AbstractContextManager[list[Event]]: ...
+
+
+@pytest.fixture(autouse=True)
+def repositories(settings: Any, tmp_path: Path) -> Path:
+    """Git repositories of a test live and die with it."""
+    settings.REPOSITORIES_DIR = tmp_path / "repositories"
+    return tmp_path / "repositories"
+
+
+@pytest.fixture
+def make(db: None) -> Make:
+    return Make()
+
+
+@pytest.fixture
+def alice(make: Make) -> User:
+    return make.user("alice")
+
+
+@pytest.fixture
+def bob(make: Make) -> User:
+    return make.user("bob")
+
+
+@pytest.fixture
+def carol(make: Make) -> User:
+    return make.user("carol")
+
+
+@pytest.fixture
+def sam(make: Make) -> User:
+    return make.user("sam", is_staff=True)
+
+
+@pytest.fixture
+def acme(make: Make, alice: User, bob: User) -> Team:
+    """A team owned by alice with bob as a member."""
+    team = make.team("acme", owner=alice)
+    make.member(team, bob, Role.MEMBER)
+    return team
+
+
+@pytest.fixture(params=["team", "user"])
+def repo(request: pytest.FixtureRequest, make: Make, alice: User) -> Repo:
+    """A private repository of alice's, once under her team acme (bob is a member), once her own."""
+    if request.param == "user":
+        return make.repo(alice, "api", by=alice)
+    return make.repo(request.getfixturevalue("acme"), "api", by=alice)
+
+
+@pytest.fixture
+def team_repo(make: Make, acme: Team, alice: User) -> Repo:
+    """A private repository of team acme."""
+    return make.repo(acme, "api", by=alice)
+
+
+@pytest.fixture
+def api(make: Make) -> Any:
+    """`api(alice).get(url).gives(200)`; `api()` is anonymous."""
+    return lambda user=None: Api(make.token(user) if user else None)
+
+
+@pytest.fixture
+def events(db: None) -> Events:
+    """`with events("reply-deleted"):` exactly these kinds were recorded inside, in order."""
+
+    @contextmanager
+    def recorded(*kinds: str) -> Iterator[list[Event]]:
+        before = Event.objects.order_by("-id").values_list("id", flat=True).first() or 0
+        found: list[Event] = []
+        yield found
+        found += Event.objects.filter(id__gt=before).order_by("id")
+        assert [event.kind for event in found] == list(kinds)
+
+    return recorded

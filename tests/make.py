@@ -1,0 +1,44 @@
+"""Builds what tests need, through the same actions as the API."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from apps.accounts import actions as accounts
+from apps.accounts.models import User
+from apps.repos import actions as repos
+from apps.repos.models import Repo
+from apps.teams import actions as teams
+from apps.teams.models import Member, Role, Team
+
+
+class Make:
+    """One object per test; names are numbered where none is given."""
+
+    def __init__(self) -> None:
+        self.numbers = count(1)
+        self.tokens: dict[int, str] = {}
+
+    def user(self, username: str = "", **fields: Any) -> User:
+        name = username or f"user{next(self.numbers)}"
+        return accounts.create_user(actor=None, username=name, **fields)
+
+    def token(self, user: User) -> str:
+        """The text of a token of this person; one for each person."""
+        if user.pk not in self.tokens:
+            _, text = accounts.create_token(actor=user, owner=user, name="tests")
+            self.tokens[user.pk] = text
+        return self.tokens[user.pk]
+
+    def team(self, slug: str = "", *, owner: User) -> Team:
+        slug = slug or f"team{next(self.numbers)}"
+        return teams.create_team(actor=owner, name=slug.title(), slug=slug)
+
+    def member(self, team: Team, user: User, role: Role = Role.MEMBER) -> Member:
+        owner = team.members.get(role=Role.OWNER).user
+        return teams.add_member(actor=owner, team=team, user=user, role=role)
+
+    def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
+        slug = slug or f"repo{next(self.numbers)}"
+        return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)

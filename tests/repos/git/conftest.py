@@ -1,0 +1,21 @@
+from pathlib import Path
+
+import pytest
+
+from tests.repos.git.scratch import Scratch
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Scratch:
+    """A new, empty repository."""
+    repo = Scratch(tmp_path / "aa" / "repo.git")
+    repo.create()
+    return repo
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Scratch:
+    """Another one on the same disk."""
+    other = Scratch(tmp_path / "bb" / "other.git")
+    other.create()
+    return other

@@ -1,0 +1,214 @@
+"""apps/repos/git/run.py: every git runs in its box."""
+
+import os
+import resource
+import select
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import DEVNULL
+from typing import IO, cast
+
+import pytest
+
+from apps.repos.git import run
+from apps.repos.git.protocol import FLUSH, ZERO, Command, Service, pkt
+from apps.repos.git.repo import EMPTY_TREE
+from apps.repos.git.run import (
+    BOXES,
+    Box,
+    GitError,
+    GitOutOfMemory,
+    GitOutputTooLarge,
+    GitProcess,
+    GitTimeout,
+    kill_group,
+    run_git,
+    spawn_service,
+)
+from tests.repos.git.scratch import Scratch, push_body
+
+MIB = 1024 * 1024
+SMALL_FILES = {"core.bigFileThreshold": "512m"}
+
+
+@contextmanager
+def running(process: GitProcess) -> Iterator[tuple[GitProcess, IO[bytes], IO[bytes]]]:
+    """A service with its two pipes; ended afterwards, whatever happens."""
+    with process:
+        try:
+            yield process, cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
+        finally:
+            kill_group(process)
+
+
+def children(process: GitProcess) -> list[int]:
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in path.read_text().split()]
+
+
+@contextmanager
+def dies(pid: int) -> Iterator[None]:
+    """The process, a child of git, ends before the block does or soon after."""
+    handle = os.pidfd_open(pid)
+    try:
+        yield
+        assert select.select([handle], [], [], 5)[0], f"{pid} is still there"
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def half_a_push(repo: Scratch, other: Scratch) -> Iterator[tuple[GitProcess, int]]:
+    """A push whose client stopped in the middle of the pack, with git and its child waiting."""
+    new = other.commit({"a": os.urandom(1000)})
+    body = push_body(other, [Command(ZERO, new, "refs/heads/x")])
+    with running(spawn_service(repo.path, Service.RECEIVE_PACK)) as (process, stdin, _):
+        stdin.write(body[:-100])
+        stdin.flush()
+        deadline = time.monotonic() + 5
+        while not (pids := children(process)) and time.monotonic() < deadline:
+            os.sched_yield()
+        yield process, pids[0]
+
+
+def test_a_subcommand_outside_the_table_is_refused(repo: Scratch) -> None:
+    before = run.spawned
+    with pytest.raises(KeyError):
+        run_git(repo.path, "config", "--list")
+    assert run.spawned == before
+
+
+def test_a_failure_is_typed_and_tells_what_git_said(repo: Scratch) -> None:
+    with pytest.raises(GitError, match="cat-file ended with 128: fatal: Not a valid object"):
+        run_git(repo.path, "cat-file", "-p", "1" * 40)
+    assert run_git(repo.path, "cat-file", "-p", "1" * 40, ok=(128,)).code == 128
+
+
+def test_git_that_cannot_start_is_a_git_error(repo: Scratch) -> None:
+    with pytest.raises(GitError, match="could not start"):
+        run_git(repo.path, "rev-list", "x" * 300_000)
+
+
+def test_each_process_is_counted(repo: Scratch) -> None:
+    before = run.spawned
+    repo.refs()
+    assert run.spawned == before + 1
+
+
+def test_a_blob_of_zeros_meets_the_memory_limit(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = repo.tree("100644", {"zeros": repo.zeros(64)})
+    assert run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES).out
+
+    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=32 * MIB))
+    with pytest.raises(GitOutOfMemory):
+        run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES)
+
+
+def test_a_tree_bomb_meets_the_memory_limit(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=32 * MIB))
+    with pytest.raises(GitOutOfMemory):
+        run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
+
+
+def test_a_tree_bomb_meets_the_deadline(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BOXES, "diff-tree", Box(deadline=0.1))
+    with pytest.raises(GitTimeout, match=r"more than 0\.1 s"):
+        run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
+
+
+def test_endless_output_meets_the_cap(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = repo.zeros(16)
+    assert len(run_git(repo.path, "cat-file", "blob", blob).out) == 16 * MIB
+
+    monkeypatch.setitem(BOXES, "cat-file", Box(output=MIB))
+    with pytest.raises(GitOutputTooLarge, match="more than 1048576 bytes"):
+        run_git(repo.path, "cat-file", "blob", blob)
+
+
+def test_much_input_and_much_output_do_not_wait_for_each_other(repo: Scratch) -> None:
+    asked = f"{EMPTY_TREE}\n".encode() * 50_000
+    assert run_git(repo.path, "cat-file", "--batch-check", stdin=asked).out.count(b"tree") == 50_000
+
+
+def test_input_that_git_does_not_read_is_dropped(repo: Scratch) -> None:
+    assert run_git(repo.path, "symbolic-ref", "HEAD", stdin=bytes(MIB)).word == "refs/heads/main"
+
+
+def test_a_client_that_goes_away_takes_the_whole_group_with_it(
+    repo: Scratch, other: Scratch
+) -> None:
+    with half_a_push(repo, other) as (process, child), dies(child):
+        kill_group(process)
+        assert process.returncode < 0
+        kill_group(process)
+    assert repo.refs() == {}
+
+
+def test_a_service_meets_its_deadline_and_so_do_its_children(
+    repo: Scratch, other: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "SERVICE_BOX", Box(deadline=0.3))
+    with half_a_push(repo, other) as (process, child), dies(child):
+        assert process.wait(timeout=5) < 0
+
+
+def test_git_that_is_ended_leaves_no_branch_locked(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    lock = repo.path / "refs" / "heads" / "x.lock"
+    waiting = run._spawn(repo.path, "update-ref", ["--stdin"], run._GIB, DEVNULL, None, None)
+    with running(waiting) as (process, stdin, stdout):
+        stdin.write(f"start\ncreate refs/heads/x {head}\nprepare\n".encode())
+        stdin.flush()
+        assert [stdout.readline(), stdout.readline()] == [b"start: ok\n", b"prepare: ok\n"]
+        assert lock.exists()
+        kill_group(process)
+    assert not lock.exists()
+
+
+def test_a_service_runs_with_the_limits_of_its_box(repo: Scratch) -> None:
+    with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, _, _):
+        limits = resource.prlimit(process.pid, resource.RLIMIT_DATA)
+        assert limits == (run.SERVICE_BOX.memory, run.SERVICE_BOX.memory)
+        assert os.getpgid(process.pid) == process.pid
+        assert os.getsid(process.pid) == process.pid
+
+
+def test_nothing_of_the_server_environment_reaches_git(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "secret")
+    monkeypatch.setenv("GIT_DIR", "/elsewhere")
+    with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, _, _):
+        seen = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+    assert b"HOME=/nonexistent" in seen
+    assert b"GIT_CONFIG_GLOBAL=/dev/null" in seen
+    assert not [entry for entry in seen if entry.startswith((b"SECRET", b"GIT_DIR="))]
+
+
+@pytest.mark.parametrize(
+    ("header", "second"),
+    [(None, False), ("version=1", False), ("x; rm -rf", False), ("version=2", True)],
+)
+def test_only_version_2_of_the_protocol_is_passed_on(
+    repo: Scratch, header: str | None, second: bool
+) -> None:
+    service = spawn_service(
+        repo.path, Service.UPLOAD_PACK, advertise=True, protocol_v2_header=header
+    )
+    with running(service) as (_, _, stdout):
+        assert stdout.read().startswith(pkt(b"version 2\n")) == second
+
+
+def test_a_fetch_streams_what_it_asked_for(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    wants = pkt(f"want {head} ofs-delta\n".encode()) + FLUSH + pkt(b"done\n")
+    repo.update_ref("refs/heads/main", head, ZERO)
+    with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, stdin, stdout):
+        stdin.write(wants)
+        stdin.close()
+        assert stdout.read().startswith(pkt(b"NAK\n") + b"PACK")
+        assert process.wait() == 0

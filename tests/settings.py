@@ -1,0 +1,25 @@
+"""The project's settings with a database and a data folder that belong to one test run.
+
+SQLite is a file here, in WAL, as in the embedded mode: in memory, threads would lose writes.
+With `DATABASE_URL` set, that server is used instead.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+_data = Path(tempfile.mkdtemp(prefix="guildhall-tests-"))
+os.environ["DATA_DIR"] = str(_data)
+os.environ.setdefault("SECRET_KEY", "tests-only")
+
+from config.settings import *  # noqa: E402, F403
+from config.settings import DATABASES  # noqa: E402
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["TEST"] = {"NAME": str(_data / "tests.db")}
+else:
+    # A test run holds few connections; a pool would outlive the test database.
+    DATABASES["default"]["OPTIONS"].pop("pool", None)
