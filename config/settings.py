@@ -37,7 +37,6 @@ INSTALLED_APPS = [
     "apps.teams",
     "apps.repos",
     "apps.threads",
-    "apps.threads",
     "apps.pulls",
 ]
 MIDDLEWARE = [
