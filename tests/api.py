@@ -29,10 +29,9 @@ class Answer:
 
     def fails(self, status: int, code: str) -> str:
         """The detail of a refusal with this status and code."""
-        assert (self.status, (self.json or {}).get("error")) == (status, code), (
-            f"{self.status} {self.json}"
-        )
-        detail: str = self.json["detail"]
+        body = self.json or {}
+        assert (self.status, body.get("error")) == (status, code), f"{self.status} {body}"
+        detail: str = body["detail"]
         return detail
 
     def header(self, name: str) -> str:

@@ -22,7 +22,9 @@ class Make:
 
     def user(self, username: str = "", **fields: Any) -> User:
         name = username or f"user{next(self.numbers)}"
-        return accounts.create_user(actor=None, username=name, **fields)
+        user = accounts.create_user(actor=None, username=name, **fields)
+        self.token(user)
+        return user
 
     def token(self, user: User) -> str:
         """The text of a token of this person; one for each person."""
