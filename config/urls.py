@@ -9,10 +9,22 @@ from apps.core.slugs import register_converters
 
 register_converters()
 
-from config.api import router  # noqa: E402 - its routes need the converters
+# The routes below need the converters to be known when they are made.
+from apps.repos import githttp  # noqa: E402
+from config.api import router  # noqa: E402
 from config.views import healthz  # noqa: E402
 
+GIT = {
+    "info/refs": githttp.info_refs,
+    "git-upload-pack": githttp.upload_pack,
+    "git-receive-pack": githttp.receive_pack,
+}
 urlpatterns = [
+    *(
+        path(f"{owner}/<repo_slug:repo_slug>.git/{end}", view)
+        for owner in ("teams/<team_slug:team_slug>", "users/<username:username>")
+        for end, view in GIT.items()
+    ),
     path("api/v1/", include(router.urls)),
     path("admin/", admin.site.urls),
     path("healthz", healthz),

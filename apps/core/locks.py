@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db import connection
 from django.db.models import Model
 
 
@@ -18,3 +19,12 @@ def lock(row: Model) -> None:
         value = getattr(fresh, field.attname)
         if getattr(row, field.attname) != value:
             setattr(row, field.attname, value)
+
+
+def give_back_connection() -> None:
+    """Return this thread's database connection before minutes of work without it.
+
+    The next query takes one again. Inside a transaction nothing happens.
+    """
+    if not connection.in_atomic_block:
+        connection.close()

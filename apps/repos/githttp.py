@@ -1,0 +1,141 @@
+"""git over HTTP: clone, fetch and push at `/{owner}/{repo}.git` (engine.md §3).
+
+The door asks the same questions as the API's: 401 → 404 → 403. Refusals are plain text, which
+git prints behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from apps.accounts.auth import credentials_of, usable_token
+from apps.accounts.models import User
+from apps.core.access import Level, check_level
+from apps.core.errors import (
+    ApiError,
+    Forbidden,
+    Unauthenticated,
+    UnsupportedMediaType,
+    as_api_error,
+    plain_error,
+)
+from apps.core.locks import give_back_connection
+from apps.repos import gitpush, gitstream
+from apps.repos.doors import repos_of
+from apps.repos.git.protocol import Service, advertisement
+from apps.repos.models import Repo
+
+FETCH_LIMIT = 16 * 1024 * 1024
+"""Bytes of a fetch's request: what the client has and wants, not objects."""
+SERVICES = {f"git-{service}": service for service in Service}
+
+View = Callable[..., HttpResponseBase]
+
+
+def git_door(method: str) -> Callable[[View], View]:
+    """Answer this method only, and every refusal in the form that git prints."""
+
+    def wrap(view: View) -> View:
+        @csrf_exempt
+        @wraps(view)
+        def answer(request: HttpRequest, **names: Any) -> HttpResponseBase:
+            try:
+                if request.method != method:
+                    raise plain_error(405)
+                return view(request, names)
+            except Exception as exception:
+                error = as_api_error(exception)
+                if error is None:
+                    raise
+                return refusal(error)
+
+        return answer
+
+    return wrap
+
+
+def refusal(error: ApiError) -> HttpResponse:
+    """An error as git shows it; 401 asks for Basic only, which is all that git speaks."""
+    headers = dict(error.headers)
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="Guildhall"'
+    text = f"{error.detail}\n"
+    return HttpResponse(text, status=error.status, content_type="text/plain", headers=headers)
+
+
+@git_door("GET")
+def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+    """`info/refs?service=…`: what the repository has, before a fetch or a push."""
+    service = SERVICES.get(request.GET.get("service", ""))
+    if service is None:
+        raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
+    _, repo = enter(request, names, service)
+    process = repo.git.serve(service, advertise=True, protocol=protocol_of(request))
+    kind = f"application/x-git-{service}-advertisement"
+    return gitstream.answer(request, process, kind, first=advertisement(service))
+
+
+@git_door("POST")
+def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+    """A clone or fetch: a small request, an answer of any size."""
+    _, repo = enter(request, names, Service.UPLOAD_PACK)
+    check_content_type(request, Service.UPLOAD_PACK)
+    wanted = gitstream.whole_body(request, FETCH_LIMIT)
+    process = repo.git.serve(Service.UPLOAD_PACK, protocol=protocol_of(request))
+    gitstream.feed_aside(process, wanted)
+    return gitstream.answer(request, process, "application/x-git-upload-pack-result")
+
+
+@git_door("POST")
+def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+    """A push: a request of any size, and a small answer once rows and events are written."""
+    caller, repo = enter(request, names, Service.RECEIVE_PACK)
+    check_content_type(request, Service.RECEIVE_PACK)
+    report = gitpush.receive(actor=caller, repo=repo, body=gitstream.pieces(request))
+    return HttpResponse(
+        report,
+        content_type="application/x-git-receive-pack-result",
+        headers={"Cache-Control": "no-cache"},
+    )
+
+
+def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tuple[User, Repo]:
+    """The caller and the repository, if that person may do this there.
+
+    Over git any username goes: the token decides (behaviour.md §4). Anonymous people may fetch
+    what is public; for anything else they are asked to sign in, whether it exists or not. Then
+    the database connection is given back: what follows may take minutes.
+    """
+    credentials = credentials_of(request)
+    caller: Any = usable_token(credentials[1]).user if credentials else AnonymousUser()
+    repo = repos_of(names).filter(slug=names["repo_slug"]).first()
+    writing = service is Service.RECEIVE_PACK
+    needed = Level.WRITE if writing else Level.READ
+    if caller.is_anonymous and (repo is None or repo.access(caller) < needed):
+        raise Unauthenticated("not_authenticated", "Sign in with an API token as the password.")
+    if repo is None:
+        raise plain_error(404)
+    repo.check_open(caller, writing=writing)
+    check_level(repo, caller, needed)
+    if writing:
+        repo.check_writable()
+    give_back_connection()
+    return caller, repo
+
+
+def check_content_type(request: HttpRequest, service: Service) -> None:
+    expected = f"application/x-git-{service}-request"
+    if request.META.get("CONTENT_TYPE") != expected:
+        raise UnsupportedMediaType("unsupported_media_type", f"Expected {expected}.")
+
+
+def protocol_of(request: HttpRequest) -> str | None:
+    """The `Git-Protocol` header, which asks for version 2."""
+    return request.META.get("HTTP_GIT_PROTOCOL")

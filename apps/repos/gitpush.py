@@ -1,0 +1,146 @@
+"""One push from its command list to its report (engine.md §3).
+
+Which refs may move is decided before git starts; the journal is written before git may move
+them; rows and events are written before the client hears of success.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Thread
+from typing import IO, cast
+
+from apps.accounts.models import User
+from apps.core.errors import BadRequest
+from apps.core.locks import give_back_connection
+from apps.repos.git.protocol import (
+    Command,
+    ProtocolError,
+    PushParser,
+    PushRequest,
+    Service,
+    report,
+)
+from apps.repos.git.repo import valid_ref_name
+from apps.repos.git.run import GitProcess
+from apps.repos.gitstream import PIECE, end
+from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.repos.pushes import open_journal, settle
+
+REPORT_LIMIT = 4 * 1024 * 1024
+REFUSED_LIMIT = 100_000
+logger = logging.getLogger(__name__)
+
+
+def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
+    """Carry out a push; returns the report that `git push` prints.
+
+    `body` yields the request. Errors: 400 for what is no push. A client that goes away raises
+    whatever the server raises for it, and whatever git has moved by then has its rows.
+    """
+    request, rest = read_commands(body)
+    if not request.commands:
+        # git asks with an empty list whether it is let in, before it sends a large pack.
+        return b""
+    refused = refusals(request)
+    if len(refused) == len(request.commands):
+        for _ in body:
+            pass
+        return report_refused(request, refused)
+    moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
+    push = open_journal(actor=actor, repo=repo, moves=moves)
+    give_back_connection()
+    try:
+        return run(repo, request, refused, rest, body)
+    finally:
+        settle(repo=repo, push=push)
+
+
+def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
+    """The command list, and what came of the pack with its last piece."""
+    parser = PushParser()
+    try:
+        for piece in body:
+            if parser.feed(piece):
+                break
+        return parser.request, parser.rest
+    except ProtocolError as error:
+        raise BadRequest("malformed_request", f"This is no push: {error}.") from None
+
+
+def refusals(request: PushRequest) -> dict[str, str]:
+    """Which refs may not move, and why. Where the client asked for `atomic`, all or none."""
+    found = {c.ref: reason for c in request.commands if (reason := reason_against(c))}
+    if found and (request.atomic or sum(map(len, found)) > REFUSED_LIMIT):
+        others = {c.ref: "atomic push failed" for c in request.commands}
+        return {**others, **found}
+    return found
+
+
+def reason_against(command: Command) -> str | None:
+    """Why nobody may move this ref; None when one may."""
+    if not command.ref.startswith((BRANCHES, TAGS)):
+        return "only branches and tags can be pushed"
+    if not valid_ref_name(command.ref):
+        return "this name is not allowed"
+    return None
+
+
+def report_refused(request: PushRequest, refused: dict[str, str]) -> bytes:
+    if not request.wants_report:
+        return b""
+    return report(list(refused.items()), sideband=request.sideband)
+
+
+def run(
+    repo: Repo,
+    request: PushRequest,
+    refused: dict[str, str],
+    rest: bytes,
+    body: Iterator[bytes],
+) -> bytes:
+    """Give the push to git and return what it answers."""
+    process = repo.git.serve(Service.RECEIVE_PACK, refused=refused)
+    kept = bytearray()
+    reader = Thread(target=drain, args=(process, kept), daemon=True)
+    reader.start()
+    try:
+        feed(process, request.raw + rest, body)
+        reader.join()
+        process.wait()
+    finally:
+        end(process)
+    if process.returncode:
+        logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
+    return bytes(kept)
+
+
+def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
+    """Write the request to git; what git no longer wants is read to its end all the same, so
+    that the client gets to read the report.
+    """
+    stdin = cast("IO[bytes]", process.stdin)
+    listening = True
+    for piece in _after(beginning, body):
+        if listening:
+            try:
+                stdin.write(piece)
+            except BrokenPipeError:
+                listening = False
+    with suppress(BrokenPipeError):
+        stdin.close()
+
+
+def _after(beginning: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
+    yield beginning
+    yield from body
+
+
+def drain(process: GitProcess, kept: bytearray) -> None:
+    """Collect git's answer, which is small unless somebody makes it large."""
+    output = cast("IO[bytes]", process.stdout)
+    while piece := output.read1(PIECE):  # type: ignore[attr-defined]
+        if len(kept) < REPORT_LIMIT:
+            kept += piece
