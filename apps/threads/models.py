@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
@@ -17,6 +18,9 @@ from django.utils import timezone
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
 from apps.threads.tree import PATH_MAX
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
 
 
 class ThreadKind(StrEnum):
@@ -48,6 +52,14 @@ class ReplyStatus(StrEnum):
     RESOLVED = "resolved"
     ACCEPTED = "accepted"
     REJECTED = "rejected"
+
+
+def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
+    """Set the values that differ, without saving; returns their names."""
+    changed = [name for name, value in wanted.items() if getattr(row, name) != value]
+    for name in changed:
+        setattr(row, name, wanted[name])
+    return changed
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
@@ -102,6 +114,49 @@ class Thread(models.Model):
 
     def __str__(self) -> str:
         return f"{self.repo_id}#{self.number}"
+
+    @classmethod
+    def open(
+        cls,
+        repo: Repo,
+        *,
+        created_by: User,
+        kind: str,
+        title: str,
+        body: str,
+        priority: str = Priority.NORMAL,
+        status: str = ThreadStatus.OPEN,
+    ) -> Thread:
+        """Add a thread with the repository's next number. The caller holds the repo's lock."""
+        now = timezone.now()
+        return cls.objects.create(
+            repo=repo,
+            number=repo.take_number(),
+            kind=kind,
+            title=title,
+            body=body,
+            priority=priority,
+            status=status,
+            created_by=created_by,
+            closed_at=now if status == ThreadStatus.CLOSED else None,
+            last_activity_at=now,
+            created_at=now,
+            updated_at=now,
+        )
+
+    def revise(self, **wanted: Any) -> list[str]:
+        """Set what differs of title, body, kind, priority and status; returns those names.
+
+        `closed_at` follows the status. The caller holds this row's lock.
+        """
+        changed = set_changed(self, wanted)
+        if changed:
+            now = timezone.now()
+            self.updated_at = self.last_activity_at = now
+            if "status" in changed:
+                self.closed_at = now if self.status == ThreadStatus.CLOSED else None
+            self.save(update_fields=[*changed, "closed_at", "updated_at", "last_activity_at"])
+        return changed
 
     @property
     def is_companion(self) -> bool:
