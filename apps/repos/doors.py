@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
 from apps.accounts.models import User
@@ -12,9 +11,6 @@ from apps.core.access import Place
 from apps.core.views import ApiViewSet
 from apps.repos.models import Repo
 from apps.teams.models import Team
-
-if TYPE_CHECKING:
-    from apps.repos.models import RepoQuerySet
 
 
 def find_owner(kwargs: dict[str, Any]) -> Team | User:
@@ -26,14 +22,7 @@ def find_owner(kwargs: dict[str, Any]) -> Team | User:
 
 def find_repo(kwargs: dict[str, Any]) -> Repo:
     """The repository that a path names, with its owner loaded, in one query; 404."""
-    return get_object_or_404(repos_of(kwargs), slug=kwargs["repo_slug"])
-
-
-def repos_of(kwargs: dict[str, Any]) -> QuerySet[Repo]:
-    repos: RepoQuerySet = Repo.objects.all()
-    if "team_slug" in kwargs:
-        return repos.filter(owner_team__slug=kwargs["team_slug"]).select_related("owner_team")
-    return repos.filter(owner_user__username_key=kwargs["username"]).select_related("owner_user")
+    return get_object_or_404(Repo.objects.under(kwargs), slug=kwargs["repo_slug"])
 
 
 class InRepo(ApiViewSet):

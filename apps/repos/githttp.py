@@ -28,7 +28,6 @@ from apps.core.errors import (
 )
 from apps.core.locks import give_back_connection
 from apps.repos import gitpush, gitstream
-from apps.repos.doors import repos_of
 from apps.repos.git.protocol import Service, advertisement
 from apps.repos.models import Repo
 
@@ -115,7 +114,7 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     """
     credentials = credentials_of(request)
     caller: Any = usable_token(credentials[1]).user if credentials else AnonymousUser()
-    repo = repos_of(names).filter(slug=names["repo_slug"]).first()
+    repo = Repo.objects.under(names).filter(slug=names["repo_slug"]).first()
     writing = service is Service.RECEIVE_PACK
     needed = Level.WRITE if writing else Level.READ
     if caller.is_anonymous and (repo is None or repo.access(caller) < needed):

@@ -40,6 +40,12 @@ class Visibility(StrEnum):
 
 
 class RepoQuerySet(models.QuerySet["Repo"]):
+    def under(self, names: dict[str, Any]) -> RepoQuerySet:
+        """The repositories of the `team_slug` or `username` in a path, with their owner loaded."""
+        if "team_slug" in names:
+            return self.filter(owner_team__slug=names["team_slug"]).select_related("owner_team")
+        return self.filter(owner_user__username_key=names["username"]).select_related("owner_user")
+
     def visible_to(self, user: User | AnonymousUser) -> RepoQuerySet:
         """What this person may read: the list twin of `Repo.access`."""
         if not user.is_authenticated:

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
 
 from apps.core.access import Level, check_level
 from apps.events.models import Key
-from apps.repos.doors import find_repo
 from apps.repos.models import Repo
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def readable_repo(user: User, text: str) -> Repo:
     if found is None:
         raise ValueError(text)
     owner = "team_slug" if found[1] == "teams" else "username"
-    repo = find_repo({owner: found[2].lower(), "repo_slug": found[3].lower()})
+    repos = Repo.objects.under({owner: found[2].lower()})
+    repo = get_object_or_404(repos, slug=found[3].lower())
     repo.check_open(user, writing=False)
     check_level(repo, user, Level.READ)
     return repo

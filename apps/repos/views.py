@@ -8,7 +8,7 @@ from apps.core.access import Level, Place
 from apps.core.operation import operation
 from apps.core.parsers import text_query
 from apps.repos import actions
-from apps.repos.doors import InRepo, find_owner, repos_of
+from apps.repos.doors import InRepo, find_owner
 from apps.repos.models import Repo
 from apps.repos.serializers import CreateRepo, RepoRecord, UpdateRepo, repo_record
 
@@ -36,7 +36,7 @@ class RepoViewSet(InRepo):
     def list(self) -> dict[str, Any]:
         """List the repositories that the caller may read."""
         level = self.owner.access(self.caller)
-        rows = repos_of(self.kwargs).order_by("slug")
+        rows = Repo.objects.under(self.kwargs).order_by("slug")
         if level is Level.NONE:
             rows = rows & Repo.objects.visible_to(self.caller)
         if self.params["search"]:
