@@ -71,9 +71,11 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
     not carried out lead past the end and are left alone.
     """
     best: list[Step] | None = [] if start == end else None
+    tried = set()
     for place, step in enumerate(steps):
-        if step.old != start:
+        if step.old != start or step.new in tried:
             continue
+        tried.add(step.new)
         rest = longest_chain(step.new, end, [*steps[:place], *steps[place + 1 :]])
         if rest is not None and (best is None or len(rest) + 1 > len(best)):
             best = [step, *rest]

@@ -1,0 +1,52 @@
+"""What a ref's journal explains: the chain from the stored head to git's present value."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.repos.rules import ZERO, Step, longest_chain
+
+
+def steps(*pairs):
+    return [Step(old, new, place) for place, (old, new) in enumerate(pairs)]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "journal", "used"),
+    [
+        ("a", "a", [], []),
+        ("a", "b", [], None),
+        ("a", "b", [("a", "b")], [0]),
+        ("a", "c", [("b", "c"), ("a", "b")], [1, 0]),
+        # git has refused the first, or not carried it out yet
+        ("a", "b", [("a", "x"), ("a", "b")], [1]),
+        ("a", "b", [("a", "b"), ("b", "c")], [0]),
+        # moved away and back has moved twice
+        ("a", "a", [("a", "b"), ("b", "a")], [0, 1]),
+        (ZERO, ZERO, [(ZERO, "a"), ("a", ZERO)], [0, 1]),
+        ("a", "d", [("x", "d"), ("a", "b")], None),
+    ],
+)
+def test_the_chain_uses_the_most_steps_that_lead_to_the_present(start, end, journal, used):
+    chain = longest_chain(start, end, steps(*journal))
+    assert (None if chain is None else [step.of for step in chain]) == used
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), st.randoms())
+def test_pushes_one_after_another_are_all_explained_in_whatever_order_they_end(heads, random):
+    walked = [pair for pair in pairwise(heads) if pair[0] != pair[1]]
+    journal = steps(*walked)
+    random.shuffle(journal)
+    chain = longest_chain(heads[0], heads[-1], journal)
+    assert chain is not None
+    assert len(chain) == len(walked)
+    assert all(one.new == two.old for one, two in pairwise(chain))
+
+
+def test_a_branch_moved_to_and_fro_many_times_is_explained_at_once():
+    journal = steps(*[("a", "b")] * 30, *[("b", "a")] * 30)
+    chain = longest_chain("a", "a", journal)
+    assert chain is not None
+    assert len(chain) == 60
