@@ -45,9 +45,8 @@ class TokenViewSet(ApiViewSet):
     )
     def list(self) -> dict[str, Any]:
         """List API tokens."""
-        tokens = ApiToken.objects.select_related("user").filter(
-            user=self.owner(self.params["username"])
-        )
+        owner = self.owner(self.params["username"])
+        tokens = ApiToken.objects.visible_to(self.caller).filter(user=owner).select_related("user")
         if self.params["name"]:
             tokens = tokens.filter(name__iexact=self.params["name"])
         return self.page(tokens.in_order(self.params["ordering"] or ORDERINGS[0]), token_record)

@@ -17,6 +17,9 @@ from apps.core.access import Level
 from apps.core.parsers import PAGE, PER_PAGE, Query
 from apps.core.serializers import Input, Output
 
+Method = Callable[[Any], Any]
+Handler = Callable[..., HttpResponseBase]
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -46,24 +49,17 @@ def operation(
     body_required: bool | None = None,
     even_inactive: bool = False,
     media_type: str = "application/json",
-) -> Callable[[Callable[[Any], Any]], Callable[..., HttpResponseBase]]:
+) -> Callable[[Method], Handler]:
     """Declare a method. It returns the record, the page, or None for 204; the answer is made here.
 
     `body_required` defaults to whether `takes` is given; `even_inactive` lets the method change
     an inactive team. Summary and description are the docstring's first line and the rest.
     """
 
-    def declare(method: Callable[[Any], Any]) -> Callable[..., HttpResponseBase]:
+    def declare(method: Method) -> Handler:
         summary, _, description = (method.__doc__ or "").strip().partition("\n")
-
-        @wraps(method)
-        def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
-            answer = method(view)
-            if isinstance(answer, HttpResponseBase):
-                return answer
-            return Response(answer, status=status)
-
-        declared = Operation(
+        run = answering(method, status)
+        vars(run)["operation"] = Operation(
             level=level,
             takes=takes,
             gives=gives,
@@ -76,7 +72,19 @@ def operation(
             summary=summary,
             description=" ".join(description.split()),
         )
-        vars(run)["operation"] = declared
         return run
 
     return declare
+
+
+def answering(method: Method, status: int) -> Handler:
+    """The method as DRF calls it: what it returns, as an answer with this status."""
+
+    @wraps(method)
+    def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
+        answer = method(view)
+        if isinstance(answer, HttpResponseBase):
+            return answer
+        return Response(answer, status=status)
+
+    return run

@@ -72,6 +72,7 @@ def find_moves(repo: Repo, journal: Sequence[PushJournal]) -> list[RefMove]:
 
 
 def move_of(row: PushJournal, repo: Repo) -> RefMove:
+    """The step that a journal row foretold."""
     return RefMove(repo, row.full_name, row.old, row.new, row.actor)
 
 

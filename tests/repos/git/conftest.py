@@ -1,3 +1,5 @@
+"""Repositories made by hand, for the tests of git."""
+
 from pathlib import Path
 
 import pytest

@@ -1,0 +1,307 @@
+"""The house rules that can be read off the source (architecture.md §8), one function each.
+
+A rule takes one file and yields what is wrong with it, as `line: text`. `RULES` in
+`test_house_rules.py` names for each rule a bad example that it must catch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import cast
+
+STARTS_SERVERS = ("tests/", "bench/", "config/management/")
+WRITERS = {
+    "save",
+    "create",
+    "delete",
+    "update",
+    "bulk_create",
+    "bulk_update",
+    "get_or_create",
+    "update_or_create",
+}
+VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "services", "service"}
+VAGUE |= {"base", "common", "data", "info", "misc", "selectors", "signals"}
+SIGNALS = {"django.dispatch", "django.db.models.signals", "django.core.signals"}
+SIGNALS |= {"django.contrib.auth.signals", "django.test.signals", "blinker"}
+EXPLAINED = {"actions", "rules", "pushes", "record", "auth", "tree", "frames"}
+
+NOT_ATOMIC: dict[str, str] = {}
+"""Public actions without one transaction around all of it, and why."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of the tree: its path from the root, and its text."""
+
+    path: str
+    text: str = field(repr=False)
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.endswith(".py")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`apps/pulls/actions/merge.py` is `apps`, `pulls`, `actions`, `merge`."""
+        return PurePosixPath(self.path).with_suffix("").parts
+
+    def within(self, *prefixes: str) -> bool:
+        return self.path.startswith(prefixes)
+
+    @property
+    def is_actions(self) -> bool:
+        """A module `actions`, or one of a package of that name."""
+        return self.within("apps/") and "actions" in self.names[2:]
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions(source: Source) -> Iterator[Function]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, Function):
+            yield node
+
+
+def public_functions(source: Source) -> Iterator[Function]:
+    """Those at the top of the module, without a leading underscore."""
+    for node in source.tree.body:
+        if isinstance(node, Function) and not node.name.startswith("_"):
+            yield node
+
+
+def imports(source: Source) -> Iterator[tuple[int, str]]:
+    """`(line, dotted name)` of everything imported: module, and module.name."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def dotted(node: ast.AST) -> str:
+    """`transaction.atomic` of a name, an attribute, or a call of either; else nothing."""
+    if isinstance(node, ast.Call):
+        return dotted(node.func)
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield node
+
+
+def processes_start_in_one_place(source: Source) -> Iterator[str]:
+    """Only `git/run.py` starts processes (tests and the serve command start real servers)."""
+    if source.path == "apps/repos/git/run.py" or source.within(*STARTS_SERVERS):
+        return
+    for line, name in imports(source):
+        if name.partition(".")[0] in {"subprocess", "pty", "multiprocessing"}:
+            yield f"{line}: imports {name}"
+    for call in calls(source.tree):
+        called = dotted(call)
+        if re.search(r"\bos\.(system|popen|fork|exec|spawn|posix_spawn)|create_subprocess", called):
+            yield f"{call.lineno}: calls {called}"
+
+
+def events_are_recorded_in_actions(source: Source) -> Iterator[str]:
+    """`record()` belongs to actions and `pushes.py`; nothing else writes an event's row."""
+    if not source.within("apps/", "config/") or source.path == "apps/events/record.py":
+        return
+    if not source.is_actions and source.names[-1] != "pushes":
+        for line, name in imports(source):
+            if name == "apps.events.record.record":
+                yield f"{line}: imports record()"
+    for call in calls(source.tree):
+        called = dotted(call)
+        if called.endswith("record.record") and not source.is_actions:
+            yield f"{call.lineno}: calls {called}()"
+        if re.match(r"Event\.objects\.(create|bulk|get_or|update_or)", called):
+            yield f"{call.lineno}: writes an event past record()"
+
+
+def actions_are_atomic(source: Source) -> Iterator[str]:
+    """One action, one transaction."""
+    if not source.is_actions:
+        return
+    for function in public_functions(source):
+        decorators = [dotted(decorator) for decorator in function.decorator_list]
+        if "transaction.atomic" not in decorators and f"{source.path}:{function.name}" not in (
+            NOT_ATOMIC
+        ):
+            yield f"{function.lineno}: {function.name}() is not @transaction.atomic"
+
+
+def actions_name_their_actor(source: Source) -> Iterator[str]:
+    """Keyword-only, `actor` first."""
+    if not source.is_actions:
+        return
+    for function in public_functions(source):
+        given = function.args
+        named = [argument.arg for argument in given.kwonlyargs]
+        if given.posonlyargs or given.args or given.vararg or given.kwarg:
+            yield f"{function.lineno}: {function.name}() takes other than named keywords"
+        if named[:1] != ["actor"]:
+            yield f"{function.lineno}: the first keyword of {function.name}() is not actor"
+
+
+def record_comes_last(source: Source) -> Iterator[str]:
+    """Nothing but a return, or a further event, follows `record()`: it holds the order lock."""
+    if source.is_actions:
+        for function in functions(source):
+            yield from _after_record(function.body, False)
+
+
+def _after_record(body: list[ast.stmt], recorded: bool) -> Iterator[str]:
+    for statement in body:
+        records = any(dotted(call) == "record" for call in calls(statement))
+        if recorded and not records and not isinstance(statement, ast.Return):
+            yield f"{statement.lineno}: comes after record()"
+        for inner in ("body", "orelse", "handlers", "finalbody"):
+            yield from _after_record(getattr(statement, inner, []), recorded)
+        recorded = recorded or records
+
+
+def views_only_ask(source: Source) -> Iterator[str]:
+    """A view changes nothing itself and reaches rows through their parents."""
+    if not source.within("apps/") or not {"views", "doors", "stream"} & set(source.names):
+        return
+    for call in calls(source.tree):
+        called = dotted(call)
+        receiver, _, name = called.rpartition(".")
+        if name in WRITERS and receiver not in {"", "actions", "super"}:
+            yield f"{call.lineno}: {called}() writes in a view"
+        if called.endswith(".objects.get"):
+            yield f"{call.lineno}: {called}() reaches past the parent"
+
+
+def files_and_functions_are_small(source: Source) -> Iterator[str]:
+    """Files up to 400 lines (tests 500), functions up to 40."""
+    lines, most = source.text.count("\n"), 500 if source.within("tests/") else 400
+    if lines > most:
+        yield f"{lines}: has {lines} lines, more than {most}"
+    for function in functions(source):
+        length = (function.end_lineno or 0) - function.lineno + 1
+        if length > 40:
+            yield f"{function.lineno}: {function.name}() has {length} lines, more than 40"
+
+
+def modules_say_what_they_are_for(source: Source) -> Iterator[str]:
+    """A docstring of 1 to 5 lines (tests: as many as it takes)."""
+    doc = ast.get_docstring(source.tree)
+    if source.tree.body and not doc:
+        yield "1: the module has no docstring"
+    if doc and not source.within("tests/") and len(doc.splitlines()) > 5:
+        yield "1: the module's docstring has more than 5 lines"
+
+
+def rules_and_actions_are_explained(source: Source) -> Iterator[str]:
+    """Docstrings where others build on a promise: actions, rules, models, viewsets, operations."""
+    if not source.within("apps/"):
+        return
+    if EXPLAINED & set(source.names[2:]):
+        for function in public_functions(source):
+            if not ast.get_docstring(function):
+                yield f"{function.lineno}: {function.name}() has no docstring"
+    for node in ast.walk(source.tree):
+        if is_model_or_viewset(node) or is_operation(node):
+            named = cast("ast.ClassDef | ast.FunctionDef", node)
+            if not ast.get_docstring(named):
+                yield f"{named.lineno}: {named.name} has no docstring"
+
+
+def is_model_or_viewset(node: ast.AST) -> bool:
+    ends = ("models.Model", "ViewSet")
+    return isinstance(node, ast.ClassDef) and any(dotted(one).endswith(ends) for one in node.bases)
+
+
+def is_operation(node: ast.AST) -> bool:
+    return isinstance(node, Function) and "operation" in map(dotted, node.decorator_list)
+
+
+def names_say_something(source: Source) -> Iterator[str]:
+    """No module is called after what every module is."""
+    vague = VAGUE & set(source.names)
+    if vague:
+        yield f"1: {', '.join(sorted(vague))} says nothing about what is inside"
+
+
+def nothing_prints(source: Source) -> Iterator[str]:
+    """Apps log, commands write to their own output."""
+    if source.within("apps/", "config/"):
+        for call in calls(source.tree):
+            if dotted(call) in {"print", "pprint", "pprint.pprint", "breakpoint"}:
+                yield f"{call.lineno}: calls {dotted(call)}()"
+
+
+def no_signals(source: Source) -> Iterator[str]:
+    """What happens after a change stands in the action."""
+    for line, name in imports(source):
+        if any(name == one or name.startswith(one + ".") for one in SIGNALS):
+            yield f"{line}: imports {name}"
+
+
+def no_magic(source: Source) -> Iterator[str]:
+    """No ModelSerializer, no star import (but settings on settings), no mock."""
+    for line, name in imports(source):
+        last = name.rpartition(".")[2]
+        if last.endswith("ModelSerializer") or name.startswith(("unittest.mock", "pytest_mock")):
+            yield f"{line}: imports {name}"
+        if last == "*" and source.path != "tests/settings.py":
+            yield f"{line}: imports everything of {name[:-2]}"
+    for call in calls(source.tree):
+        if source.within("tests/") and dotted(call) == "time.sleep":
+            yield f"{call.lineno}: sleeps instead of waiting for what it needs"
+
+
+def git_stands_alone(source: Source) -> Iterator[str]:
+    """`apps.repos.git` is the standard library and itself."""
+    if source.within("apps/repos/git/"):
+        for line, name in imports(source):
+            if name.split(".")[0] not in sys.stdlib_module_names | {"apps"}:
+                yield f"{line}: imports {name}"
+            if name.startswith("apps.") and not name.startswith("apps.repos.git."):
+                yield f"{line}: imports {name}"
+
+
+def lists_are_filtered(source: Source) -> Iterator[str]:
+    """A list that no place guards (level NONE or PUBLIC) is cut down by `visible_to`."""
+    if not source.within("apps/") or "views" not in source.names:
+        return
+    for function in functions(source):
+        for declared in function.decorator_list:
+            if isinstance(declared, ast.Call) and dotted(declared) == "operation":
+                paged = any(keyword.arg == "paged" for keyword in declared.keywords)
+                level = dotted(declared.args[0]) if declared.args else ""
+                seen = "visible_to" in ast.unparse(function)
+                if paged and level in {"Level.NONE", "Level.PUBLIC"} and not seen:
+                    yield f"{function.lineno}: {function.name}() lists without visible_to()"
+
+
+MACHINE = re.compile(
+    r"(?<![\w.])/(?:work|root|home/\w+|tmp|Users/\w+)/[\w.]"
+    r"|\b(?:pypi|pythonhosted|test\.pypi|npmjs|crates)\.(?:org|io)\b|\bindex-url\b|\bpiwheels\b"
+)
+
+
+def nothing_of_this_machine(source: Source) -> Iterator[str]:
+    """No path of a machine, no host of a registry, in any file of the tree."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        found = MACHINE.search(line)
+        if found:
+            yield f"{number}: names {found[0]}"

@@ -1,0 +1,123 @@
+"""The house rules (architecture.md §8) hold for every file, and each can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests import house_rules as rules
+from tests.house_rules import Source
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = ("apps", "config", "tests", "bench", "manage.py")
+FOLDERS = (".ci", "bin", "deploy", "docs", "templates")
+PAPERS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.toml")
+TEXTS = (*PYTHON, *FOLDERS, *PAPERS, "requirements.txt", "requirements-dev.txt")
+SELF = ("tests/house_rules.py", "tests/test_house_rules.py")
+"""They have to spell out what they forbid."""
+
+
+@cache
+def python_sources() -> list[Source]:
+    found = [source for source in sources(PYTHON) if source.is_python]
+    return [source for source in found if "migrations" not in source.names]
+
+
+@cache
+def sources(tops: tuple[str, ...] = TEXTS) -> list[Source]:
+    paths = [path for top in tops for path in files(ROOT / top)]
+    return [Source(path.relative_to(ROOT).as_posix(), read(path)) for path in paths]
+
+
+def files(top: Path) -> Iterator[Path]:
+    if top.is_file():
+        yield top
+    for path in sorted(top.rglob("*")) if top.is_dir() else []:
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
+
+
+def read(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")
+
+
+ACTIONS = "apps/teams/actions.py"
+VIEWS = "apps/teams/views.py"
+ANY = "apps/teams/rules.py"
+
+RULES = [
+    (rules.processes_start_in_one_place, ANY, "import subprocess"),
+    (rules.processes_start_in_one_place, ANY, "from subprocess import Popen"),
+    (rules.processes_start_in_one_place, "apps/repos/git/repo.py", "os.posix_spawn('git')"),
+    (rules.events_are_recorded_in_actions, VIEWS, "from apps.events.record import record"),
+    (
+        rules.events_are_recorded_in_actions,
+        VIEWS,
+        "from apps.events import record\nrecord.record()",
+    ),
+    (rules.events_are_recorded_in_actions, ACTIONS, "Event.objects.create(kind='x')"),
+    (rules.actions_are_atomic, ACTIONS, "def retire(*, actor): ..."),
+    (rules.actions_are_atomic, "apps/pulls/actions/merge.py", "def merge(*, actor): ..."),
+    (rules.actions_name_their_actor, ACTIONS, "def retire(actor, *, team): ..."),
+    (rules.actions_name_their_actor, ACTIONS, "def retire(*, team, actor): ..."),
+    (rules.actions_name_their_actor, ACTIONS, "def retire(*, actor, **fields): ..."),
+    (rules.record_comes_last, ACTIONS, "def retire(*, actor):\n  record(1)\n  team.save()"),
+    (rules.record_comes_last, ACTIONS, "def f():\n  if x:\n    record(1)\n  team.save()"),
+    (rules.record_comes_last, ACTIONS, "def f():\n  record(1)\n  if x:\n    team.save()"),
+    (rules.views_only_ask, VIEWS, "team.save()"),
+    (rules.views_only_ask, VIEWS, "Team.objects.create(name='x')"),
+    (rules.views_only_ask, VIEWS, "Team.objects.get(pk=1)"),
+    (rules.files_and_functions_are_small, ANY, "x = 1\n" * 401),
+    (rules.files_and_functions_are_small, "tests/test_x.py", "x = 1\n" * 501),
+    (rules.files_and_functions_are_small, ANY, "def f():\n" + "  x = 1\n" * 40),
+    (rules.modules_say_what_they_are_for, ANY, "x = 1"),
+    (rules.modules_say_what_they_are_for, ANY, '"""1\n2\n3\n4\n5\n6\n"""'),
+    (rules.rules_and_actions_are_explained, ACTIONS, "def retire(*, actor): ..."),
+    (rules.rules_and_actions_are_explained, VIEWS, "class TeamViewSet(ApiViewSet): ..."),
+    (rules.rules_and_actions_are_explained, VIEWS, "@operation(1)\ndef list(self): ..."),
+    (rules.names_say_something, "apps/teams/utils.py", ""),
+    (rules.names_say_something, "apps/common/models.py", ""),
+    (rules.nothing_prints, ANY, "print('x')"),
+    (rules.no_signals, ANY, "from django.db.models.signals import post_save"),
+    (rules.no_signals, ANY, "from django.dispatch import receiver"),
+    (rules.no_magic, ANY, "from rest_framework.serializers import ModelSerializer"),
+    (rules.no_magic, ANY, "from apps.teams.models import *"),
+    (rules.no_magic, "tests/test_x.py", "from unittest.mock import patch"),
+    (rules.no_magic, "tests/test_x.py", "time.sleep(1)"),
+    (rules.git_stands_alone, "apps/repos/git/repo.py", "from django.conf import settings"),
+    (rules.git_stands_alone, "apps/repos/git/repo.py", "from apps.repos.models import Repo"),
+    (
+        rules.lists_are_filtered,
+        VIEWS,
+        "@operation(Level.NONE, paged=True)\ndef list(self):\n  return Team.objects.all()",
+    ),
+    (rules.nothing_of_this_machine, "README.md", "cd " + "/work/main"),
+    (rules.nothing_of_this_machine, "requirements.txt", "--" + "index-url https://example.org"),
+]
+ALL = dict.fromkeys(rule for rule, _, _ in RULES)
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.__name__)
+def test_the_house_rule_holds_everywhere(rule):
+    everything = rule is rules.nothing_of_this_machine
+    looked_at = [one for one in sources() if one.path not in SELF] if everything else None
+    problems = [
+        f"{source.path}:{problem}"
+        for source in looked_at or python_sources()
+        for problem in rule(source)
+    ]
+    assert not problems, "\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), RULES)
+def test_the_house_rule_catches_its_bad_example(rule, path, text):
+    assert list(rule(Source(path, text)))
+
+
+def test_the_whole_tree_is_looked_at():
+    seen = {source.path for source in python_sources()}
+    assert {"manage.py", "apps/core/views.py", "config/api.py", "tests/conftest.py"} <= seen
+    assert all(source.is_python for source in python_sources())
