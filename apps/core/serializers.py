@@ -32,7 +32,7 @@ class Str(serializers.CharField):
 
     def __init__(self, *, most: int, blank: bool = False, **options: Any) -> None:
         self.may_be_blank = blank
-        super().__init__(trim_whitespace=False, allow_blank=True, max_length=most, **options)
+        super().__init__(trim_whitespace=False, allow_blank=blank, max_length=most, **options)
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
