@@ -8,6 +8,7 @@ from apps.accounts.views import TokenViewSet
 from apps.core.views import ApiViewSet
 from apps.repos.views import RepoViewSet
 from apps.teams.views import MemberViewSet, TeamViewSet
+from apps.threads.views import ReplyViewSet, ThreadViewSet
 from config.views import DocumentViewSet
 
 router = SimpleRouter(trailing_slash=False, use_regex_path=False)
@@ -25,3 +26,5 @@ route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
     route(f"{owner}/repos", RepoViewSet)
+    route(f"{repo}/threads", ThreadViewSet)
+    route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)

@@ -11,6 +11,8 @@ from apps.repos import actions as repos
 from apps.repos.models import Repo
 from apps.teams import actions as teams
 from apps.teams.models import Member, Role, Team
+from apps.threads import actions as threads
+from apps.threads.models import Reply, Thread
 
 
 class Make:
@@ -44,3 +46,14 @@ class Make:
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
         return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)
+
+    def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
+        wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}
+        return threads.create_thread(actor=by, repo=repo, **wanted)
+
+    def reply(self, thread: Thread, *, by: User, to: Reply | None = None, **fields: Any) -> Reply:
+        """An answer to the thread, or `to` one of its replies."""
+        wanted = {"kind": "comment", "body": "Same here.", **fields}
+        if to is not None:
+            wanted["parent_reply_number"] = to.number
+        return threads.create_reply(actor=by, thread=thread, **wanted)

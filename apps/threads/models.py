@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Count, F, Max, Min, Q, Value
 from django.utils import timezone
 
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
-from apps.threads.tree import PATH_MAX
+from apps.threads.tree import PATH_MAX, ancestor_paths, child_path, parent_number
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -62,14 +62,26 @@ def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
     return changed
 
 
+LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
+"""The condition of the list and of its indexes: one, or the indexes would not serve."""
+
+
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def existing(self) -> ThreadQuerySet:
         """Threads that have not been deleted, companions included."""
         return self.filter(deleted_at=None)
 
     def listed(self) -> ThreadQuerySet:
-        """What the thread list shows: no companion threads, newest first."""
-        return self.existing().exclude(kind=ThreadKind.PULL).order_by("-number")
+        """What the thread list shows: no companion threads."""
+        return self.filter(LISTED)
+
+    def search(self, text: str) -> ThreadQuerySet:
+        """Threads with this text in title or body, ignoring case."""
+        return self.filter(Q(title__icontains=text) | Q(body__icontains=text))
+
+    def in_order(self, ordering: str) -> ThreadQuerySet:
+        """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
+        return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
 
 
 class Thread(models.Model):
@@ -89,10 +101,11 @@ class Thread(models.Model):
     last_reply_number = models.BigIntegerField(default=0)
     """The newest number given to a reply; never reused."""
     reply_count = models.BigIntegerField(default=0)
-    """Live replies."""
+    """Live replies; kept, like the next two, by `add_reply` and `blank_reply`."""
     participant_count = models.BigIntegerField(default=1)
     """The author and everybody with a live reply."""
     last_activity_at = models.DateTimeField(default=timezone.now)
+    """The newest of: opening, a change of the thread, a reply written or edited."""
     closed_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -108,7 +121,12 @@ class Thread(models.Model):
             models.Index(
                 fields=["repo", "-number"],
                 name="thread_list",
-                condition=Q(deleted_at=None) & ~Q(kind="pull"),
+                condition=LISTED,
+            ),
+            models.Index(
+                fields=["repo", "-last_activity_at", "-number"],
+                name="thread_list_by_activity",
+                condition=LISTED,
             ),
         ]
 
@@ -158,6 +176,48 @@ class Thread(models.Model):
             self.save(update_fields=[*changed, "closed_at", "updated_at", "last_activity_at"])
         return changed
 
+    def has_participant(self, user_id: int) -> bool:
+        """Whether this person opened the thread or has a live reply in it."""
+        return (
+            user_id == self.created_by_id or self.replies.live().filter(created_by=user_id).exists()
+        )
+
+    def add_reply(self, parent: Reply | None, *, created_by: User, **content: Any) -> Reply:
+        """Add a reply at its place in the tree and count it. The caller holds this row's lock."""
+        joins = not self.has_participant(created_by.pk)
+        self.last_reply_number += 1
+        self.last_activity_at = now = timezone.now()
+        reply = Reply.objects.create(
+            thread=self,
+            number=self.last_reply_number,
+            parent=parent,
+            path=child_path(parent.path if parent else "", self.last_reply_number),
+            depth=parent.depth + 1 if parent else 0,
+            created_by=created_by,
+            created_at=now,
+            updated_at=now,
+            **content,
+        )
+        self._count(reply, 1, participants=int(joins))
+        return reply
+
+    def blank_reply(self, reply: Reply) -> None:
+        """Empty a live reply and count it out. The caller holds both rows' locks."""
+        reply.body, reply.links = "", []
+        reply.deleted_at = reply.updated_at = timezone.now()
+        reply.save(update_fields=["body", "links", "deleted_at", "updated_at"])
+        leaves = not self.has_participant(reply.created_by_id)
+        self._count(reply, -1, participants=-int(leaves))
+
+    def _count(self, reply: Reply, live: int, *, participants: int) -> None:
+        self.reply_count += live
+        self.participant_count += participants
+        counters = ["last_reply_number", "reply_count", "participant_count", "last_activity_at"]
+        self.save(update_fields=counters)
+        if reply.depth:
+            above = self.replies.filter(path__in=ancestor_paths(reply.path))
+            above.update(live_descendants=F("live_descendants") + live)
+
     @property
     def is_companion(self) -> bool:
         return self.kind == ThreadKind.PULL
@@ -177,10 +237,21 @@ class Thread(models.Model):
         )
 
     def event_target(self) -> Target:
-        return Target("thread", {"number": self.number}, web=self.segment, api=self.segment)
+        kind = "pull" if self.is_companion else "thread"
+        return Target(kind, {"number": self.number}, web=self.segment, api=self.segment)
 
     def event_title(self) -> str:
         return self.title
+
+
+class ReplyQuerySet(models.QuerySet["Reply"]):
+    def live(self) -> ReplyQuerySet:
+        """Replies that have not been deleted."""
+        return self.filter(deleted_at=None)
+
+    def shown(self) -> ReplyQuerySet:
+        """What readers see, in tree order: live replies, and placeholders above live ones."""
+        return self.filter(Q(deleted_at=None) | Q(live_descendants__gt=0)).order_by("path")
 
 
 class Reply(models.Model):
@@ -207,10 +278,19 @@ class Reply(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
+    objects = ReplyQuerySet.as_manager()
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["thread", "number"], name="reply_number_in_thread"),
             models.UniqueConstraint(fields=["thread", "path"], name="reply_place_in_thread"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["thread", "created_by"],
+                name="reply_participants",
+                condition=Q(deleted_at=None),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -219,6 +299,25 @@ class Reply(models.Model):
     @property
     def is_deleted(self) -> bool:
         return self.deleted_at is not None
+
+    @property
+    def parent_number(self) -> int | None:
+        """Read off the path: no query. None for a top-level reply."""
+        return parent_number(self.path)
+
+    def revise(self, **wanted: Any) -> list[str]:
+        """Set what differs of kind, body, status and links; returns those names.
+
+        Such an edit is a new version. The caller holds this row's and the thread's locks.
+        """
+        changed = set_changed(self, wanted)
+        if changed:
+            self.version += 1
+            self.edited_at = self.updated_at = timezone.now()
+            self.save(update_fields=[*changed, "version", "edited_at", "updated_at"])
+            self.thread.last_activity_at = self.edited_at
+            self.thread.save(update_fields=["last_activity_at"])
+        return changed
 
     def event_keys(self) -> Keys:
         return self.thread.event_keys()
@@ -234,3 +333,50 @@ class Reply(models.Model):
 
     def event_title(self) -> str:
         return self.thread.title
+
+
+class Participants:
+    """The people of a thread, its author first, the others by their first live reply.
+
+    Slices like a queryset; items are the rows of behaviour.md §3. One query, or two where the
+    slice begins with the author.
+    """
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self.live = thread.replies.live()
+
+    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
+        with_author = part.start == 0
+        others = self.others()[max(part.start - 1, 0) : part.stop - 1]
+        return [*([self.author()] if with_author else []), *others]
+
+    def author(self) -> dict[str, Any]:
+        thread, author = self.thread, self.thread.created_by
+        own = self.live.filter(created_by=author).aggregate(
+            reply_count=Count("pk"), last_at=Max("created_at")
+        )
+        return {
+            "user_uuid": author.uuid,
+            "username": author.username,
+            "display_name": author.display_name,
+            "is_author": True,
+            "reply_count": own["reply_count"],
+            "first_at": thread.created_at,
+            "last_at": own["last_at"] or thread.created_at,
+        }
+
+    def others(self) -> models.QuerySet[Any, Any]:
+        return (
+            self.live.exclude(created_by=self.thread.created_by_id)
+            .values(
+                user_uuid=F("created_by__uuid"),
+                username=F("created_by__username"),
+                display_name=F("created_by__display_name"),
+                is_author=Value(False),
+            )
+            .annotate(
+                reply_count=Count("pk"), first_at=Min("created_at"), last_at=Max("created_at")
+            )
+            .order_by("first_at", "username")
+        )

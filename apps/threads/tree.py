@@ -32,3 +32,9 @@ def child_path(parent_path: str, number: int) -> str:
 def ancestor_paths(path: str) -> list[str]:
     """The paths of all replies above this one, from the root down."""
     return [path[:end] for end in range(WIDTH, len(path), WIDTH)]
+
+
+def parent_number(path: str) -> int | None:
+    """The number of the reply right above this one; None for a top-level reply."""
+    above = path[-2 * WIDTH : -WIDTH]
+    return int(above, 36) if above else None

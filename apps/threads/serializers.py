@@ -1,0 +1,200 @@
+"""Inputs and records of threads, participants and replies (behaviour.md §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.openapi import PREFIX
+from apps.core.serializers import Choice, Input, Int, Moment, Name, Output, Str
+from apps.threads import rules
+from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadKind, ThreadStatus
+
+TITLE_MAX = 255
+BODY_MAX = 65_536
+REPLIES_MAX = 500
+"""How many replies the single read of a thread holds; the paged list has the rest."""
+DELETED = "deleted"
+
+
+class Word(Name):
+    """An open word: any that is well formed (behaviour.md trap 17)."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            problem=rules.word_problem, most=rules.WORD_MAX, pattern=rules.WORD.pattern, **options
+        )
+
+
+class CreateThread(Input):
+    title = Str(most=TITLE_MAX)
+    body = Str(most=BODY_MAX, blank=True)
+    kind = Choice([*rules.KINDS])
+    priority = Choice(Priority, required=False)
+    status = Choice(ThreadStatus, required=False)
+
+
+class UpdateThread(Input):
+    title = Str(most=TITLE_MAX, required=False)
+    body = Str(most=BODY_MAX, blank=True, required=False)
+    kind = Choice([*rules.KINDS], required=False)
+    priority = Choice(Priority, required=False)
+    status = Choice(ThreadStatus, required=False)
+
+
+class Link(Input):
+    kind = Word()
+    target = Str(most=rules.TARGET_MAX)
+
+    def validate(self, link: dict[str, str]) -> dict[str, str]:
+        problem = rules.link_problem(link["kind"], link["target"])
+        if problem is not None:
+            raise serializers.ValidationError({"target": problem})
+        return dict(link)
+
+
+class Links(serializers.ListField):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(child=Link(), max_length=rules.LINKS_MAX, **options)
+
+
+class CreateReply(Input):
+    kind = Word()
+    body = Str(most=BODY_MAX)
+    parent_reply_number = Int(required=False)
+    status = Choice(ReplyStatus, required=False)
+    links = Links(required=False)
+
+
+class UpdateReply(Input):
+    kind = Word(required=False)
+    body = Str(most=BODY_MAX, required=False)
+    status = Choice(ReplyStatus, required=False)
+    links = Links(required=False)
+
+
+class LinkRecord(Output):
+    kind = serializers.CharField()
+    target = serializers.CharField()
+
+
+class ReplyRecord(Output):
+    """A live reply has every field; a placeholder lacks those that are not required."""
+
+    number = serializers.IntegerField()
+    parent_reply_number = serializers.IntegerField(required=False)
+    depth = serializers.IntegerField()
+    is_deleted = serializers.BooleanField()
+    status = serializers.ChoiceField([*map(str, ReplyStatus), DELETED])
+    kind = serializers.CharField()
+    body = serializers.CharField(allow_blank=True)
+    links = LinkRecord(many=True)
+    created_by_uuid = serializers.UUIDField(allow_null=True)
+    created_by_username = serializers.CharField(allow_null=True)
+    deleted_at = Moment(allow_null=True)
+    uuid = serializers.UUIDField(required=False)
+    thread_number = serializers.IntegerField(required=False)
+    version = serializers.IntegerField(required=False)
+    edited_at = Moment(allow_null=True, required=False)
+    created_at = Moment(required=False)
+    updated_at = Moment(required=False)
+
+
+class ThreadRecord(Output):
+    number = serializers.IntegerField()
+    uuid = serializers.UUIDField()
+    title = serializers.CharField()
+    body = serializers.CharField(allow_blank=True)
+    kind = serializers.ChoiceField([*map(str, ThreadKind)])
+    priority = serializers.ChoiceField([*map(str, Priority)])
+    status = serializers.ChoiceField([*map(str, ThreadStatus)])
+    created_by_uuid = serializers.UUIDField()
+    created_by_username = serializers.CharField()
+    reply_count = serializers.IntegerField()
+    participant_count = serializers.IntegerField()
+    last_activity_at = Moment()
+    closed_at = Moment(allow_null=True)
+    created_at = Moment()
+    updated_at = Moment()
+    web_url = serializers.CharField()
+    api_url = serializers.CharField()
+
+
+class WholeThread(ThreadRecord):
+    """The single read: a thread with its replies in tree order."""
+
+    replies = ReplyRecord(many=True)
+    replies_truncated = serializers.BooleanField()
+
+
+class ParticipantRecord(Output):
+    user_uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    display_name = serializers.CharField(allow_blank=True)
+    is_author = serializers.BooleanField()
+    reply_count = serializers.IntegerField()
+    first_at = Moment()
+    last_at = Moment()
+
+
+def thread_record(thread: Thread, base: str) -> dict[str, Any]:
+    """Needs `created_by` and the repository with its owner loaded."""
+    repo = thread.repo
+    return {
+        "number": thread.number,
+        "uuid": thread.uuid,
+        "title": thread.title,
+        "body": thread.body,
+        "kind": thread.kind,
+        "priority": thread.priority,
+        "status": thread.status,
+        "created_by_uuid": thread.created_by.uuid,
+        "created_by_username": thread.created_by.username,
+        "reply_count": thread.reply_count,
+        "participant_count": thread.participant_count,
+        "last_activity_at": thread.last_activity_at,
+        "closed_at": thread.closed_at,
+        "created_at": thread.created_at,
+        "updated_at": thread.updated_at,
+        "web_url": f"{base}/{repo.path}{thread.segment}",
+        "api_url": f"{base}{PREFIX}{repo.api_path}/threads/{thread.number}",
+    }
+
+
+def whole_thread(thread: Thread, replies: Sequence[Reply], base: str) -> dict[str, Any]:
+    """`replies`: the first ones in tree order, one more than `REPLIES_MAX` where there are more."""
+    return {
+        **thread_record(thread, base),
+        "replies": [reply_record(reply) for reply in replies[:REPLIES_MAX]],
+        "replies_truncated": len(replies) > REPLIES_MAX,
+    }
+
+
+def reply_record(reply: Reply, base: str = "") -> dict[str, Any]:
+    """Needs `created_by` and the thread loaded. A deleted reply is a placeholder."""
+    parent = reply.parent_number
+    record = {
+        "number": reply.number,
+        **({} if parent is None else {"parent_reply_number": parent}),
+        "depth": reply.depth,
+        "is_deleted": reply.is_deleted,
+        "status": DELETED if reply.is_deleted else reply.status,
+        "kind": reply.kind,
+        "body": reply.body,
+        "links": reply.links,
+        "created_by_uuid": None if reply.is_deleted else reply.created_by.uuid,
+        "created_by_username": None if reply.is_deleted else reply.created_by.username,
+        "deleted_at": reply.deleted_at,
+    }
+    if not reply.is_deleted:
+        record |= {
+            "uuid": reply.uuid,
+            "thread_number": reply.thread.number,
+            "version": reply.version,
+            "edited_at": reply.edited_at,
+            "created_at": reply.created_at,
+            "updated_at": reply.updated_at,
+        }
+    return record
