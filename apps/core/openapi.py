@@ -103,6 +103,8 @@ class OperationSchema(AutoSchema):
             schema = {**schema, "minLength": 1, "pattern": SOMETHING}
         if isinstance(field, Name) and field.pattern:
             schema = {**schema, "pattern": f"^(?:{field.pattern})$"}
+        if schema:
+            schema.pop("x-spec-enum-id", None)
         return schema
 
 

@@ -1,0 +1,81 @@
+"""What is routed under `/api/v1`, as rows: the table-driven tests go over these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django.urls import URLPattern
+
+import config.urls  # noqa: F401 - the routes need its converters
+from apps.core.openapi import document
+from apps.core.operation import Operation
+from config.api import router
+
+PARAMETER = re.compile(r"<(\w+):(\w+)>")
+
+
+@dataclass(frozen=True)
+class Routed:
+    """One method at one address; `path` as the document writes it."""
+
+    method: str
+    path: str
+    viewset: type[Any]
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def function(self) -> Any:
+        return getattr(self.viewset, self.action)
+
+    @property
+    def operation(self) -> Operation:
+        found: Operation = self.function.operation
+        return found
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Its object in the OpenAPI document."""
+        found: dict[str, Any] = described_paths()[self.path][self.method.lower()]
+        return found
+
+
+@cache
+def routed() -> tuple[Routed, ...]:
+    """Every method of every route; HEAD comes with GET."""
+    return tuple(sorted(_routed(), key=str))
+
+
+def _routed() -> Iterator[Routed]:
+    for pattern in router.urls:
+        assert isinstance(pattern, URLPattern)
+        view: Any = pattern.callback
+        path = "/" + PARAMETER.sub(r"{\2}", str(pattern.pattern))
+        for method, action in view.actions.items():
+            if method != "head":
+                yield Routed(method.upper(), path, view.cls, action)
+
+
+@cache
+def described() -> dict[str, Any]:
+    return document()
+
+
+def described_paths() -> dict[str, Any]:
+    found: dict[str, Any] = described()["paths"]
+    return found
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema itself where it is a reference to a component."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    found: dict[str, Any] = described()["components"]["schemas"][reference.rpartition("/")[2]]
+    return found

@@ -1,0 +1,196 @@
+"""Every row of the contract is routed and documented as written, and nothing else is there.
+
+`contract.csv` is the contract's endpoint tables as data, then behaviour.md §4. `{owner}` stands
+for both owners. In `query` and `body`, `?` means optional and a bare name is a string; `+` marks
+a query parameter that behaviour.md adds. `later` names the subject that will bring the row.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.routes import Routed, described_paths, resolved, routed
+
+OWNERS = ("teams/{team_slug}", "users/{username}")
+OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
+LATER = {
+    "activity",
+    "availability",
+    "events",
+    "forks",
+    "pings",
+    "protections",
+    "pulls",
+    "rate limits",
+    "reply versions",
+    "signup invites",
+    "site settings",
+    "suggest-users",
+    "uploads",
+    "user pages",
+}
+"""The subjects that have not been built yet."""
+
+RECORDS = {
+    "API token": "name expires_at:string|null username:string|null",
+    "Team": "name slug is_active:boolean",
+    "Team member": "username role",
+    "Repo": "name slug description:string|null visibility",
+    "Pull": "number:integer title body source_branch target_branch status",
+    "Pull review": "uuid status body",
+    "Thread": "number:integer title body kind priority status",
+    "Reply": "number:integer parent_reply_number?:integer kind status body links:array "
+    "created_by_uuid:string|null created_by_username:string|null",
+    "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
+    "scopes:array summary:object created_at",
+}
+"""The known fields of each record (contract, Records). null: behaviour.md §3 and §5."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """What the contract says of one parameter or property."""
+
+    required: bool
+    types: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One endpoint of the contract."""
+
+    source: str
+    method: str
+    path: str
+    later: str
+    status: str
+    query: str
+    body: str
+    record: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def read_rows() -> list[Row]:
+    with Path(__file__).with_name("contract.csv").open(newline="") as lines:
+        return [
+            Row(**{**row, "path": row["path"].replace("{owner}", owner)})
+            for row in csv.DictReader(lines)
+            for owner in (OWNERS if "{owner}" in row["path"] else OWNERS[:1])
+        ]
+
+
+ROWS = read_rows()
+HERE = [row for row in ROWS if not row.later]
+
+
+def properties(text: str) -> dict[str, Property]:
+    """`name expires_at?:string|null` as a table."""
+    found = {}
+    for name, optional, types in re.findall(r"\+?(\w+)(\??):?(\S*)", text):
+        found[name] = Property(not optional, frozenset((types or "string").split("|")))
+    return found
+
+
+def of_schema(schema: dict[str, Any], required: bool) -> Property:
+    kinds = resolved(schema)["type"]
+    return Property(required, frozenset([kinds] if isinstance(kinds, str) else kinds))
+
+
+def operation_at(row: Row) -> Routed:
+    found = [one for one in routed() if (one.method, one.path) == (row.method, row.path)]
+    assert found, f"{row} is not routed"
+    return found[0]
+
+
+@pytest.mark.parametrize("row", HERE, ids=str)
+def test_a_row_of_the_contract_answers_with_its_status(row):
+    answers = operation_at(row).described["responses"]
+    assert [status for status in answers if status < "400"] == [row.status]
+
+
+@pytest.mark.parametrize("row", HERE, ids=str)
+def test_a_row_of_the_contract_takes_its_query_parameters_and_no_others(row):
+    documented = {
+        one["name"]: of_parameter(one)
+        for one in operation_at(row).described.get("parameters", [])
+        if one["in"] == "query"
+    }
+    assert documented == properties(row.query)
+
+
+def of_parameter(parameter: dict[str, Any]) -> Property:
+    """A parameter that may be repeated is an array of what the contract names."""
+    schema = parameter["schema"]
+    return of_schema(schema.get("items", schema), parameter.get("required", False))
+
+
+@pytest.mark.parametrize("row", HERE, ids=str)
+def test_a_row_of_the_contract_takes_its_properties_and_no_others(row):
+    body = operation_at(row).described.get("requestBody")
+    assert (body is None) == (row.body == "")
+    if body is None:
+        return
+    schema = resolved(body["content"]["application/json"]["schema"])
+    required = schema.get("required", [])
+    documented = {
+        name: of_schema(one, name in required) for name, one in schema["properties"].items()
+    }
+    assert documented == properties(row.body)
+    assert body["required"], "the body itself is required"
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("row", [row for row in HERE if row.status != "204"], ids=str)
+def test_a_row_of_the_contract_gives_its_record(row):
+    _, of, name = row.record.rpartition("Page of ")
+    answer = operation_at(row).described["responses"][row.status]["content"]
+    schema = resolved(next(iter(answer.values()))["schema"])
+    if of:
+        assert set(schema["required"]) == {"results", "next", "previous"}
+        schema = resolved(schema["properties"]["results"]["items"])
+    known = properties(RECORDS.get(name, ""))
+    shown = schema.get("properties", {})
+    required = schema.get("required", [])
+    assert known == {field: of_schema(shown[field], field in required) for field in known}
+
+
+@pytest.mark.parametrize("row", HERE, ids=str)
+def test_a_row_of_the_contract_asks_for_a_token_unless_it_is_open(row):
+    security = operation_at(row).described["security"]
+    assert security == ([] if row.path in OPEN else [{"bearer": []}, {"basic": []}])
+
+
+@pytest.mark.parametrize("row", HERE, ids=str)
+def test_numbers_in_a_path_are_integers_and_everything_else_is_a_string(row):
+    numbers = {"number", "reply_number", "id"}
+    for parameter in operation_at(row).described.get("parameters", []):
+        if parameter["in"] == "path":
+            kind = "integer" if parameter["name"] in numbers else "string"
+            assert parameter["schema"]["type"] == kind
+
+
+def test_what_belongs_to_a_later_subject_is_not_there_yet():
+    assert {row.later for row in ROWS} - {""} == LATER
+    there = {str(one) for one in routed()}
+    early = [str(row) for row in ROWS if row.later and str(row) in there]
+    assert not early, "these have come: clear their `later`"
+
+
+def test_nothing_is_routed_that_neither_the_contract_nor_the_design_names():
+    assert {str(one) for one in routed()} <= {str(row) for row in ROWS}
+    assert len({str(row) for row in ROWS}) == len(ROWS)
+
+
+def test_what_is_routed_is_what_is_documented():
+    documented = {
+        f"{method.upper()} {path}" for path, item in described_paths().items() for method in item
+    }
+    assert documented == {str(one) for one in routed()}
