@@ -1,0 +1,59 @@
+"""requirements*.txt are in step with pyproject.toml (CONTRIBUTING.md says how they are made)."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RUNTIME = [Requirement(line) for line in PROJECT["project"]["dependencies"]]
+DEV = [Requirement(line) for line in PROJECT["dependency-groups"]["dev"]]
+
+
+def pins(name):
+    """Name -> the pins of a list: more than one where they depend on the platform."""
+    text = (ROOT / name).read_text().replace("\\\n", " ")
+    found: dict[str, set[Requirement]] = {}
+    for line in text.splitlines():
+        requirement, *hashes = re.split(r"\s+--hash=", line.strip())
+        assert hashes, f"{requirement} has no hash"
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", one) for one in hashes), requirement
+        pin = Requirement(requirement)
+        found.setdefault(canonicalize_name(pin.name), set()).add(pin)
+    return found
+
+
+def problems(wanted, pinned):
+    for requirement in wanted:
+        versions = [
+            next(iter(pin.specifier)).version
+            for pin in pinned.get(canonicalize_name(requirement.name), ())
+        ]
+        if not versions or not all(map(requirement.specifier.contains, versions)):
+            yield f"{requirement}: pinned at {versions or 'nothing'}"
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("requirements.txt", RUNTIME), ("requirements-dev.txt", [*RUNTIME, *DEV])]
+)
+def test_every_dependency_is_pinned_with_hashes_within_its_range(name, wanted):
+    pinned = pins(name)
+    assert {str(next(iter(pin.specifier)).operator) for one in pinned.values() for pin in one} == {
+        "=="
+    }
+    assert list(problems(wanted, pinned)) == []
+
+
+def test_a_missing_and_an_outdated_pin_are_noticed():
+    assert list(
+        problems([Requirement("django~=9.0"), Requirement("flask")], pins("requirements.txt"))
+    )
+
+
+def test_the_lists_for_running_and_for_working_agree():
+    runtime, dev = pins("requirements.txt"), pins("requirements-dev.txt")
+    assert runtime.items() <= dev.items()
