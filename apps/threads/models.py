@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
-from apps.threads.tree import PATH_MAX, ancestor_paths, child_path, parent_number
+from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -54,6 +54,11 @@ class ReplyStatus(StrEnum):
     REJECTED = "rejected"
 
 
+def segment(kind: str, number: int) -> str:
+    """Where people find a thread below its repository: a companion's page is its pull's."""
+    return f"/{'pulls' if kind == ThreadKind.PULL else 'threads'}/{number}"
+
+
 def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
     """Set the values that differ, without saving; returns their names."""
     changed = [name for name, value in wanted.items() if getattr(row, name) != value]
@@ -64,6 +69,40 @@ def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
 
 LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
 """The condition of the list and of its indexes: one, or the indexes would not serve."""
+
+
+CREATOR = {
+    "created_by_uuid": F("created_by__uuid"),
+    "created_by_username": F("created_by__username"),
+}
+THREAD_ROW = (
+    *("number", "uuid", "title", "body", "kind", "priority", "status"),
+    *("reply_count", "participant_count", "last_activity_at", "closed_at"),
+    *("created_at", "updated_at", *CREATOR),
+)
+REPLY_ROW = (
+    *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
+    *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
+)
+
+
+class Created(models.Model):
+    """Something that a person wrote, with the names that its record and its light rows share."""
+
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def created_by_uuid(self) -> uuid.UUID:
+        return self.created_by.uuid
+
+    @property
+    def created_by_username(self) -> str:
+        return self.created_by.username
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
@@ -79,12 +118,16 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         """Threads with this text in title or body, ignoring case."""
         return self.filter(Q(title__icontains=text) | Q(body__icontains=text))
 
+    def rows(self) -> models.QuerySet[Any, Any]:
+        """Light rows for lists: what a record needs, by the names that it has on a thread."""
+        return self.annotate(**CREATOR).values_list(*THREAD_ROW, named=True)
+
     def in_order(self, ordering: str) -> ThreadQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
         return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
 
 
-class Thread(models.Model):
+class Thread(Created):
     """A discussion in a repository. Its number comes from the repository's one counter."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -95,9 +138,6 @@ class Thread(models.Model):
     kind = models.CharField(max_length=20, default=ThreadKind.DISCUSSION)
     priority = models.CharField(max_length=10, default=Priority.NORMAL)
     status = models.CharField(max_length=20, default=ThreadStatus.OPEN)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
-    )
     last_reply_number = models.BigIntegerField(default=0)
     """The newest number given to a reply; never reused."""
     reply_count = models.BigIntegerField(default=0)
@@ -224,8 +264,7 @@ class Thread(models.Model):
 
     @property
     def segment(self) -> str:
-        """Where people find it below its repository: a companion's page is its pull's."""
-        return f"/{'pulls' if self.is_companion else 'threads'}/{self.number}"
+        return segment(self.kind, self.number)
 
     def event_keys(self) -> Keys:
         return Keys(
@@ -253,8 +292,12 @@ class ReplyQuerySet(models.QuerySet["Reply"]):
         """What readers see, in tree order: live replies, and placeholders above live ones."""
         return self.filter(Q(deleted_at=None) | Q(live_descendants__gt=0)).order_by("path")
 
+    def rows(self) -> models.QuerySet[Any, Any]:
+        """Light rows for lists: what a record needs, by the names that it has on a reply."""
+        return self.annotate(**CREATOR).values_list(*REPLY_ROW, named=True)
 
-class Reply(models.Model):
+
+class Reply(Created):
     """An answer in a thread, to the thread itself or to another reply."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -270,9 +313,6 @@ class Reply(models.Model):
     body = models.TextField()
     links = models.JSONField(default=list)
     version = models.PositiveIntegerField(default=1)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
-    )
     edited_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -299,11 +339,6 @@ class Reply(models.Model):
     @property
     def is_deleted(self) -> bool:
         return self.deleted_at is not None
-
-    @property
-    def parent_number(self) -> int | None:
-        """Read off the path: no query. None for a top-level reply."""
-        return parent_number(self.path)
 
     def revise(self, **wanted: Any) -> list[str]:
         """Set what differs of kind, body, status and links; returns those names.

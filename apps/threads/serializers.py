@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rest_framework import serializers
 
 from apps.core.openapi import PREFIX
 from apps.core.serializers import Choice, Input, Int, Moment, Name, Output, Str
+from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadKind, ThreadStatus
+from apps.threads.models import (
+    Priority,
+    ReplyStatus,
+    Thread,
+    ThreadKind,
+    ThreadStatus,
+    segment,
+)
+from apps.threads.tree import parent_number
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
@@ -139,9 +147,8 @@ class ParticipantRecord(Output):
     last_at = Moment()
 
 
-def thread_record(thread: Thread, base: str) -> dict[str, Any]:
-    """Needs `created_by` and the repository with its owner loaded."""
-    repo = thread.repo
+def thread_record(thread: Any, repo: Repo, base: str) -> dict[str, Any]:
+    """`thread`: a Thread with its creator, or a light row; `repo` has its owner loaded."""
     return {
         "number": thread.number,
         "uuid": thread.uuid,
@@ -150,48 +157,49 @@ def thread_record(thread: Thread, base: str) -> dict[str, Any]:
         "kind": thread.kind,
         "priority": thread.priority,
         "status": thread.status,
-        "created_by_uuid": thread.created_by.uuid,
-        "created_by_username": thread.created_by.username,
+        "created_by_uuid": thread.created_by_uuid,
+        "created_by_username": thread.created_by_username,
         "reply_count": thread.reply_count,
         "participant_count": thread.participant_count,
         "last_activity_at": thread.last_activity_at,
         "closed_at": thread.closed_at,
         "created_at": thread.created_at,
         "updated_at": thread.updated_at,
-        "web_url": f"{base}/{repo.path}{thread.segment}",
+        "web_url": f"{base}/{repo.path}{segment(thread.kind, thread.number)}",
         "api_url": f"{base}{PREFIX}{repo.api_path}/threads/{thread.number}",
     }
 
 
-def whole_thread(thread: Thread, replies: Sequence[Reply], base: str) -> dict[str, Any]:
-    """`replies`: the first ones in tree order, one more than `REPLIES_MAX` where there are more."""
+def replies_of(thread: Thread) -> dict[str, Any]:
+    """What the single read adds: the first replies in tree order, and whether there are more."""
+    rows = list(thread.replies.shown().rows()[: REPLIES_MAX + 1])
     return {
-        **thread_record(thread, base),
-        "replies": [reply_record(reply) for reply in replies[:REPLIES_MAX]],
-        "replies_truncated": len(replies) > REPLIES_MAX,
+        "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
+        "replies_truncated": len(rows) > REPLIES_MAX,
     }
 
 
-def reply_record(reply: Reply, base: str = "") -> dict[str, Any]:
-    """Needs `created_by` and the thread loaded. A deleted reply is a placeholder."""
-    parent = reply.parent_number
+def reply_record(reply: Any, thread_number: int) -> dict[str, Any]:
+    """`reply`: a Reply with its creator, or a light row. A deleted one is a placeholder."""
+    deleted = reply.deleted_at is not None
+    parent = parent_number(reply.path)
     record = {
         "number": reply.number,
         **({} if parent is None else {"parent_reply_number": parent}),
         "depth": reply.depth,
-        "is_deleted": reply.is_deleted,
-        "status": DELETED if reply.is_deleted else reply.status,
+        "is_deleted": deleted,
+        "status": DELETED if deleted else reply.status,
         "kind": reply.kind,
         "body": reply.body,
         "links": reply.links,
-        "created_by_uuid": None if reply.is_deleted else reply.created_by.uuid,
-        "created_by_username": None if reply.is_deleted else reply.created_by.username,
+        "created_by_uuid": None if deleted else reply.created_by_uuid,
+        "created_by_username": None if deleted else reply.created_by_username,
         "deleted_at": reply.deleted_at,
     }
-    if not reply.is_deleted:
+    if not deleted:
         record |= {
             "uuid": reply.uuid,
-            "thread_number": reply.thread.number,
+            "thread_number": thread_number,
             "version": reply.version,
             "edited_at": reply.edited_at,
             "created_at": reply.created_at,

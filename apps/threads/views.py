@@ -14,7 +14,6 @@ from apps.repos.doors import InRepo
 from apps.threads import actions, rules
 from apps.threads.models import Participants, Priority, Reply, Thread, ThreadQuerySet, ThreadStatus
 from apps.threads.serializers import (
-    REPLIES_MAX,
     CreateReply,
     CreateThread,
     ParticipantRecord,
@@ -23,9 +22,9 @@ from apps.threads.serializers import (
     UpdateReply,
     UpdateThread,
     WholeThread,
+    replies_of,
     reply_record,
     thread_record,
-    whole_thread,
 )
 
 FILTERS = (
@@ -60,8 +59,9 @@ class ThreadViewSet(InRepo):
     @operation(Level.READ, gives=ThreadRecord, paged=True, query=FILTERS)
     def list(self) -> dict[str, Any]:
         """List threads, newest first. Those of pulls are left out."""
-        rows = self.filtered(self.repo.threads.listed().select_related("created_by"))
-        return self.page(rows.in_order(self.params["ordering"] or "-number"), thread_record)
+        ordering = self.params["ordering"] or rules.ORDERINGS[0]
+        rows = self.filtered(self.repo.threads.listed()).in_order(ordering).rows()
+        return self.page(rows, lambda row, base: thread_record(row, self.repo, base))
 
     def filtered(self, rows: ThreadQuerySet) -> ThreadQuerySet:
         for name in ("status", "kind", "priority"):
@@ -75,7 +75,7 @@ class ThreadViewSet(InRepo):
     def create(self) -> dict[str, Any]:
         """Open a thread."""
         thread = actions.create_thread(actor=self.caller, repo=self.repo, **self.input)
-        return thread_record(thread, self.base)
+        return self.record(thread)
 
     @operation(Level.READ, gives=WholeThread)
     def retrieve(self) -> dict[str, Any]:
@@ -85,8 +85,7 @@ class ThreadViewSet(InRepo):
         the paged list of replies has more. A deleted reply with live ones below it is shown as a
         placeholder.
         """
-        replies = self.thread.replies.shown().select_related("created_by")[: REPLIES_MAX + 1]
-        return whole_thread(self.thread, [*replies], self.base)
+        return {**self.record(self.thread), **replies_of(self.thread)}
 
     @operation(Level.READ, takes=UpdateThread, gives=ThreadRecord)
     def partial_update(self) -> dict[str, Any]:
@@ -95,7 +94,7 @@ class ThreadViewSet(InRepo):
         The thread of a pull takes only a priority; the rest is changed at the pull.
         """
         actions.update_thread(actor=self.caller, thread=self.thread, **self.input)
-        return thread_record(self.thread, self.base)
+        return self.record(self.thread)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
@@ -107,6 +106,9 @@ class ThreadViewSet(InRepo):
     def participants(self) -> dict[str, Any]:
         """List who takes part: the author, then everybody with a live reply, oldest first."""
         return self.page(Participants(self.thread), lambda row, _: row)
+
+    def record(self, thread: Thread) -> dict[str, Any]:
+        return thread_record(thread, self.repo, self.base)
 
 
 class ReplyViewSet(InRepo):
@@ -131,18 +133,19 @@ class ReplyViewSet(InRepo):
     @operation(Level.READ, gives=ReplyRecord, paged=True)
     def list(self) -> dict[str, Any]:
         """List the replies in the order of their tree."""
-        return self.page(self.thread.replies.shown().select_related("created_by"), reply_record)
+        rows = self.thread.replies.shown().rows()
+        return self.page(rows, lambda row, _: reply_record(row, self.thread.number))
 
     @operation(Level.READ, takes=CreateReply, gives=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
         reply = actions.create_reply(actor=self.caller, thread=self.thread, **self.input)
-        return reply_record(reply)
+        return reply_record(reply, self.thread.number)
 
     @operation(Level.READ, gives=ReplyRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a reply."""
-        return reply_record(self.reply)
+        return reply_record(self.reply, self.thread.number)
 
     @operation(Level.READ, takes=UpdateReply, gives=ReplyRecord)
     def partial_update(self) -> dict[str, Any]:
@@ -151,7 +154,7 @@ class ReplyViewSet(InRepo):
         The status alone may also be set by the thread's author and by those with write access.
         """
         actions.update_reply(actor=self.caller, reply=self.reply, **self.input)
-        return reply_record(self.reply)
+        return reply_record(self.reply, self.thread.number)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
