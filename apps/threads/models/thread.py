@@ -1,108 +1,36 @@
-"""Threads and their nested replies.
-
-A pull owns a companion thread of kind `pull` with the same number (behaviour.md trap 7). A tree is
-read in one query, in order: each reply stores its `path` and counts its live descendants.
-"""
+"""Threads, and the counters that follow their replies."""
 
 from __future__ import annotations
 
 import uuid
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import models
-from django.db.models import Count, F, Max, Min, Q, Value
+from django.db.models import F, Q
 from django.utils import timezone
 
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
-from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
+from apps.threads.kinds import Priority, ThreadKind, ThreadStatus
+from apps.threads.models.reply import Reply
+from apps.threads.models.written import CREATOR, Created, set_changed
+from apps.threads.tree import ancestor_paths, child_path
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
 
-
-class ThreadKind(StrEnum):
-    DISCUSSION = "discussion"
-    ISSUE = "issue"
-    QUESTION = "question"
-    PROPOSAL = "proposal"
-    ANNOUNCEMENT = "announcement"
-    PULL = "pull"
-    """Made by the system only: the companion of a pull."""
-
-
-class Priority(StrEnum):
-    NORMAL = "normal"
-    LOW = "low"
-    HIGH = "high"
-    URGENT = "urgent"
-
-
-class ThreadStatus(StrEnum):
-    OPEN = "open"
-    IN_PROGRESS = "in_progress"
-    RESOLVED = "resolved"
-    CLOSED = "closed"
-
-
-class ReplyStatus(StrEnum):
-    OPEN = "open"
-    RESOLVED = "resolved"
-    ACCEPTED = "accepted"
-    REJECTED = "rejected"
-
-
-def segment(kind: str, number: int) -> str:
-    """Where people find a thread below its repository: a companion's page is its pull's."""
-    return f"/{'pulls' if kind == ThreadKind.PULL else 'threads'}/{number}"
-
-
-def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
-    """Set the values that differ, without saving; returns their names."""
-    changed = [name for name, value in wanted.items() if getattr(row, name) != value]
-    for name in changed:
-        setattr(row, name, wanted[name])
-    return changed
-
-
 LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
 """The condition of the list and of its indexes: one, or the indexes would not serve."""
-
-
-CREATOR = {
-    "created_by_uuid": F("created_by__uuid"),
-    "created_by_username": F("created_by__username"),
-}
 THREAD_ROW = (
     *("number", "uuid", "title", "body", "kind", "priority", "status"),
     *("reply_count", "participant_count", "last_activity_at", "closed_at"),
     *("created_at", "updated_at", *CREATOR),
 )
-REPLY_ROW = (
-    *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
-    *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
-)
 
 
-class Created(models.Model):
-    """Something that a person wrote, with the names that its record and its light rows share."""
-
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
-    )
-
-    class Meta:
-        abstract = True
-
-    @property
-    def created_by_uuid(self) -> uuid.UUID:
-        return self.created_by.uuid
-
-    @property
-    def created_by_username(self) -> str:
-        return self.created_by.username
+def segment(kind: str, number: int) -> str:
+    """Where people find a thread below its repository: a companion's page is its pull's."""
+    return f"/{'pulls' if kind == ThreadKind.PULL else 'threads'}/{number}"
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
@@ -281,137 +209,3 @@ class Thread(Created):
 
     def event_title(self) -> str:
         return self.title
-
-
-class ReplyQuerySet(models.QuerySet["Reply"]):
-    def live(self) -> ReplyQuerySet:
-        """Replies that have not been deleted."""
-        return self.filter(deleted_at=None)
-
-    def shown(self) -> ReplyQuerySet:
-        """What readers see, in tree order: live replies, and placeholders above live ones."""
-        return self.filter(Q(deleted_at=None) | Q(live_descendants__gt=0)).order_by("path")
-
-    def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists: what a record needs, by the names that it has on a reply."""
-        return self.annotate(**CREATOR).values_list(*REPLY_ROW, named=True)
-
-
-class Reply(Created):
-    """An answer in a thread, to the thread itself or to another reply."""
-
-    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="replies")
-    number = models.BigIntegerField()
-    parent = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="children")
-    path = models.CharField(max_length=PATH_MAX)
-    """The numbers from the root down, so that sorting by it is the order of the tree."""
-    depth = models.PositiveSmallIntegerField(default=0)
-    live_descendants = models.BigIntegerField(default=0)
-    kind = models.CharField(max_length=30)
-    status = models.CharField(max_length=10, default=ReplyStatus.OPEN)
-    body = models.TextField()
-    links = models.JSONField(default=list)
-    version = models.PositiveIntegerField(default=1)
-    edited_at = models.DateTimeField(null=True)
-    deleted_at = models.DateTimeField(null=True)
-    created_at = models.DateTimeField(default=timezone.now)
-    updated_at = models.DateTimeField(default=timezone.now)
-
-    objects = ReplyQuerySet.as_manager()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["thread", "number"], name="reply_number_in_thread"),
-            models.UniqueConstraint(fields=["thread", "path"], name="reply_place_in_thread"),
-        ]
-        indexes = [
-            models.Index(
-                fields=["thread", "created_by"],
-                name="reply_participants",
-                condition=Q(deleted_at=None),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"reply {self.number} of {self.thread_id}"
-
-    @property
-    def is_deleted(self) -> bool:
-        return self.deleted_at is not None
-
-    def revise(self, **wanted: Any) -> list[str]:
-        """Set what differs of kind, body, status and links; returns those names.
-
-        Such an edit is a new version. The caller holds this row's and the thread's locks.
-        """
-        changed = set_changed(self, wanted)
-        if changed:
-            self.version += 1
-            self.edited_at = self.updated_at = timezone.now()
-            self.save(update_fields=[*changed, "version", "edited_at", "updated_at"])
-            self.thread.last_activity_at = self.edited_at
-            self.thread.save(update_fields=["last_activity_at"])
-        return changed
-
-    def event_keys(self) -> Keys:
-        return self.thread.event_keys()
-
-    def event_target(self) -> Target:
-        thread = self.thread
-        return Target(
-            "reply",
-            {"number": self.number, "thread_number": thread.number},
-            web=f"{thread.segment}#reply-{self.number}",
-            api=f"/threads/{thread.number}/replies/{self.number}",
-        )
-
-    def event_title(self) -> str:
-        return self.thread.title
-
-
-class Participants:
-    """The people of a thread, its author first, the others by their first live reply.
-
-    Slices like a queryset; items are the rows of behaviour.md §3. One query, or two where the
-    slice begins with the author.
-    """
-
-    def __init__(self, thread: Thread) -> None:
-        self.thread = thread
-        self.live = thread.replies.live()
-
-    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
-        with_author = part.start == 0
-        others = self.others()[max(part.start - 1, 0) : part.stop - 1]
-        return [*([self.author()] if with_author else []), *others]
-
-    def author(self) -> dict[str, Any]:
-        thread, author = self.thread, self.thread.created_by
-        own = self.live.filter(created_by=author).aggregate(
-            reply_count=Count("pk"), last_at=Max("created_at")
-        )
-        return {
-            "user_uuid": author.uuid,
-            "username": author.username,
-            "display_name": author.display_name,
-            "is_author": True,
-            "reply_count": own["reply_count"],
-            "first_at": thread.created_at,
-            "last_at": own["last_at"] or thread.created_at,
-        }
-
-    def others(self) -> models.QuerySet[Any, Any]:
-        return (
-            self.live.exclude(created_by=self.thread.created_by_id)
-            .values(
-                user_uuid=F("created_by__uuid"),
-                username=F("created_by__username"),
-                display_name=F("created_by__display_name"),
-                is_author=Value(False),
-            )
-            .annotate(
-                reply_count=Count("pk"), first_at=Min("created_at"), last_at=Max("created_at")
-            )
-            .order_by("first_at", "username")
-        )

@@ -1,0 +1,42 @@
+"""What threads and replies share: somebody wrote them, and changes them field by field."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F
+
+CREATOR = {
+    "created_by_uuid": F("created_by__uuid"),
+    "created_by_username": F("created_by__username"),
+}
+
+
+class Created(models.Model):
+    """Something that a person wrote, with the names that its record and its light rows share."""
+
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+
+    class Meta:
+        abstract = True
+
+    @property
+    def created_by_uuid(self) -> uuid.UUID:
+        return self.created_by.uuid
+
+    @property
+    def created_by_username(self) -> str:
+        return self.created_by.username
+
+
+def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
+    """Set the values that differ, without saving; returns their names."""
+    changed = [name for name, value in wanted.items() if getattr(row, name) != value]
+    for name in changed:
+        setattr(row, name, wanted[name])
+    return changed

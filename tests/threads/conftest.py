@@ -1,0 +1,32 @@
+"""An open repository, and threads in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import User
+from apps.repos.models import Repo, Visibility
+from apps.threads.models import Thread, ThreadKind
+from tests.make import Make
+
+
+@pytest.fixture
+def open_repo(repo: Repo) -> Repo:
+    """`repo`, but internal: carol, a stranger, reads it under both owners."""
+    repo.visibility = Visibility.INTERNAL
+    repo.save(update_fields=["visibility"])
+    return repo
+
+
+@pytest.fixture
+def companion(open_repo: Repo, alice: User) -> Thread:
+    """The thread of a pull of alice's."""
+    return Thread.open(
+        open_repo, created_by=alice, kind=ThreadKind.PULL, title="Renew the lease", body=""
+    )
+
+
+@pytest.fixture
+def thread(make: Make, open_repo: Repo, alice: User) -> Thread:
+    """A thread of alice's in the open repository."""
+    return make.thread(open_repo, by=alice)
