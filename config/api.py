@@ -6,6 +6,7 @@ from rest_framework.routers import SimpleRouter
 
 from apps.accounts.views import TokenViewSet
 from apps.core.views import ApiViewSet
+from apps.pulls.views import PullViewSet, ReviewViewSet
 from apps.repos.views import RepoViewSet
 from apps.teams.views import MemberViewSet, TeamViewSet
 from apps.threads.views import ReplyViewSet, ThreadViewSet
@@ -28,3 +29,5 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{owner}/repos", RepoViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
+    route(f"{repo}/pulls", PullViewSet)
+    route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)

@@ -168,6 +168,10 @@ class Ref(models.Model):
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="refs")
     full_name = models.CharField(max_length=255)
     sha = models.CharField(max_length=40)
+    pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    """Who moved it here, where that is known: nobody reviews what they pushed."""
     updated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

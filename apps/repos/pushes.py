@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from django.utils import timezone
 
 from apps.core.locks import lock
 from apps.events.record import record
+from apps.repos.git import known
+from apps.repos.git.run import GitError
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, Step, longest_chain
 
@@ -77,9 +80,10 @@ def move_of(row: PushJournal, repo: Repo) -> RefMove:
 
 
 def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Store the heads and write the events of these moves, then let the pulls follow.
+    """Store the heads, let the pulls follow, and write the events: of the moves, then of the pulls.
 
-    Call it inside a transaction that holds the repository's lock.
+    Call it inside a transaction that holds the repository's lock. Followers lock rows of theirs,
+    so they come before the first event, which takes the event lock.
     """
     if not moves:
         return
@@ -88,7 +92,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
         if move.new == ZERO:
             repo.refs.filter(full_name=move.full_name).delete()
         else:
-            values = {"sha": move.new, "updated_at": now}
+            values = {"sha": move.new, "pushed_by": move.actor, "updated_at": now}
             Ref.objects.update_or_create(repo=repo, full_name=move.full_name, defaults=values)
     repo.pushed_at = now
     branches = [move.name for move in moves if move.is_branch and move.new != ZERO]
@@ -98,18 +102,22 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
             repo.default_branch = branches[0]
             repo.git.set_head_branch(repo.default_branch)
     repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
+    later = [write for follower in followers() for write in follower.follow(repo, moves)]
     for move in moves:
         record(move.kind, actor=move.actor, about=move, data=move_data(move))
-    for follower in followers():
-        follower.follow(repo, moves)
+    for write in later:
+        write()
 
 
 def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
     """Ask git beforehand what `apply_moves` will want to know: answers about shas are kept, so
     that the lock waits for no git.
+
+    A move that git has refused may name objects that never arrived; then nobody will ask again.
     """
     for move in moves:
-        move_data(move)
+        with suppress(GitError):
+            move_data(move)
     for follower in followers():
         follower.prepare(repo, moves)
 
@@ -122,11 +130,13 @@ def move_data(move: RefMove) -> dict[str, object]:
     }
     if move.is_branch and ZERO not in (move.old, move.new):
         git = move.repo.git
-        data["forced"] = not git.is_ancestor(move.old, move.new)
-        data["commit_count"] = git.count_commits(move.old, move.new)
+        data["forced"] = not known.is_ancestor(git, move.old, move.new)
+        data["commit_count"] = known.count_commits(git, move.old, move.new)
     return data
 
 
 def followers() -> list[ModuleType]:
-    """Who looks at a push: `prepare(repo, moves)` before the lock, `follow(repo, moves)` in it."""
+    """Who looks at a push: `prepare(repo, moves)` before the lock, `follow(repo, moves)` in it,
+    which returns what writes its events.
+    """
     return [import_module(name) for name in settings.AFTER_PUSH]

@@ -44,6 +44,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('full_name', models.CharField(max_length=255)),
                 ('sha', models.CharField(max_length=40)),
+                ('pushed_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('repo', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='refs', to='repos.repo')),
             ],

@@ -1,0 +1,14 @@
+"""What changes pulls and reviews. Each function is one change and its event."""
+
+from apps.pulls.actions.merging import merge_pull
+from apps.pulls.actions.pulls import create_pull, update_pull
+from apps.pulls.actions.reviews import create_review, delete_review, update_review
+
+__all__ = [
+    "create_pull",
+    "create_review",
+    "delete_review",
+    "merge_pull",
+    "update_pull",
+    "update_review",
+]

@@ -1,0 +1,103 @@
+"""Opening, editing, closing and reopening pulls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.core.locks import lock
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.pulls import rules
+from apps.pulls.models import Pull, PullStatus
+from apps.pulls.pushes import WRITTEN, keep_head_on_commit, stand_at_tips
+from apps.threads.models import Thread, ThreadKind
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+    from apps.repos.models import Repo
+
+
+def create_pull(
+    *, actor: User, repo: Repo, title: str, body: str, source_branch: str, target_branch: str
+) -> Pull:
+    """Open a pull with its companion thread. Only the names of its branches are looked at.
+
+    Errors: 422 `source_not_found`, `same_branch`; 409 `pull_already_exists`. Locks the repository,
+    after git has been asked for the figures.
+    """
+    source = rules.source_branch_of(repo, source_branch)
+    rules.check_branches_differ(source, target_branch)
+    pull = Pull(repo=repo, source_branch=source, target_branch=target_branch)
+    stand_at_tips(pull)
+    _open(actor, pull, title, body)
+    return pull
+
+
+@transaction.atomic
+def _open(actor: User, pull: Pull, title: str, body: str) -> None:
+    lock(pull.repo)
+    rules.check_not_open_already(pull)
+    pull.thread = Thread.open(
+        pull.repo, kind=ThreadKind.PULL, created_by=actor, title=title, body=body
+    )
+    pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
+    stand_at_tips(pull)
+    pull.save()
+    keep_head_on_commit(pull)
+    branches = {"source_branch": pull.source_branch, "target_branch": pull.target_branch}
+    record(Kind.PULL_CREATED, actor=actor, about=pull, data=branches)
+
+
+def update_pull(
+    *,
+    actor: User,
+    pull: Pull,
+    title: str | None = None,
+    body: str | None = None,
+    status: str | None = None,
+) -> None:
+    """Change what is given; the caller has asked `rules.check_may_edit`.
+
+    One event: of the status, if that changes, else `pull-updated`. Errors: 409
+    `pull_already_merged`, `invalid_transition`, `pull_already_exists`. Locks the repository for a
+    status, the pull and its thread; a reopened pull stands where its branches are by now.
+    """
+    if status == PullStatus.OPEN and pull.status == PullStatus.CLOSED:
+        stand_at_tips(pull)
+    words = {"title": title, "body": body}
+    wanted = {name: text for name, text in words.items() if text is not None}
+    _update(actor, pull, wanted, None if status is None else PullStatus(status))
+
+
+@transaction.atomic
+def _update(actor: User, pull: Pull, wanted: dict[str, str], status: PullStatus | None) -> None:
+    if status is not None:
+        lock(pull.repo)
+    lock(pull)
+    lock(pull.thread)
+    before, kind = PullStatus(pull.status), Kind.PULL_UPDATED
+    if status not in (None, before):
+        kind = _enter(pull, PullStatus(status))
+    changed = pull.thread.revise(**wanted)
+    data: dict[str, Any] = {"changed": changed}
+    if kind is not Kind.PULL_UPDATED:
+        data = {"changed": [*changed, "status"], "before": before, "after": status}
+    if not data["changed"]:
+        return
+    pull.updated_at = timezone.now()
+    pull.save(update_fields=WRITTEN)
+    record(kind, actor=actor, about=pull, data=data)
+
+
+def _enter(pull: Pull, status: PullStatus) -> Kind:
+    """Move to another status, without saving the pull; returns the event of it."""
+    kind = rules.kind_of_move(pull, status)
+    if kind is Kind.PULL_REOPENED:
+        rules.check_not_open_already(pull)
+        stand_at_tips(pull)
+        keep_head_on_commit(pull)
+    pull.enter_status(status)
+    return kind

@@ -1,0 +1,92 @@
+"""Writing, changing, dismissing and deleting reviews."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.core.errors import plain_error
+from apps.core.locks import lock
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.pulls import rules
+from apps.pulls.models import Pull, Review, ReviewStatus
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+
+@transaction.atomic
+def create_review(*, actor: User, pull: Pull, status: str, body: str = "") -> Review:
+    """Record what somebody says of the pull's present head. Locks the pull, so that it stays."""
+    lock(pull)
+    review = Review.objects.create(
+        pull=pull, status=status, body=body, commit_sha=pull.head_sha, created_by=actor
+    )
+    record(Kind.REVIEW_CREATED, actor=actor, about=review, data={"status": status})
+    return review
+
+
+@transaction.atomic
+def update_review(
+    *, actor: User, review: Review, status: str | None = None, body: str | None = None
+) -> None:
+    """Change a review's words or decision, or dismiss it. Locks the pull and the review.
+
+    A decision, also one that is repeated, is about the present head. Errors: 403 `role_required`
+    for a dismissal, 409 `invalid_transition`, 403 `not_creator`.
+    """
+    lock(review.pull)
+    _lock_existing(review)
+    dismisses = status == ReviewStatus.DISMISSED
+    if dismisses:
+        rules.check_may_dismiss(review.pull.repo.access(actor))
+    elif status is not None:
+        rules.check_not_dismissed(review)
+    if body is not None or not dismisses:
+        rules.check_reviewer(review, actor)
+    changed = _revise(actor, review, status, body)
+    if not changed:
+        return
+    kind = Kind.REVIEW_UPDATED
+    if dismisses and "status" in changed:
+        kind = Kind.REVIEW_DISMISSED
+    data = {"status": review.status, "changed": changed}
+    record(kind, actor=actor, about=review, data=data)
+
+
+def _revise(actor: User, review: Review, status: str | None, body: str | None) -> list[str]:
+    """Save what differs; returns the names of those fields of the record."""
+    wanted: dict[str, Any] = {} if body is None else {"body": body}
+    if status is not None:
+        wanted["status"] = status
+    if status is not None and status != ReviewStatus.DISMISSED:
+        wanted["commit_sha"] = review.pull.head_sha
+    changed = [name for name, value in wanted.items() if getattr(review, name) != value]
+    for name in changed:
+        setattr(review, name, wanted[name])
+    if review.status == ReviewStatus.DISMISSED and "status" in changed:
+        review.dismissed_by = actor
+    if changed:
+        review.updated_at = timezone.now()
+        review.save(update_fields=[*changed, "dismissed_by", "updated_at"])
+    return changed
+
+
+@transaction.atomic
+def delete_review(*, actor: User, review: Review) -> None:
+    """Take a review away. Locks it. 403 `not_creator`."""
+    _lock_existing(review)
+    rules.check_may_delete(review, actor, review.pull.repo.access(actor))
+    review.delete()
+    record(Kind.REVIEW_DELETED, actor=actor, about=review, data={"status": review.status})
+
+
+def _lock_existing(review: Review) -> None:
+    """Lock the review; 404 when it has been deleted meanwhile."""
+    try:
+        lock(review)
+    except Review.DoesNotExist:
+        raise plain_error(404) from None

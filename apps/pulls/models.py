@@ -1,0 +1,287 @@
+"""Pull requests, their reviews, and merges under way.
+
+Title, body, author and time of creation are those of the companion thread (behaviour.md trap 7).
+What git knows of a pull is stored when a push or a merge happens: reads run no git.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, OuterRef, Q, Subquery
+from django.utils import timezone
+
+from apps.events.record import Keys, Target
+from apps.repos.git.repo import DiffStat
+from apps.repos.models import BRANCHES, Repo
+from apps.teams.models import Member
+from apps.threads.models import Thread, ThreadStatus
+
+REF_MAX = 255
+SHA_MAX = 40
+
+
+class PullStatus(StrEnum):
+    OPEN = "open"
+    DRAFT = "draft"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+class ReviewStatus(StrEnum):
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    COMMENTED = "commented"
+    DISMISSED = "dismissed"
+    """Set on a review by the repository's admins."""
+
+
+ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
+"""Pulls in these states follow their branches, and can be merged by a push."""
+IS_ACTIVE = Q(status__in=[status.value for status in ACTIVE])
+MIRROR = {
+    PullStatus.OPEN: ThreadStatus.OPEN,
+    PullStatus.DRAFT: ThreadStatus.OPEN,
+    PullStatus.CLOSED: ThreadStatus.CLOSED,
+    PullStatus.MERGED: ThreadStatus.RESOLVED,
+}
+"""What the companion thread's status is."""
+
+
+STORED = [
+    *("number", "uuid", "source_branch", "target_branch", "status", "head_sha", "base_sha"),
+    *("merge_commit_sha", "merge_strategy", "merged_at", "closed_at", "commit_count"),
+    *("additions", "deletions", "changed_files", "updated_at"),
+]
+JOINED = {
+    "title": F("thread__title"),
+    "body": F("thread__body"),
+    "created_at": F("thread__created_at"),
+    "created_by_uuid": F("thread__created_by__uuid"),
+    "created_by_username": F("thread__created_by__username"),
+    "merged_by_uuid": F("merged_by__uuid"),
+    "merged_by_username": F("merged_by__username"),
+}
+
+
+class PullQuerySet(models.QuerySet["Pull"]):
+    def with_people(self) -> PullQuerySet:
+        """What a record needs beside the repository, in the same query."""
+        return self.select_related("thread__created_by", "merged_by")
+
+    def rows(self) -> models.QuerySet[Any, Any]:
+        """Light rows for lists: what a record needs, by the names that it has on a pull."""
+        return self.annotate(**JOINED).values_list(*STORED, *JOINED, named=True)
+
+    def search(self, text: str) -> PullQuerySet:
+        """Pulls with this text in title or body, ignoring case."""
+        return self.filter(Q(thread__title__icontains=text) | Q(thread__body__icontains=text))
+
+    def in_order(self, ordering: str) -> PullQuerySet:
+        """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
+        return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
+
+
+class Pull(models.Model):
+    """A request to merge one branch into another of the same repository."""
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="pulls")
+    number = models.BigIntegerField()
+    """The companion thread's number, repeated here for look-ups and order."""
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    thread = models.OneToOneField(Thread, on_delete=models.CASCADE, related_name="pull")
+    source_branch = models.CharField(max_length=REF_MAX)
+    target_branch = models.CharField(max_length=REF_MAX)
+    status = models.CharField(max_length=10, default=PullStatus.OPEN)
+    head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch yet
+    """The tip of the source branch; the last one when the branch is deleted."""
+    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: a branch lacks
+    """The tip of the target branch; of a merged pull, the one that it was merged into."""
+    head_pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    commit_count = models.BigIntegerField(default=0)
+    additions = models.BigIntegerField(default=0)
+    deletions = models.BigIntegerField(default=0)
+    changed_files = models.BigIntegerField(default=0)
+    merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+    merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001
+    """Null where a push merged it: nobody chose one."""
+    merged_at = models.DateTimeField(null=True)
+    merged_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    closed_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = PullQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["repo", "number"], name="pull_number_in_repo"),
+        ]
+        indexes = [
+            models.Index(fields=["repo", "-updated_at", "-number"], name="pull_list_by_update"),
+            models.Index(fields=["repo", "status", "-number"], name="pull_list_of_a_status"),
+            models.Index(fields=["repo", "source_branch"], name="pull_source", condition=IS_ACTIVE),
+            models.Index(fields=["repo", "target_branch"], name="pull_target", condition=IS_ACTIVE),
+        ]
+
+    def __str__(self) -> str:
+        return f"pull {self.number} of {self.repo_id}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def source_ref(self) -> str:
+        return BRANCHES + self.source_branch
+
+    @property
+    def target_ref(self) -> str:
+        return BRANCHES + self.target_branch
+
+    @property
+    def segment(self) -> str:
+        """Where it is below its repository, for people and in the API."""
+        return f"/pulls/{self.number}"
+
+    @property
+    def title(self) -> str:
+        return self.thread.title
+
+    @property
+    def body(self) -> str:
+        return self.thread.body
+
+    @property
+    def created_at(self) -> dt.datetime:
+        return self.thread.created_at
+
+    @property
+    def created_by_uuid(self) -> UUID:
+        return self.thread.created_by_uuid
+
+    @property
+    def created_by_username(self) -> str:
+        return self.thread.created_by_username
+
+    @property
+    def merged_by_uuid(self) -> UUID | None:
+        return self.merged_by.uuid if self.merged_by else None
+
+    @property
+    def merged_by_username(self) -> str | None:
+        return self.merged_by.username if self.merged_by else None
+
+    def stand_at(self, head: str | None, base: str | None, figures: DiffStat) -> None:
+        """Take over what git knows, without saving: the two tips, and what lies between."""
+        self.head_sha, self.base_sha = head, base
+        self.commit_count = figures.commit_count
+        self.additions, self.deletions = figures.additions, figures.deletions
+        self.changed_files = figures.changed_files
+
+    def enter_status(self, status: PullStatus) -> None:
+        """Change the state, and the thread's with it, without saving the pull."""
+        self.status = status
+        self.closed_at = timezone.now() if status is PullStatus.CLOSED else None
+        self.thread.revise(status=MIRROR[status])
+
+    def event_keys(self) -> Keys:
+        return Keys(
+            team=self.repo.owner_team_id,
+            repo=self.repo_id,
+            thread=self.thread_id,
+            number=self.number,
+            is_pull=True,
+        )
+
+    def event_target(self) -> Target:
+        return Target("pull", {"number": self.number}, web=self.segment, api=self.segment)
+
+    def event_title(self) -> str:
+        return self.title
+
+
+class MergeAttempt(models.Model):
+    """A merge under way: a lease, and from when its commit is built, what is meant to happen.
+
+    Whoever finds the target moved to `result_sha` knows by this that the pull has been merged, and
+    how, also when the process died before it could say so (engine.md §3).
+    """
+
+    pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")
+    token = models.UUIDField(default=uuid.uuid4)
+    """Whoever holds this may go on; it changes when the lease is taken over."""
+    leased_until = models.DateTimeField()
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    strategy = models.CharField(max_length=12)
+    push = models.UUIDField(null=True)
+    """Its step in the journal."""
+    head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not built yet
+    result_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+
+    def __str__(self) -> str:
+        return f"merge of pull {self.pull_id} until {self.leased_until}"
+
+    def renew(self, seconds: int) -> None:
+        """Extend the lease from now on, without saving."""
+        self.leased_until = timezone.now() + dt.timedelta(seconds=seconds)
+
+
+class ReviewQuerySet(models.QuerySet["Review"]):
+    def with_people(self, repo: Repo) -> ReviewQuerySet:
+        """What a record needs, in the same query; `author_role` is the one in the repo's team."""
+        roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
+        people = self.select_related("created_by", "dismissed_by")
+        return people.annotate(author_role=Subquery(roles.values("role")[:1]))
+
+
+class Review(models.Model):
+    """What somebody says of a pull. Always recorded; whether it counts is computed when read."""
+
+    pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    status = models.CharField(max_length=20)
+    body = models.TextField(blank=True)
+    commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
+    """The head when the decision was made."""
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    dismissed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = ReviewQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["pull", "created_at", "id"], name="review_oldest")]
+
+    def __str__(self) -> str:
+        return f"{self.status} by {self.created_by_id} on pull {self.pull_id}"
+
+    @property
+    def is_stale(self) -> bool:
+        """The head has moved since."""
+        return self.commit_sha != self.pull.head_sha
+
+    def event_keys(self) -> Keys:
+        return self.pull.event_keys()
+
+    def event_target(self) -> Target:
+        ident = {"uuid": str(self.uuid), "pull_number": self.pull.number}
+        api = f"{self.pull.segment}/reviews/{self.uuid}"
+        return Target("review", ident, web=self.pull.segment, api=api)
+
+    def event_title(self) -> str:
+        return self.pull.event_title()

@@ -1,0 +1,259 @@
+"""What may happen to pulls and reviews, by whom, and what stands in a merge's way.
+
+behaviour.md §7 to §9; what they leave open is decided in docs/pulls.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from django.conf import settings
+
+from apps.core.access import Level
+from apps.core.errors import Conflict, Forbidden, Invalid
+from apps.events.kinds import Kind
+from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
+from apps.repos.git import merge
+from apps.repos.git.merge import Strategy
+from apps.repos.git.repo import Person, valid_branch_name
+from apps.teams.models import LEVEL_OF, Role
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+    from apps.repos.models import Repo
+
+ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
+SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
+"""What people set; a pull is merged by its merge endpoint, or by a push."""
+DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
+"""What reviewers say; `dismissed` is said about a review."""
+MOVES = {
+    (PullStatus.OPEN, PullStatus.DRAFT): Kind.PULL_DRAFTED,
+    (PullStatus.DRAFT, PullStatus.OPEN): Kind.PULL_READIED,
+    (PullStatus.OPEN, PullStatus.CLOSED): Kind.PULL_CLOSED,
+    (PullStatus.DRAFT, PullStatus.CLOSED): Kind.PULL_CLOSED,
+    (PullStatus.CLOSED, PullStatus.OPEN): Kind.PULL_REOPENED,
+}
+"""Every move that a person can make from one status to another, and its event."""
+
+
+def branch_problem(name: str) -> str | None:
+    """Why this cannot be the name of a branch; None when it can."""
+    return None if valid_branch_name(name) else f'"{name[:100]}" is not a valid branch name.'
+
+
+def source_problem(text: str) -> str | None:
+    """The same of a source, which may name a repository before the colon (trap 2)."""
+    return branch_problem(text.rpartition(":")[2])
+
+
+def source_branch_of(repo: Repo, text: str) -> str:
+    """The branch that `source_branch` names; 422 `source_not_found` for another repository's.
+
+    While there are no forks, only the repository itself can be meant: by its owner's path, or by
+    the bare username of the person who owns it.
+    """
+    owner, colon, branch = text.rpartition(":")
+    named = {repo.owner.path.lower()}
+    if repo.owner_user is not None:
+        named.add(repo.owner_user.username_key)
+    if colon and owner.lower() not in named:
+        raise Invalid("source_not_found", f'"{text[:300]}" names no branch that you can read.')
+    return branch
+
+
+def check_branches_differ(source: str, target: str) -> None:
+    """422 `same_branch`."""
+    if source == target:
+        raise Invalid("same_branch", f'"{target}" cannot be merged into itself.')
+
+
+def check_not_open_already(pull: Pull) -> None:
+    """One open or draft pull for a source and a target, once the source exists: 409.
+
+    The caller holds the repository's lock.
+    """
+    if pull.repo.branch_sha(pull.source_branch) is None:
+        return
+    same = pull.repo.pulls.filter(
+        source_branch=pull.source_branch,
+        target_branch=pull.target_branch,
+        status__in=[PullStatus.OPEN.value, PullStatus.DRAFT.value],
+    )
+    other = same.exclude(pk=pull.pk).first()
+    if other is not None:
+        raise Conflict(
+            "pull_already_exists",
+            f"Pull {other.number} already asks for {pull.source_branch} in {pull.target_branch}.",
+        )
+
+
+def check_may_edit(pull: Pull, actor: User, level: Level) -> None:
+    """Its author and those with write access; `level` is the actor's on the repository."""
+    if level < Level.WRITE and pull.thread.created_by_id != actor.pk:
+        raise Forbidden(
+            "role_required",
+            f"This needs write access to {pull.repo}, or to have opened the pull; "
+            f"you have {level.name.lower()}.",
+        )
+
+
+def kind_of_move(pull: Pull, status: PullStatus) -> Kind:
+    """The event of entering a status. 409 `pull_already_merged`, `invalid_transition`."""
+    if pull.status == PullStatus.MERGED:
+        raise Conflict("pull_already_merged", f"Pull {pull.number} has been merged.")
+    kind = MOVES.get((PullStatus(pull.status), status))
+    if kind is None:
+        raise Conflict("invalid_transition", f"A {pull.status} pull cannot become {status}.")
+    return kind
+
+
+# Merging
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """One reason why a pull cannot be merged now."""
+
+    code: str
+    text: str
+    conflict_paths: Sequence[str] | None = None
+
+
+def state_blocker(pull: Pull) -> Blocker | None:
+    """What the pull's own status says against merging it."""
+    if pull.status == PullStatus.MERGED:
+        return Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")
+    if pull.status == PullStatus.CLOSED:
+        return Blocker("pull_closed", f"Pull {pull.number} is closed.")
+    if pull.status == PullStatus.DRAFT:
+        return Blocker("pull_is_draft", f"Pull {pull.number} is a draft.")
+    return None
+
+
+def missing_branch(pull: Pull, source: str | None) -> Blocker:
+    """Which of its branches does not exist; `source` is the stored head of the source."""
+    name = pull.source_branch if source is None else pull.target_branch
+    return Blocker("branch_missing", f"There is no branch {name}.")
+
+
+def outcome_blocker(
+    outcome: merge.NothingToMerge | merge.FastForwardImpossible | merge.Conflict,
+) -> Blocker:
+    """What git says against a merge."""
+    if isinstance(outcome, merge.NothingToMerge):
+        return Blocker("nothing_to_merge", "The target already has all of these changes.")
+    if isinstance(outcome, merge.FastForwardImpossible):
+        text = "The target has commits that the source has not, so it cannot be fast-forwarded."
+        return Blocker("fast_forward_impossible", text)
+    return Blocker("merge_conflict", conflict_text(outcome.paths), outcome.paths)
+
+
+def conflict_text(paths: Sequence[str]) -> str:
+    """Says what conflicts; without paths git cannot combine the two at all."""
+    if not paths:
+        return "git cannot combine the two branches."
+    return f"The two branches change the same lines in {len(paths)} file(s)."
+
+
+def refuse(blockers: Sequence[Blocker]) -> Conflict:
+    """The refusal of a merge: the first blocker is the error, all are in the text (§8.9)."""
+    first = blockers[0]
+    paths = None if first.conflict_paths is None else list(first.conflict_paths)
+    text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
+    detail = text if len(blockers) > 1 else first.text
+    return Conflict(first.code, detail, conflict_paths=paths)
+
+
+def check_head(head: str, expected: str | None) -> None:
+    """409 `head_changed` when the head is not the one that the caller saw (trap 5)."""
+    if expected is not None and head != expected:
+        raise Conflict("head_changed", f"The head is {head} now, not {expected}.")
+
+
+def signature(user: User) -> Person:
+    """A person in the commits that we write: an account's e-mail address is nobody's business."""
+    host = urlsplit(settings.BASE_URL).hostname or "localhost"
+    return Person(user.display_name or user.username, f"{user.username}@users.noreply.{host}")
+
+
+def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
+    """The pull's author, with their own address only if `people`, who wrote the commits, have it
+    already: they would be named beside themselves otherwise.
+    """
+    author = pull.thread.created_by
+    if author.email and author.email.lower() in {person.email.lower() for person in people}:
+        return Person(signature(author).name, author.email)
+    return signature(author)
+
+
+def merge_message(pull: Pull, strategy: Strategy) -> str:
+    """One line: the title may hold line ends, a subject may not (§8.11)."""
+    title = " ".join(pull.thread.title.split())
+    if strategy is Strategy.SQUASH:
+        return f"{title} (#{pull.number})"
+    return f"Merge pull #{pull.number}: {title}"
+
+
+# Reviews
+
+
+def level_of_author(review: Review, role: str | None) -> Level:
+    """The author's level on the repository; the twin of `Repo.access` without a query.
+
+    `role` is the one in the repository's team, as `ReviewQuerySet.with_people` finds it. What
+    visibility gives is no more than read, which is none here.
+    """
+    person, repo = review.created_by, review.pull.repo
+    if person.is_staff or person.pk == repo.owner_user_id:
+        return Level.OWNER
+    return LEVEL_OF[Role(role)] if role else Level.NONE
+
+
+def why_not_eligible(review: Review, role: str | None) -> str | None:
+    """Why a decision of this person would not count on this pull now; None when it would.
+
+    It is about the person and the pull: whether this review decides anything is its status
+    (behaviour.md §8.3 and §8.4).
+    """
+    person, pull = review.created_by, review.pull
+    if not pull.is_active:
+        return f"The pull is {pull.status}."
+    if person.pk == pull.thread.created_by_id:
+        return "The author of the pull."
+    if person.pk == pull.head_pushed_by_id:
+        return "Pushed the current head."
+    if not person.is_active:
+        return "The account has been deactivated."
+    if level_of_author(review, role) < Level.WRITE:
+        return "No write access to the repository."
+    return None
+
+
+def check_reviewer(review: Review, actor: User) -> None:
+    """What a person says of a pull is theirs alone to change: 403 `not_creator`."""
+    if review.created_by_id != actor.pk:
+        raise Forbidden("not_creator", "Only its author may change a review.")
+
+
+def check_may_dismiss(level: Level) -> None:
+    """403 `role_required`."""
+    if level < Level.ADMIN:
+        raise Forbidden("role_required", "Dismissing a review needs admin access.")
+
+
+def check_may_delete(review: Review, actor: User, level: Level) -> None:
+    """Its author, the owner of the repository, staff (contract): 403 `not_creator`."""
+    if review.created_by_id != actor.pk and level < Level.OWNER:
+        raise Forbidden(
+            "not_creator", "Only its author, an owner of the repository or staff may delete it."
+        )
+
+
+def check_not_dismissed(review: Review) -> None:
+    """A dismissed review takes no new decision: 409 `invalid_transition`."""
+    if review.status == ReviewStatus.DISMISSED:
+        raise Conflict("invalid_transition", "A dismissed review cannot be decided anew.")

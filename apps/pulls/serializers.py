@@ -1,0 +1,186 @@
+"""Inputs and records of pulls and reviews (behaviour.md §3 and §8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.openapi import PREFIX
+from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
+from apps.pulls import rules
+from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
+from apps.repos.git.merge import Strategy
+from apps.repos.models import Repo
+
+TITLE_MAX = 255
+BODY_MAX = 65_536
+SOURCE_MAX = REF_MAX + 72
+"""A branch behind `teams/`, a slug and a colon."""
+
+
+class SettableStatus(Choice):
+    """A status that people set; `merged` is refused with the way to get there."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__([*rules.SETTABLE], **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        if data == PullStatus.MERGED:
+            raise serializers.ValidationError("A pull is merged by POST …/pulls/{number}/merge.")
+        return super().to_internal_value(data)
+
+
+class CreatePull(Input):
+    title = Str(most=TITLE_MAX)
+    body = Str(most=BODY_MAX, blank=True)
+    source_branch = Name(problem=rules.source_problem, most=SOURCE_MAX)
+    target_branch = Name(problem=rules.branch_problem, most=REF_MAX)
+
+
+class UpdatePull(Input):
+    title = Str(most=TITLE_MAX, required=False)
+    body = Str(most=BODY_MAX, blank=True, required=False)
+    status = SettableStatus(required=False)
+
+
+class SetPullStatus(Input):
+    status = SettableStatus()
+
+
+class MergePull(Input):
+    merge_strategy = Choice(Strategy, required=False)
+
+
+class CreateReview(Input):
+    status = Choice([*rules.DECISIONS])
+    body = Str(most=BODY_MAX, blank=True, required=False)
+
+
+class UpdateReview(Input):
+    status = Choice(ReviewStatus, required=False)
+    body = Str(most=BODY_MAX, blank=True, required=False)
+
+
+class PullRecord(Output):
+    number = serializers.IntegerField()
+    uuid = serializers.UUIDField()
+    title = serializers.CharField()
+    body = serializers.CharField(allow_blank=True)
+    source_branch = serializers.CharField()
+    target_branch = serializers.CharField()
+    source_repo_path = serializers.CharField(allow_null=True)
+    status = serializers.ChoiceField([*map(str, PullStatus)])
+    created_by_uuid = serializers.UUIDField()
+    created_by_username = serializers.CharField()
+    head_sha = serializers.CharField(allow_null=True)
+    base_sha = serializers.CharField(allow_null=True)
+    merge_commit_sha = serializers.CharField(allow_null=True)
+    merge_strategy = serializers.ChoiceField([*map(str, Strategy)], allow_null=True)
+    merged_at = Moment(allow_null=True)
+    merged_by_uuid = serializers.UUIDField(allow_null=True)
+    merged_by_username = serializers.CharField(allow_null=True)
+    closed_at = Moment(allow_null=True)
+    commit_count = serializers.IntegerField()
+    additions = serializers.IntegerField()
+    deletions = serializers.IntegerField()
+    changed_files = serializers.IntegerField()
+    created_at = Moment()
+    updated_at = Moment()
+    web_url = serializers.CharField()
+    api_url = serializers.CharField()
+
+
+class MergeRecord(Output):
+    merged = serializers.BooleanField()
+    merge_strategy = serializers.ChoiceField([*map(str, Strategy)])
+    merge_commit_sha = serializers.CharField()
+    head_sha = serializers.CharField()
+    target_branch = serializers.CharField()
+    target_sha_before = serializers.CharField()
+    merged_at = Moment()
+    merged_by_uuid = serializers.UUIDField()
+    merged_by_username = serializers.CharField()
+    pull = PullRecord()
+
+
+class ReviewRecord(Output):
+    uuid = serializers.UUIDField()
+    pull_number = serializers.IntegerField()
+    status = serializers.ChoiceField([*map(str, ReviewStatus)])
+    body = serializers.CharField(allow_blank=True)
+    commit_sha = serializers.CharField(allow_null=True)
+    is_stale = serializers.BooleanField()
+    is_eligible = serializers.BooleanField()
+    reason = serializers.CharField(allow_null=True)
+    dismissed_by_username = serializers.CharField(allow_null=True)
+    created_by_uuid = serializers.UUIDField()
+    created_by_username = serializers.CharField()
+    created_at = Moment()
+    updated_at = Moment()
+
+
+def pull_record(pull: Any, repo: Repo, base: str) -> dict[str, Any]:
+    """`pull`: a Pull with its thread and people, or a light row; `repo` has its owner loaded."""
+    place = f"/pulls/{pull.number}"
+    return {
+        "number": pull.number,
+        "uuid": pull.uuid,
+        "title": pull.title,
+        "body": pull.body,
+        "source_branch": pull.source_branch,
+        "target_branch": pull.target_branch,
+        "source_repo_path": repo.path,
+        "status": pull.status,
+        "created_by_uuid": pull.created_by_uuid,
+        "created_by_username": pull.created_by_username,
+        "head_sha": pull.head_sha,
+        "base_sha": pull.base_sha,
+        "merge_commit_sha": pull.merge_commit_sha,
+        "merge_strategy": pull.merge_strategy,
+        "merged_at": pull.merged_at,
+        "merged_by_uuid": pull.merged_by_uuid,
+        "merged_by_username": pull.merged_by_username,
+        "closed_at": pull.closed_at,
+        "commit_count": pull.commit_count,
+        "additions": pull.additions,
+        "deletions": pull.deletions,
+        "changed_files": pull.changed_files,
+        "created_at": pull.created_at,
+        "updated_at": pull.updated_at,
+        "web_url": f"{base}/{repo.path}{place}",
+        "api_url": f"{base}{PREFIX}{repo.api_path}{place}",
+    }
+
+
+def merge_record(pull: Pull, base: str) -> dict[str, Any]:
+    """The answer to a merge, made from the merged pull."""
+    record = pull_record(pull, pull.repo, base)
+    same = ("merge_strategy", "merge_commit_sha", "head_sha", "target_branch", "merged_at")
+    people = ("merged_by_uuid", "merged_by_username")
+    return {
+        "merged": True,
+        **{name: record[name] for name in (*same, *people)},
+        "target_sha_before": pull.base_sha,
+        "pull": record,
+    }
+
+
+def review_record(review: Review, base: str = "") -> dict[str, Any]:
+    """Needs the pull with its thread, and a row of `ReviewQuerySet.with_people`."""
+    reason = rules.why_not_eligible(review, getattr(review, "author_role", None))
+    return {
+        "uuid": review.uuid,
+        "pull_number": review.pull.number,
+        "status": review.status,
+        "body": review.body,
+        "commit_sha": review.commit_sha,
+        "is_stale": review.is_stale,
+        "is_eligible": reason is None,
+        "reason": reason,
+        "dismissed_by_username": review.dismissed_by.username if review.dismissed_by else None,
+        "created_by_uuid": review.created_by.uuid,
+        "created_by_username": review.created_by.username,
+        "created_at": review.created_at,
+        "updated_at": review.updated_at,
+    }
