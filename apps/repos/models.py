@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 BRANCHES = "refs/heads/"
 TAGS = "refs/tags/"
+REF_MAX = 300
+"""Characters of a full name: git's own part, and 255 bytes of a branch's or tag's."""
 
 
 class Visibility(StrEnum):
@@ -166,7 +168,7 @@ class Ref(models.Model):
     """The stored head of a branch or tag, written with the event of the push that moved it."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="refs")
-    full_name = models.CharField(max_length=255)
+    full_name = models.CharField(max_length=REF_MAX)
     sha = models.CharField(max_length=40)
     pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
@@ -194,7 +196,7 @@ class PushJournal(models.Model):
     push = models.UUIDField()
     """One value for all refs of one push."""
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
-    full_name = models.CharField(max_length=255)
+    full_name = models.CharField(max_length=REF_MAX)
     old = models.CharField(max_length=40)
     new = models.CharField(max_length=40)
     created_at = models.DateTimeField(default=timezone.now)

@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
             name='Ref',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('full_name', models.CharField(max_length=255)),
+                ('full_name', models.CharField(max_length=300)),
                 ('sha', models.CharField(max_length=40)),
                 ('pushed_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
@@ -54,7 +54,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('push', models.UUIDField()),
-                ('full_name', models.CharField(max_length=255)),
+                ('full_name', models.CharField(max_length=300)),
                 ('old', models.CharField(max_length=40)),
                 ('new', models.CharField(max_length=40)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
