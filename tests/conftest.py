@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from django.db import transaction
+from django.test import override_settings
 
 from apps.accounts.models import User
 from apps.events.models import Event
@@ -17,6 +19,7 @@ from apps.repos.models import Repo
 from apps.teams.models import Role, Team
 from tests.api import Api
 from tests.make import Make
+from tests.world import World
 
 
 class Events(Protocol):
@@ -33,6 +36,21 @@ def repositories(settings: Any, tmp_path: Path) -> Path:
 @pytest.fixture
 def make(db: None) -> Make:
     return Make()
+
+
+@pytest.fixture(scope="module")
+def world(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
+    folder = tmp_path_factory.mktemp("world")
+    with (
+        django_db_blocker.unblock(),
+        override_settings(REPOSITORIES_DIR=folder),
+        transaction.atomic(),
+    ):
+        yield World(folder)
+        transaction.set_rollback(True)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ os.environ.setdefault("SECRET_KEY", "tests-only")
 from config.settings import *  # noqa: E402, F403
 from config.settings import DATABASES  # noqa: E402
 
+# Each test client loads the middleware anew; looking for static files then takes half of a test.
+WHITENOISE_AUTOREFRESH = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "tests.db")}

@@ -1,0 +1,77 @@
+"""One world for the table-driven tests: the cast, three repositories of each owner, and in each
+what somebody else, zoe, has written. Made once for a module; a test's changes are rolled back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.apps import apps
+from django.db import connection
+
+from apps.accounts.models import User
+from apps.repos.models import Repo, Visibility
+from apps.teams.models import Role, Team
+from apps.threads.models import Reply, Thread
+from tests.api import Api
+from tests.make import Make
+
+MEMBERS = {
+    "bob": Role.MEMBER,
+    "dan": Role.ADMIN,
+    "vera": Role.VIEWER,
+    "zoe": Role.MEMBER,
+    "vic": Role.VIEWER,
+    "ada": Role.ADMIN,
+    "ina": Role.ADMIN,
+}
+NOISE = {"last_used_at"}
+"""What a refused request may change: that its token was used."""
+
+
+class World:
+    """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.make = Make()
+        self.people = {name: self.make.user(name) for name in ("alice", "carol", "newt", *MEMBERS)}
+        self.people["sam"] = self.make.user("sam", is_staff=True)
+        self.alice, self.zoe = self.people["alice"], self.people["zoe"]
+        self.acme = self.make.team("acme", owner=self.alice)
+        for name, role in MEMBERS.items():
+            self.make.member(self.acme, self.people[name], role)
+        User.objects.filter(username="ina").update(is_active=False)
+        self.threads: dict[int, Thread] = {}
+        self.replies: dict[int, Reply] = {}
+        self.repos = {
+            (kind, visibility): self.make_repo(owner, visibility)
+            for kind, owner in (("team", self.acme), ("user", self.alice))
+            for visibility in Visibility
+        }
+
+    def make_repo(self, owner: Team | User, visibility: Visibility) -> Repo:
+        """A repository, called what its visibility is, with a thread and a reply by zoe."""
+        repo = self.make.repo(owner, visibility.value, by=self.alice, visibility=visibility)
+        self.threads[repo.pk] = self.make.thread(repo, by=self.zoe)
+        self.replies[repo.pk] = self.make.reply(self.threads[repo.pk], by=self.zoe)
+        return repo
+
+    def api(self, name: str | None) -> Api:
+        """Speaks for this person; None is anonymous."""
+        return Api(self.make.tokens[self.people[name].pk] if name else None)
+
+
+def everything() -> dict[str, list[Any]]:
+    """Every row of every table of ours, as the database has it."""
+    ours = [model for model in apps.get_models() if model.__module__.startswith("apps.")]
+    found = {}
+    with connection.cursor() as cursor:
+        for model in ours:
+            columns = [field.column for field in model._meta.concrete_fields]
+            wanted = ", ".join(f'"{column}"' for column in columns if column not in NOISE)
+            table = model._meta.db_table
+            cursor.execute(f'SELECT {wanted} FROM "{table}" ORDER BY 1')  # noqa: S608 - our own
+            found[model.__name__] = cursor.fetchall()
+    return found
