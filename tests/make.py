@@ -7,6 +7,8 @@ from typing import Any
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import User
+from apps.pulls import actions as pulls
+from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
 from apps.repos.models import Repo
 from apps.teams import actions as teams
@@ -57,3 +59,27 @@ class Make:
         if to is not None:
             wanted["parent_reply_number"] = to.number
         return threads.create_reply(actor=by, thread=thread, **wanted)
+
+    def pull(
+        self,
+        repo: Repo,
+        *,
+        by: User,
+        source: str = "feature",
+        target: str = "main",
+        title: str = "",
+        body: str = "",
+    ) -> Pull:
+        return pulls.create_pull(
+            actor=by,
+            repo=repo,
+            title=title or f"Pull {next(self.numbers)}",
+            body=body,
+            source_branch=source,
+            target_branch=target,
+        )
+
+    def review(
+        self, pull: Pull, *, by: User, status: str = ReviewStatus.APPROVED, body: str = ""
+    ) -> Review:
+        return pulls.create_review(actor=by, pull=pull, status=status, body=body)
