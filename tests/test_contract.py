@@ -22,11 +22,9 @@ OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"
 LATER = {
     "activity",
     "availability",
-    "events",
     "forks",
     "pings",
     "protections",
-    "pulls",
     "rate limits",
     "reply versions",
     "signup invites",

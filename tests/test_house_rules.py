@@ -117,6 +117,13 @@ def test_the_house_rule_catches_its_bad_example(rule, path, text):
     assert list(rule(Source(path, text)))
 
 
+@pytest.mark.parametrize("exception", [*rules.NOT_ATOMIC, *rules.NOT_FILTERED])
+def test_an_exception_from_a_rule_is_still_there(exception):
+    path, _, name = exception.partition(":")
+    source = next(one for one in python_sources() if one.path == path)
+    assert name in [function.name for function in rules.functions(source)]
+
+
 def test_the_whole_tree_is_looked_at():
     seen = {source.path for source in python_sources()}
     assert {"manage.py", "apps/core/views.py", "config/api.py", "tests/conftest.py"} <= seen
