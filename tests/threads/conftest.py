@@ -30,3 +30,8 @@ def companion(open_repo: Repo, alice: User) -> Thread:
 def thread(make: Make, open_repo: Repo, alice: User) -> Thread:
     """A thread of alice's in the open repository."""
     return make.thread(open_repo, by=alice)
+
+
+@pytest.fixture
+def cast(alice: User, bob: User, carol: User) -> list[User]:
+    return [alice, bob, carol]

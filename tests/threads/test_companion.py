@@ -1,0 +1,68 @@
+"""The thread that belongs to a pull: its pull speaks for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.threads import paths
+
+
+def test_a_companion_is_read_but_not_listed(api, companion, alice):
+    assert api(alice).get(paths.threads(companion.repo)).gives()["results"] == []
+    read = api(alice).get(paths.thread(companion)).gives()
+    assert (read["kind"], read["title"]) == ("pull", "Renew the lease")
+    assert read["web_url"] == f"http://testserver/{companion.repo.path}/pulls/1"
+    assert read["api_url"].endswith("/threads/1")
+    people = api(alice).get(f"{paths.thread(companion)}/participants").gives()["results"]
+    assert [person["username"] for person in people] == ["alice"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"title": "New"},
+        {"body": "New"},
+        {"kind": "issue"},
+        {"status": "closed"},
+        {"status": "open"},
+        {"priority": "high", "title": "New"},
+    ],
+)
+def test_what_mirrors_the_pull_is_not_changed_here(api, companion, alice, events, body):
+    with events():
+        api(alice).patch(paths.thread(companion), **body).fails(409, "invalid_transition")
+    assert api(alice).get(paths.thread(companion)).gives()["priority"] == "normal"
+
+
+def test_its_priority_is_its_own_and_reported_by_the_pull(api, companion, alice, events):
+    with events("pull-updated") as found:
+        changed = api(alice).patch(paths.thread(companion), priority="high").gives()
+    assert changed["priority"] == "high"
+    assert found[0].data == {"changed": ["priority"]}
+    assert found[0].target == {"kind": "pull", "number": companion.number}
+    assert (found[0].is_pull, found[0].thread_id) == (True, companion.pk)
+    assert found[0].web_suffix == found[0].api_suffix == "/pulls/1"
+
+
+def test_a_companion_stays_with_its_pull(api, companion, alice, carol):
+    api(carol).delete(paths.thread(companion)).fails(403, "role_required")
+    api(alice).delete(paths.thread(companion)).fails(409, "invalid_transition")
+
+
+def test_replies_in_it_are_events_of_the_thread_and_the_pull(api, companion, carol, events):
+    url = paths.replies(companion)
+    with events("reply-created", "reply-updated", "reply-deleted") as found:
+        api(carol).post(url, kind="comment", body="Good.").gives(201)
+        api(carol).patch(f"{url}/1", body="Very good.").gives()
+        api(carol).delete(f"{url}/1").gives(204)
+    assert {event.is_pull for event in found} == {True}
+    assert {event.thread_id for event in found} == {companion.pk}
+    assert found[0].target == {"kind": "reply", "number": 1, "thread_number": companion.number}
+    assert found[0].web_suffix == "/pulls/1#reply-1"
+    assert found[0].api_suffix == "/threads/1/replies/1"
+
+
+def test_a_closed_companion_still_takes_replies(api, make, companion, alice):
+    assert companion.revise(status="closed") == ["status"]
+    assert companion.closed_at is not None
+    api(alice).post(paths.replies(companion), kind="comment", body="Why?").gives(201)

@@ -1,0 +1,97 @@
+"""What happens at the same time happens in some order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from apps.events.models import Event
+from tests.threads import paths
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BODY = {"kind": "comment", "body": "Me too."}
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """Run all at once, each in a thread with a connection of its own; the answers in order."""
+    gate, answers = Barrier(len(calls)), [None] * len(calls)
+
+    def run(place: int) -> None:
+        try:
+            gate.wait(10)
+            answers[place] = calls[place]()
+        finally:
+            connection.close()
+
+    threads = [Thread(target=run, args=(place,)) for place in range(len(calls))]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(60)
+    return answers
+
+
+def statuses(answers: list[Any]) -> list[int]:
+    return sorted(answer.status for answer in answers)
+
+
+def test_of_two_deletes_of_a_reply_one_wins(api, make, thread, carol):
+    reply = make.reply(thread, by=carol)
+    clients = [api(carol), api(carol)]
+    answers = together(*(lambda c=client: c.delete(paths.reply(reply)) for client in clients))
+    assert statuses(answers) == [204, 409]
+    thread.refresh_from_db()
+    assert (thread.reply_count, thread.participant_count) == (0, 1)
+    assert Event.objects.filter(kind="reply-deleted").count() == 1
+
+
+def test_parallel_replies_get_numbers_without_gaps_or_doubles(api, make, thread, alice, carol):
+    root = make.reply(thread, by=alice)
+    clients = [api(carol) for _ in range(8)]
+    url = paths.replies(thread)
+    answers = together(
+        *(lambda c=client: c.post(url, **BODY, parent_reply_number=1) for client in clients)
+    )
+    assert statuses(answers) == [201] * 8
+    assert sorted(answer.json["number"] for answer in answers) == list(range(2, 10))
+    thread.refresh_from_db()
+    root.refresh_from_db()
+    assert (thread.reply_count, thread.participant_count, root.live_descendants) == (9, 2, 8)
+
+
+def test_parallel_threads_get_numbers_without_gaps_or_doubles(api, open_repo, alice):
+    clients = [api(alice) for _ in range(8)]
+    body = {"title": "x", "body": "", "kind": "issue"}
+    url = paths.threads(open_repo)
+    answers = together(*(lambda c=client: c.post(url, **body) for client in clients))
+    assert statuses(answers) == [201] * 8
+    assert sorted(answer.json["number"] for answer in answers) == list(range(1, 9))
+
+
+def test_a_reply_comes_before_the_delete_of_its_thread_or_not_at_all(api, make, thread, carol):
+    owned = make.thread(thread.repo, by=carol)
+    replying, deleting = api(make.user("newt")), api(carol)
+    reply, delete = together(
+        lambda: replying.post(paths.replies(owned), **BODY),
+        lambda: deleting.delete(paths.thread(owned)),
+    )
+    assert (reply.status, delete.status) in {(201, 409), (404, 204)}
+    owned.refresh_from_db()
+    assert (owned.reply_count, owned.deleted_at is None) in {(1, True), (0, False)}
+
+
+def test_of_a_reply_and_the_delete_of_its_parent_both_are_whole(api, make, thread, carol, alice):
+    parent = make.reply(thread, by=carol)
+    replying, deleting = api(alice), api(carol)
+    reply, delete = together(
+        lambda: replying.post(paths.replies(thread), **BODY, parent_reply_number=1),
+        lambda: deleting.delete(paths.reply(parent)),
+    )
+    assert delete.status == 204
+    assert reply.status in {201, 409}
+    shown = api(alice).get(paths.replies(thread)).gives()["results"]
+    assert [row["is_deleted"] for row in shown] == ([True, False] if reply.status == 201 else [])

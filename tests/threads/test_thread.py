@@ -1,0 +1,143 @@
+"""…/threads/{number}: read, change, delete."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.teams.models import Role
+from tests.threads import paths
+
+
+def test_a_thread_is_read_by_readers_only(api, thread, alice, carol):
+    api().get(paths.thread(thread)).fails(401, "not_authenticated")
+    read = api(carol).get(paths.thread(thread)).gives()
+    assert (read["number"], read["uuid"]) == (1, str(thread.uuid))
+    assert (read["replies"], read["replies_truncated"]) == ([], False)
+    api(carol).get(f"{paths.threads(thread.repo)}/2").fails(404, "not_found")
+
+
+def test_any_number_without_a_thread_is_not_found(api, thread, alice):
+    for number in (0, 2, 999_999_999):
+        url = f"{paths.threads(thread.repo)}/{number}"
+        api(alice).get(url).fails(404, "not_found")
+
+
+def test_the_read_holds_500_replies_and_says_that_there_are_more(api, make, thread, alice):
+    first = make.reply(thread, by=alice)
+    copies = [copied(first, number) for number in range(2, 501)]
+    type(first).objects.bulk_create(copies)
+    whole = api(alice).get(paths.thread(thread)).gives()
+    assert (len(whole["replies"]), whole["replies_truncated"]) == (500, False)
+    type(first).objects.bulk_create([copied(first, 501)])
+    whole = api(alice).get(paths.thread(thread)).gives()
+    assert (len(whole["replies"]), whole["replies_truncated"]) == (500, True)
+    assert whole["replies"][-1]["number"] == 500
+
+
+def copied(reply, number):
+    fields = {"thread": reply.thread, "created_by": reply.created_by, "kind": "comment"}
+    return type(reply)(number=number, path=f"{number:05}", body="x", **fields)
+
+
+def test_its_author_changes_a_thread(api, make, open_repo, alice, carol, events):
+    thread = make.thread(open_repo, by=carol)
+    with events("thread-updated") as found:
+        changed = api(carol).patch(paths.thread(thread), title="Fast", kind="question").gives()
+    assert (changed["title"], changed["kind"], changed["body"]) == ("Fast", "question", "")
+    assert changed["updated_at"] == changed["last_activity_at"] > changed["created_at"]
+    assert found[0].data == {"changed": ["title", "kind"]}
+    assert found[0].title == "Fast"
+    assert api(alice).get(paths.thread(thread)).gives()["title"] == "Fast"
+
+
+def test_a_change_needs_write_access_of_anybody_else(api, make, team_repo, alice, bob, carol, sam):
+    thread = make.thread(team_repo, by=alice)
+    make.member(team_repo.owner, carol, Role.VIEWER)
+    with_role = api(carol).patch(paths.thread(thread), priority="low")
+    assert "write" in with_role.fails(403, "role_required")
+    for person, priority in ((bob, "high"), (sam, "urgent")):
+        url = paths.thread(thread)
+        assert api(person).patch(url, priority=priority).gives()["priority"] == priority
+
+
+def test_who_may_not_change_it_is_told_so_before_the_body_is_read(api, thread, carol):
+    api(carol).patch(paths.thread(thread), colour="red").fails(403, "role_required")
+    api(carol).send("PATCH", paths.thread(thread), b"[").fails(403, "role_required")
+
+
+def test_a_change_of_status_speaks_for_the_whole_request(api, thread, alice, events):
+    with events("thread-status-changed") as found:
+        body = api(alice).patch(paths.thread(thread), status="closed", title="Done").gives()
+    assert found[0].data == {"changed": ["title", "status"], "before": "open", "after": "closed"}
+    assert body["closed_at"] == body["updated_at"]
+    with events("thread-status-changed"):
+        body = api(alice).patch(paths.thread(thread), status="in_progress").gives()
+    assert (body["status"], body["closed_at"]) == ("in_progress", None)
+
+
+def test_what_changes_nothing_is_no_event(api, thread, alice, events):
+    before = api(alice).get(paths.thread(thread)).gives()
+    with events():
+        api(alice).patch(paths.thread(thread), title=thread.title, status="open").gives()
+        api(alice).patch(paths.thread(thread)).gives()
+    assert api(alice).get(paths.thread(thread)).gives() == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"title": " "}, {"body": None}, {"kind": "pull"}, {"status": "merged"}, {"priority": 1}],
+)
+def test_a_bad_change_is_refused_whole(api, make, team_repo, alice, body):
+    thread = make.thread(team_repo, by=alice)
+    answer = api(alice).patch(paths.thread(thread), **{"title": "New", **body})
+    assert answer.fails(422, "validation_failed").startswith(next(iter(body)))
+    assert api(alice).get(paths.thread(thread)).gives()["title"] == thread.title
+
+
+def test_a_thread_is_not_put(api, thread, alice):
+    api(alice).put(paths.thread(thread), title="x").fails(405, "method_not_allowed")
+
+
+def test_its_author_deletes_a_thread_and_it_is_gone_everywhere(api, make, open_repo, carol, events):
+    thread = make.thread(open_repo, by=carol)
+    reply = make.reply(thread, by=carol)
+    with events("thread-deleted") as found:
+        api(carol).delete(paths.thread(thread)).gives(204)
+    assert (found[0].number, found[0].title) == (thread.number, thread.title)
+    for url in (paths.thread(thread), paths.replies(thread), paths.reply(reply)):
+        api(carol).get(url).fails(404, "not_found")
+    api(carol).get(f"{paths.thread(thread)}/participants").fails(404, "not_found")
+    api(carol).delete(paths.thread(thread)).fails(404, "not_found")
+    api(carol).delete(paths.reply(reply)).fails(404, "not_found")
+    api(carol).post(paths.replies(thread), kind="comment", body="x").fails(404, "not_found")
+
+
+def test_a_number_is_not_given_twice(api, make, thread, alice):
+    api(alice).delete(paths.thread(thread)).gives(204)
+    assert make.thread(thread.repo, by=alice).number == thread.number + 1
+
+
+def test_an_author_does_not_delete_what_others_have_answered(
+    api, make, open_repo, alice, carol, events
+):
+    thread = make.thread(open_repo, by=carol)
+    answer = make.reply(thread, by=alice)
+    with events():
+        api(carol).delete(paths.thread(thread)).fails(409, "thread_has_replies")
+    api(alice).delete(paths.reply(answer)).gives(204)
+    api(carol).delete(paths.thread(thread)).gives(204)
+
+
+def test_an_admin_deletes_any_thread(api, make, team_repo, alice, bob, carol, sam):
+    make.member(team_repo.owner, carol, Role.ADMIN)
+    for person in (alice, carol, sam):
+        thread = make.thread(team_repo, by=bob)
+        make.reply(thread, by=alice)
+        make.reply(thread, by=carol)
+        api(person).delete(paths.thread(thread)).gives(204)
+
+
+def test_write_access_is_not_enough_to_delete_somebody_elses(api, make, team_repo, alice, bob):
+    thread = make.thread(team_repo, by=alice)
+    answer = api(bob).delete(paths.thread(thread))
+    assert "admin" in answer.fails(403, "role_required")

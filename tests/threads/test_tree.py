@@ -1,0 +1,50 @@
+"""Paths sort as trees do, whatever the tree."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.threads.tree import (
+    DEPTH_MAX,
+    PATH_MAX,
+    WIDTH,
+    ancestor_paths,
+    child_path,
+    parent_number,
+    step,
+)
+
+BIGGEST = 36**WIDTH - 1
+steps = st.lists(st.integers(1, BIGGEST), min_size=1, max_size=DEPTH_MAX + 1)
+
+
+def path_of(numbers: list[int]) -> str:
+    path = ""
+    for number in numbers:
+        path = child_path(path, number)
+    return path
+
+
+@given(st.integers(0, BIGGEST), st.integers(0, BIGGEST))
+def test_steps_sort_as_numbers_do(one, other):
+    assert (step(one) < step(other)) == (one < other)
+    assert int(step(one), 36) == one
+    assert len(step(one)) == WIDTH
+
+
+@given(steps, steps)
+def test_paths_sort_as_lists_of_numbers_do(one, other):
+    assert (path_of(one) < path_of(other)) == (one < other)
+
+
+@given(steps)
+def test_a_path_knows_what_is_above_it(numbers):
+    above = [path_of(numbers[:end]) for end in range(1, len(numbers))]
+    assert ancestor_paths(path_of(numbers)) == above
+    assert parent_number(path_of(numbers)) == (numbers[-2] if len(numbers) > 1 else None)
+
+
+def test_the_deepest_path_has_room():
+    assert len(path_of([BIGGEST] * (DEPTH_MAX + 1))) == PATH_MAX
+    assert ancestor_paths(path_of([7])) == []
