@@ -11,10 +11,12 @@ from django.apps import apps
 from django.db import connection
 
 from apps.accounts.models import User
+from apps.pulls.models import Pull, Review
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
 from tests.api import Api
+from tests.gitclient import Clone
 from tests.make import Make
 
 MEMBERS = {
@@ -45,6 +47,8 @@ class World:
         User.objects.filter(username="ina").update(is_active=False)
         self.threads: dict[int, Thread] = {}
         self.replies: dict[int, Reply] = {}
+        self.pulls: dict[int, Pull] = {}
+        self.reviews: dict[int, Review] = {}
         self.repos = {
             (kind, visibility): self.make_repo(owner, visibility)
             for kind, owner in (("team", self.acme), ("user", self.alice))
@@ -52,11 +56,23 @@ class World:
         }
 
     def make_repo(self, owner: Team | User, visibility: Visibility) -> Repo:
-        """A repository, called what its visibility is, with a thread and a reply by zoe."""
+        """A repository, called what its visibility is, with what zoe has written in it."""
         repo = self.make.repo(owner, visibility.value, by=self.alice, visibility=visibility)
         self.threads[repo.pk] = self.make.thread(repo, by=self.zoe)
         self.replies[repo.pk] = self.make.reply(self.threads[repo.pk], by=self.zoe)
+        self.pulls[repo.pk] = self.make.pull(repo, by=self.zoe)
+        self.reviews[repo.pk] = self.make.review(self.pulls[repo.pk], by=self.zoe)
         return repo
+
+    def mergeable(self, kind: str, folder: Path, *, by: User) -> Pull:
+        """A pull in a private repository of its own, with branches that git can merge."""
+        owner = self.acme if kind == "team" else self.alice
+        repo = self.make.repo(owner, "mergeable", by=self.alice)
+        clone = Clone(folder, repo, self.alice)
+        clone.commit("main", {"README": "A place to meet.\n"})
+        clone.commit("feature", {"door": "open\n"}, onto="main")
+        clone.push("main", "feature")
+        return self.make.pull(repo, by=by)
 
     def api(self, name: str | None) -> Api:
         """Speaks for this person; None is anonymous."""
