@@ -1,7 +1,8 @@
 """Merging without a work tree: what is written are objects; no ref moves (engine.md §3).
 
-`Conflict` without paths means that git cannot combine the two at all: unrelated histories,
-trees too large for their box, or a rebase of more than `REBASE_LIMIT` commits.
+All strategies end in the same tree, or are refused: what was reviewed is what arrives.
+`Conflict` without paths means that git cannot do that: unrelated histories, trees too large for
+their box, a rebase of more than `REBASE_LIMIT` commits or one with another result than a merge.
 """
 
 import re
@@ -89,7 +90,7 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
         merged = _merge_trees(dry, target, head) if base else Conflict()
         if isinstance(merged, Conflict):
             return Mergeability(merged.paths, (), nothing_to_merge=False)
-        rebased = _rebase(dry, target, head, b"nobody <nobody> 0 +0000")
+        rebased = _rebase(dry, target, head, merged.tree, b"nobody <nobody> 0 +0000")
         allowed = {
             Strategy.MERGE: True,
             Strategy.SQUASH: merged.tree != _commit(dry, target).tree,
@@ -120,12 +121,12 @@ def build(
         return NothingToMerge()
     if strategy is Strategy.FAST_FORWARD:
         return Built(head_sha) if base == target_sha else FastForwardImpossible()
-    if strategy is Strategy.REBASE and base:
-        return _rebase(repo, target_sha, head_sha, _ident(committer, when))
     merged = _merge_trees(repo, target_sha, head_sha) if base else Conflict()
     if isinstance(merged, Conflict):
         return merged
     people = _ident(author, when), _ident(committer, when)
+    if strategy is Strategy.REBASE:
+        return _rebase(repo, target_sha, head_sha, merged.tree, people[1])
     commit = _Commit(merged.tree, (target_sha, head_sha), *people, b"", _text(message))
     if strategy is Strategy.SQUASH:
         return _squash(repo, commit, author)
@@ -173,9 +174,9 @@ def _merge_trees(repo: GitRepo, ours: str, theirs: str) -> Merged | Conflict:
     except GitTooLarge:
         return Conflict()
     tree, *names = (field.decode("utf-8", "replace") for field in result.out.split(b"\0"))
-    # git 2.39 says 1 for a missing object as well as for a conflict.
-    if not is_sha(tree):
-        raise GitError(f"git merge-tree found no tree for {ours} and {theirs}")
+    # git 2.39 says 1 for a missing commit, as for a conflict, and takes a missing tree as empty.
+    if not is_sha(tree) or result.err.startswith(b"error:"):
+        raise GitError(f"git merge-tree lacks objects: {result.err!r}")
     if result.code == 0:
         return Merged(tree)
     return Conflict(tuple(sorted({name for name in names if name})[:MOST_CONFLICT_PATHS]))
@@ -195,8 +196,8 @@ def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
     return Built(replace(merge, parents=(target,), message=merge.message + trailers).write(repo))
 
 
-def _rebase(repo: GitRepo, target: str, head: str, committer: bytes) -> Outcome:
-    """Replay the commits of `head` on `target`: merges are left out, as `git rebase` does."""
+def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes) -> Outcome:
+    """Replay the commits of `head` on `target`, leaving out merges, if that ends in `result`."""
     order = ("--reverse", "--topo-order", "--no-merges", f"--max-count={REBASE_LIMIT + 1}")
     shas = repo.git("rev-list", *order, f"{target}..{head}").word.split()
     if len(shas) > REBASE_LIMIT:
@@ -218,6 +219,8 @@ def _rebase(repo: GitRepo, target: str, head: str, committer: bytes) -> Outcome:
         # A commit in another encoding says so of its committer as well.
         who = committer.decode().encode("ascii", "replace") if commit.encoding else committer
         tip = replace(commit, tree=tree, parents=(tip,), committer=who).write(repo)
+    if tree != result:
+        return Conflict()
     return NothingToMerge() if tip == target else Built(tip)
 
 

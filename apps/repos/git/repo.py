@@ -155,14 +155,14 @@ class GitRepo:
 
     def create(self, default_branch: str = "main") -> None:
         """Make it, complete or not at all. `FileExistsError` when it is there already."""
-        head = _branch_ref(default_branch)
+        _branch_ref(default_branch)
         if self.path.exists():
             raise FileExistsError(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = GitRepo(self.path.with_name(f"{self.path.name}.tmp-{uuid4().hex}"))
         try:
-            unfinished.git("init", "--bare", "--quiet", "--template=", "--object-format=sha1")
-            unfinished.git("symbolic-ref", "HEAD", head)
+            quiet = ("--bare", "--quiet", "--template=", "--object-format=sha1")
+            unfinished.git("init", *quiet, f"--initial-branch={default_branch}")
             unfinished._write_config()
             unfinished.path.rename(self.path)
         except BaseException:
@@ -289,8 +289,9 @@ class GitRepo:
 
     def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:
         """Who wrote `base..head`, each email once, oldest first; of the newest 1,000 commits."""
-        args = ("--reverse", "--no-merges", f"--max-count={_MOST_AUTHORS}", "--no-commit-header")
-        out = self.git("rev-list", *args, "--format=%an%x00%ae", _range(base, head)).out
+        which = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
+        shown = ("--no-commit-header", "--format=%an%x00%ae")
+        out = self.git("rev-list", *which, *shown, _range(base, head)).out
         lines = out.decode("utf-8", "replace").split("\n")
         pairs = (line.split("\0") for line in lines if line)
         people: dict[str, Person] = {}

@@ -1,11 +1,10 @@
 """Starts git, and nothing else does: a table of subcommands, each in its box.
 
 A box is a deadline that ends the whole process group, a cap on output and a limit of memory,
-because 48 KB of hostile objects can otherwise take the machine. Needs Linux (`prlimit`, pidfd).
+because 48 KB of hostile objects can otherwise take the machine. Needs Linux (`RLIMIT_DATA`, pidfd).
 """
 
 import os
-import resource
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -59,6 +58,9 @@ BOXES: Final[dict[str, Box]] = {
 # A stream is as long as what it carries, so its output has no cap.
 SERVICE_BOX: Final = Box(deadline=3600, memory=_GIB)
 
+# `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
+# late on a busy server: git has its memory by then. The shell sees no text but its own.
+_LIMIT: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && exec "$@"')
 _ENVIRONMENT: Final = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -194,7 +196,15 @@ def _spawn(
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     try:
         process = Popen(
-            ["git", *options, f"--git-dir={git_dir}", subcommand, *args],
+            [
+                *_LIMIT,
+                str(memory // 1024),
+                "git",
+                *options,
+                f"--git-dir={git_dir}",
+                subcommand,
+                *args,
+            ],
             stdin=PIPE,
             stdout=PIPE,
             stderr=stderr,
@@ -204,9 +214,6 @@ def _spawn(
     except OSError as error:
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
     _count()
-    # From outside, since `preexec_fn` is slow and unsafe among threads.
-    with suppress(ProcessLookupError):
-        resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory, memory))
     return process
 
 

@@ -6,8 +6,10 @@ import select
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from subprocess import DEVNULL
+from threading import Event, Thread
 from typing import IO, cast
 
 import pytest
@@ -100,16 +102,35 @@ def test_each_process_is_counted(repo: Scratch) -> None:
 def test_a_blob_of_zeros_meets_the_memory_limit(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree = repo.tree("100644", {"zeros": repo.zeros(64)})
+    tree = repo.tree("100644", {"zeros": repo.zeros(32)})
     assert run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES).out
 
-    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=32 * MIB))
+    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * MIB))
     with pytest.raises(GitOutOfMemory):
         run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES)
 
 
+def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = repo.tree("100644", {"zeros": repo.zeros(32)})
+    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * MIB))
+    done = Event()
+    busy = [Thread(target=lambda: all(not done.is_set() for _ in count())) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    try:
+        for _ in range(2):
+            with pytest.raises(GitOutOfMemory):
+                run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES)
+    finally:
+        done.set()
+        for thread in busy:
+            thread.join()
+
+
 def test_a_tree_bomb_meets_the_memory_limit(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=32 * MIB))
+    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * MIB))
     with pytest.raises(GitOutOfMemory):
         run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
 
@@ -169,24 +190,22 @@ def test_git_that_is_ended_leaves_no_branch_locked(repo: Scratch) -> None:
     assert not lock.exists()
 
 
-def test_a_service_runs_with_the_limits_of_its_box(repo: Scratch) -> None:
-    with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, _, _):
-        limits = resource.prlimit(process.pid, resource.RLIMIT_DATA)
-        assert limits == (run.SERVICE_BOX.memory, run.SERVICE_BOX.memory)
-        assert os.getpgid(process.pid) == process.pid
-        assert os.getsid(process.pid) == process.pid
+def test_a_service_and_its_children_run_in_one_box(repo: Scratch, other: Scratch) -> None:
+    with half_a_push(repo, other) as (process, child):
+        for pid in (process.pid, child):
+            limits = resource.prlimit(pid, resource.RLIMIT_DATA)
+            assert limits == (run.SERVICE_BOX.memory, run.SERVICE_BOX.memory)
+            assert os.getsid(pid) == os.getpgid(pid) == process.pid
 
 
-def test_nothing_of_the_server_environment_reaches_git(
-    repo: Scratch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SECRET_KEY", "secret")
-    monkeypatch.setenv("GIT_DIR", "/elsewhere")
-    with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, _, _):
-        seen = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-    assert b"HOME=/nonexistent" in seen
-    assert b"GIT_CONFIG_GLOBAL=/dev/null" in seen
-    assert not [entry for entry in seen if entry.startswith((b"SECRET", b"GIT_DIR="))]
+def test_nothing_of_the_server_environment_reaches_git(repo: Scratch, other: Scratch) -> None:
+    with half_a_push(repo, other) as (process, _):
+        pairs = Path(f"/proc/{process.pid}/environ").read_bytes().decode().split("\0")
+    seen = dict(pair.split("=", 1) for pair in pairs if pair)
+    assert seen["HOME"] == "/nonexistent"
+    assert seen["GIT_CONFIG_GLOBAL"] == "/dev/null"
+    assert set(seen) <= set(run._ENVIRONMENT) | {"PWD", "OLDPWD", "SHLVL", "_"}
+    assert not [name for name in run._ENVIRONMENT if "SECRET" in name or "DATABASE" in name]
 
 
 @pytest.mark.parametrize(

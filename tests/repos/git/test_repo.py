@@ -1,0 +1,247 @@
+"""apps/repos/git/repo.py: one repository, its refs, and what its commits say."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from apps.repos.git.protocol import ZERO
+from apps.repos.git.repo import DiffStat, GitRepo, Person, pull_ref
+from apps.repos.git.run import BOXES, Box, GitError
+from tests.repos.git.scratch import ALICE, BOB, Scratch, git
+
+MAIN = "refs/heads/main"
+MISSING = "1" * 40
+
+
+def test_a_repository_is_made_once_and_complete(tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path / "aa" / "x.git")
+    assert not repo.exists()
+    repo.create("trunk")
+    with pytest.raises(FileExistsError):
+        repo.create()
+    assert repo.exists()
+    assert repo.head_branch() == "trunk"
+    assert repo.refs(pulls=True) == {}
+    assert [path.name for path in repo.path.parent.iterdir()] == ["x.git"]
+    assert [path.name for path in (repo.path / "hooks").iterdir()] == ["update"]
+
+
+def test_a_repository_that_cannot_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BOXES, "init", Box(deadline=0))
+    with pytest.raises(GitError):
+        GitRepo(tmp_path / "x.git").create()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_head_follows_the_default_branch(repo: Scratch) -> None:
+    repo.set_head_branch("release/ü")
+    assert repo.head_branch() == "release/ü"
+
+
+def test_refs_are_branches_and_tags_and_pulls_if_asked(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    for name in (MAIN, "refs/heads/a/é", "refs/tags/v1", pull_ref(1)):
+        assert repo.update_ref(name, head, ZERO)
+    git(repo.path, "update-ref", "refs/heads/-x", head)
+    git(repo.path, "update-ref", "refs/notes/x", head)
+
+    assert repo.refs() == dict.fromkeys([MAIN, "refs/heads/a/é", "refs/tags/v1"], head)
+    assert set(repo.refs(pulls=True)) - set(repo.refs()) == {pull_ref(1)}
+    assert repo.ref(MAIN) == head
+    assert repo.ref("refs/heads/a") is None
+
+
+def test_a_ref_moves_only_from_where_it_is(repo: Scratch) -> None:
+    one, two = repo.commit({"a": b"1"}), repo.commit({"a": b"2"})
+
+    assert not repo.update_ref(MAIN, two, one)
+    assert not repo.update_ref(MAIN, ZERO, one)
+    assert repo.update_ref(MAIN, one, ZERO)
+    assert not repo.update_ref(MAIN, two, ZERO)
+    assert repo.update_ref(MAIN, two, one)
+    assert not repo.update_ref(MAIN, one, one)
+    assert repo.ref(MAIN) == two
+    assert not repo.update_ref(MAIN, ZERO, one)
+    assert repo.update_ref(MAIN, ZERO, two)
+    assert repo.ref(MAIN) is None
+
+
+def test_a_ref_that_cannot_be_moved_is_no_lost_race(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    repo.update_ref(MAIN, head, ZERO)
+    with pytest.raises(GitError, match="cannot create"):
+        repo.update_ref(f"{MAIN}/below", head, ZERO)
+    with pytest.raises(GitError, match="nonexistent object"):
+        repo.update_ref(MAIN, MISSING, head)
+    with pytest.raises(ValueError, match="from nothing to nothing"):
+        repo.update_ref(MAIN, ZERO, ZERO)
+    assert repo.ref(MAIN) == head
+
+
+def test_of_two_who_move_a_ref_at_once_one_wins(repo: Scratch) -> None:
+    start = repo.commit({"a": b"0"})
+    heads = [repo.commit({"a": b"%d" % n}) for n in range(1, 7)]
+    repo.update_ref(MAIN, start, ZERO)
+    with ThreadPoolExecutor(len(heads)) as pool:
+        won = list(pool.map(lambda head: repo.update_ref(MAIN, head, start), heads))
+    assert won.count(True) == 1
+    assert repo.ref(MAIN) == heads[won.index(True)]
+
+
+def test_ancestry_is_known_also_between_strangers(repo: Scratch) -> None:
+    base = repo.commit({"a": b"0"})
+    left, right = repo.commit({"a": b"1"}, base), repo.commit({"b": b"1"}, base)
+    stranger = repo.commit({"z": b"1"})
+
+    assert repo.is_ancestor(base, left)
+    assert repo.is_ancestor(base, base)
+    assert not repo.is_ancestor(left, base)
+    assert not repo.is_ancestor(stranger, base)
+    assert repo.merge_base(left, right) == base
+    assert repo.merge_base(left, stranger) is None
+    assert repo.count_commits(right, left) == 1
+    assert repo.count_commits(stranger, left) == 2
+
+
+def test_only_a_commit_is_a_commit(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    assert repo.has_commit(head)
+    assert not repo.has_commit(repo.store("blob", [b"x"], 1))
+    assert not repo.has_commit(MISSING)
+    with pytest.raises(GitError):
+        repo.merge_base(head, MISSING)
+
+
+def test_authors_are_named_once_and_oldest_first(repo: Scratch) -> None:
+    base = repo.commit({"a": b"0"})
+    one = repo.commit({"a": b"1"}, base, author=BOB)
+    two = repo.commit({"a": b"2"}, one)
+    three = repo.commit({"a": b"3"}, two, author=BOB, message="two\nlines")
+    merge = repo.commit({"a": b"3"}, three, one, author=Person("Carol", "carol@example.org"))
+    assert repo.commit_authors(base, merge) == (BOB, ALICE)
+    assert repo.commit_authors(base, three) == (BOB, ALICE)
+    assert repo.commit_authors(three, base) == ()
+
+
+def test_a_diff_is_counted_from_where_the_branch_left(repo: Scratch) -> None:
+    base = repo.commit({"a": b"1\n2\n", "moved": b"x\n" * 50})
+    target = repo.commit({"a": b"1\n2\n", "moved": b"x\n" * 50, "target": b"1\n"}, base)
+    step = repo.commit({"a": b"1\n", "moved": b"x\n" * 50}, base)
+    head = repo.commit({"a": b"1\n3\n", "there": b"x\n" * 50}, step)
+
+    assert repo.diff_stat(target, head) == DiffStat(2, additions=1, deletions=1, changed_files=2)
+    assert repo.diff_stat(head, base) == DiffStat(0)
+    assert repo.diff_stat(repo.commit({"z": b"1"}), base) == DiffStat(1, 52, 0, 2)
+
+
+def test_a_tree_bomb_has_no_numbers_but_does_no_harm(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * 1024 * 1024))
+    base = repo.commit({"a": b"1"})
+    head = repo.commit_of(repo.tree_bomb(), base)
+    assert repo.diff_stat(base, head) == DiffStat(1, too_large=True)
+    assert repo.patch_id(base, head) is None
+
+
+def test_a_change_keeps_its_name_through_a_rebase(repo: Scratch) -> None:
+    base = repo.commit({"a": b"1\n"})
+    head = repo.commit({"a": b"2\n"}, base)
+    moved = repo.commit({"a": b"1\n", "b": b"1\n"}, base)
+    rebased = repo.commit({"a": b"2\n", "b": b"1\n"}, moved)
+    merged = repo.commit({"a": b"2\n", "b": b"1\n"}, head, moved)
+
+    name = repo.patch_id(base, head)
+    assert name
+    assert repo.patch_id(moved, rebased) == name
+    assert repo.patch_id(moved, merged) == name
+    assert repo.patch_id(base, rebased) != name
+    assert repo.patch_id(head, head) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "two"),
+    [
+        ("f.py", b"if x:\n    a\n    b\n", b"if x:\n    a\nb\n"),
+        ("f.bin", b"\0a", b"\0b"),
+        ("f.txt", b"a", b"a\n"),
+    ],
+    ids=["a dedent", "binary", "a line end"],
+)
+def test_a_different_change_has_a_different_name(
+    repo: Scratch, name: str, one: bytes, two: bytes
+) -> None:
+    base = repo.commit({"a": b"1"})
+    heads = [repo.commit({"a": b"1", name: data}, base) for data in (one, two)]
+    assert repo.patch_id(base, heads[0]) != repo.patch_id(base, heads[1])
+
+
+def test_a_change_of_mode_has_a_name(repo: Scratch) -> None:
+    base = repo.commit({"run": b"1"})
+    blob = git(repo.path, "rev-parse", f"{base}:run").decode()
+    assert repo.patch_id(base, repo.commit_of(repo.tree("100755", {"run": blob}), base))
+
+
+def test_the_head_of_a_pull_is_copied_from_a_fork(repo: Scratch, other: Scratch) -> None:
+    base = other.commit({"a": b"1"})
+    head = other.commit({"a": b"2"}, base)
+    other.update_ref("refs/tags/v1", head, ZERO)
+    with pytest.raises(GitError):
+        repo.fetch_objects(other, MISSING, pull_ref(1))
+    repo.fetch_objects(other, head, pull_ref(1))
+    repo.fetch_objects(other, base, pull_ref(1))
+
+    assert repo.refs(pulls=True) == {pull_ref(1): base}
+    assert repo.has_commit(head)
+    assert not (repo.path / "objects" / "info" / "alternates").exists()
+    assert not (repo.path / "FETCH_HEAD").exists()
+
+
+def test_a_fork_copies_branches_and_tags_and_nothing_unreachable(
+    repo: Scratch, other: Scratch
+) -> None:
+    other.copy_branches_and_tags(repo)
+    assert other.refs() == {}
+
+    head, secret = repo.commit({"a": b"1"}), repo.commit({"a": b"secret"})
+    for name, sha in ((MAIN, head), ("refs/tags/v1", head), (pull_ref(1), secret)):
+        repo.update_ref(name, sha, ZERO)
+    other.copy_branches_and_tags(repo)
+    assert other.refs(pulls=True) == {MAIN: head, "refs/tags/v1": head}
+    assert not other.has_commit(secret)
+
+
+def test_upkeep_packs_what_is_loose_and_keeps_everything(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    repo.update_ref(MAIN, head, ZERO)
+    repo.upkeep()
+    assert (repo.path / "packed-refs").exists()
+    assert (repo.path / "objects" / "info" / "commit-graphs").exists()
+    assert repo.ref(MAIN) == head
+
+
+def test_upkeep_removes_what_killed_gits_left_long_ago(repo: Scratch) -> None:
+    fresh = repo.path / "refs" / "heads" / "fresh.lock"
+    old = repo.path / "refs" / "heads" / "old.lock"
+    pack = repo.path / "objects" / "tmp_objdir-incoming-x"
+    pack.mkdir()
+    for lock in (fresh, old):
+        lock.touch()
+    for path in (old, pack):
+        os.utime(path, (0, 0))
+    repo._remove_leftovers()
+    assert [path.exists() for path in (fresh, old, pack)] == [True, False, False]
+
+
+def test_a_dry_repository_reads_everything_and_keeps_nothing(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    before = repo.object_count()
+    with repo.dry() as dry:
+        blob = dry.git("hash-object", "-w", "--stdin", stdin=b"new").word
+        assert dry.has_commit(head)
+        assert dry.git("cat-file", "blob", blob).out == b"new"
+    assert repo.object_count() == before
