@@ -6,11 +6,14 @@ With `DATABASE_URL` set, that server is used instead.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
 _data = Path(tempfile.mkdtemp(prefix="guildhall-tests-"))
+atexit.register(shutil.rmtree, _data, ignore_errors=True)
 os.environ["DATA_DIR"] = str(_data)
 os.environ.setdefault("SECRET_KEY", "tests-only")
 
