@@ -71,18 +71,16 @@ def test_links_are_replaced_as_a_whole(api, reply, carol):
     assert api(carol).patch(paths.reply(reply), links=[]).gives()["links"] == []
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "code"),
-    [
-        ("body", " ", "validation_failed"),
-        ("kind", "No Word", "validation_failed"),
-        ("status", "deleted", "validation_failed"),
-        ("links", [{"kind": "commit", "target": "main"}], "validation_failed"),
-        ("parent_reply_number", 1, "unknown_field"),
-    ],
-)
-def test_a_bad_change_is_refused(api, reply, carol, field, value, code):
-    api(carol).patch(paths.reply(reply), **{field: value}).fails(422, code)
+def test_a_bad_change_is_refused(api, reply, carol):
+    url = paths.reply(reply)
+    for field, value in (
+        ("body", " "),
+        ("kind", "No Word"),
+        ("status", "deleted"),
+        ("links", [{"kind": "commit", "target": "main"}]),
+    ):
+        api(carol).patch(url, **{field: value}).fails(422, "validation_failed")
+    api(carol).patch(url, parent_reply_number=1).fails(422, "unknown_field")
 
 
 def test_only_the_creator_deletes_a_reply(api, reply, alice, carol, sam, events):
