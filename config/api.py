@@ -6,6 +6,7 @@ from rest_framework.routers import SimpleRouter
 
 from apps.accounts.views import TokenViewSet
 from apps.core.views import ApiViewSet
+from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
 from apps.repos.views import RepoViewSet
 from apps.teams.views import MemberViewSet, TeamViewSet
@@ -22,6 +23,8 @@ def route(prefix: str, viewset: type[ApiViewSet]) -> None:
 
 route("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
+route("events", EventViewSet)
+route("tail-events", TailViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):

@@ -1,8 +1,34 @@
-"""The ASGI application: API, git, admin, and later the live stream."""
+"""The ASGI application: API, git, admin and the live stream."""
 
 import os
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-application = get_asgi_application()
+django = get_asgi_application()
+
+from apps.events.stream import PATH, Receive, Scope, Send, close_on_sigterm, live  # noqa: E402
+
+stream = live(django)
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Lead a request to the live stream or to Django, and answer the server's start and end."""
+    if scope["type"] == "lifespan":
+        await lifespan(receive, send)
+    elif scope["path"] == PATH and scope["method"] == "GET":
+        await stream(scope, receive, send)
+    else:
+        await django(scope, receive, send)
+
+
+async def lifespan(receive: Receive, send: Send) -> None:
+    """Servers with a lifespan may wait for open streams when they end, so these hear of it first.
+
+    The embedded server has none: it drops them (config/embedded.py).
+    """
+    await receive()
+    close_on_sigterm()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await send({"type": "lifespan.shutdown.complete"})

@@ -23,7 +23,7 @@ DATABASES = {"default": env.database}
 DEBUG = False
 
 INSTALLED_APPS = [
-    "daphne",
+    "config",  # first, because its `runserver` replaces another
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -31,7 +31,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
-    "config",
     "apps.events",
     "apps.accounts",
     "apps.teams",

@@ -177,6 +177,11 @@ class ApiToken(models.Model):
     def is_usable(self) -> bool:
         return self.revoked_at is None and not self.is_expired
 
+    def holder(self) -> User | None:
+        """Whom the token lets in now, read anew; None when it is gone, or its owner inactive."""
+        token = ApiToken.objects.select_related("user").filter(pk=self.pk).first()
+        return token.user if token and token.is_usable and token.user.is_active else None
+
     def touch(self) -> None:
         """Note the use, at most once a minute."""
         now = timezone.now()

@@ -32,6 +32,7 @@ ERRORS = {
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "A property or parameter is not valid; `detail` names it.",
+    "429": "Too much at once; `too_many_streams` for the live stream.",
     "503": "Busy; `Retry-After` says when to try again.",
 }
 
@@ -132,7 +133,8 @@ def query_parameter(query: Query) -> dict[str, Any]:
         schema = {"type": "array", "items": schema}
     if query.default is not None:
         schema = {**schema, "default": query.default}
-    parameter = {"in": "query", "name": query.name, "schema": schema}
+    place = "header" if query.header else "query"
+    parameter = {"in": place, "name": query.name, "schema": schema}
     return {
         **parameter,
         **({"required": True} if query.required else {}),

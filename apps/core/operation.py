@@ -46,12 +46,14 @@ def operation(
     status: int = 200,
     query: tuple[Query, ...] = (),
     paged: bool = False,
+    page_by: tuple[Query, ...] = (PAGE, PER_PAGE),
     body_required: bool | None = None,
     even_inactive: bool = False,
     media_type: str = "application/json",
 ) -> Callable[[Method], Handler]:
     """Declare a method. It returns the record, the page, or None for 204; the answer is made here.
 
+    `page_by` are the parameters that choose a page of a paged list.
     `body_required` defaults to whether `takes` is given; `even_inactive` lets the method change
     an inactive team. Summary and description are the docstring's first line and the rest.
     """
@@ -64,7 +66,7 @@ def operation(
             takes=takes,
             gives=gives,
             status=status,
-            query=(*query, PAGE, PER_PAGE) if paged else query,
+            query=(*query, *page_by) if paged else query,
             paged=paged,
             body_required=takes is not None if body_required is None else body_required,
             even_inactive=even_inactive,

@@ -80,10 +80,13 @@ class Query:
     default: Any = None
     many: bool = False
     required: bool = False
+    header: bool = False
+    """It comes as a header of this name; an empty one says nothing."""
 
     def value(self, request: HttpRequest) -> Any:
         """The parsed value (a list where `many`); `Invalid` when the text cannot be read."""
-        texts = request.GET.getlist(self.name)
+        sent = request.headers.get(self.name) if self.header else None
+        texts = [sent] if sent else [] if self.header else request.GET.getlist(self.name)
         if self.required and not any(texts):
             raise Invalid("validation_failed", f"{self.name}: This query parameter is required.")
         try:

@@ -35,12 +35,9 @@ def scope_source(name: str) -> ScopeSource:
 
 
 class EventQuerySet(models.QuerySet["Event"]):
-    def matching(self, keys: set[Key]) -> EventQuerySet:
-        """Events of any of these keys."""
-        wanted = Q()
-        for key in keys:
-            wanted |= Q((key.column, key.value))
-        return self.filter(wanted)
+    def of(self, key: Key) -> EventQuerySet:
+        """Events that answer to this key."""
+        return self.filter((key.column, key.value))
 
     def visible_to(self, user: User) -> EventQuerySet:
         """Events whose subject this person may read now (behaviour.md trap 9)."""
@@ -51,6 +48,10 @@ class EventQuerySet(models.QuerySet["Event"]):
             | Q(actor=user, repo_id=None, team_id=None)
         )
         return self.filter(readable | Q(site=1) if user.is_staff else readable)
+
+    def newest_id(self) -> int:
+        """The id of the newest event; 0 while there is none."""
+        return self.order_by("-id").values_list("id", flat=True).first() or 0
 
 
 class Event(models.Model):

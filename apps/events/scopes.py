@@ -1,4 +1,4 @@
-"""Scope strings: from text to a key of the log, and back with today's names.
+"""Scope strings: from text to a key of the log, to its events, and back with today's names.
 
 Forms and who may use them: behaviour.md §5. The apps above explain their own forms through
 `settings.EVENT_SCOPES`; `self` and `site` are explained here.
@@ -7,7 +7,7 @@ Forms and who may use them: behaviour.md §5. The apps above explain their own f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from django.conf import settings
@@ -32,45 +32,50 @@ class ScopeSource(Protocol):
         ...
 
     def readable(self, user: User) -> QuerySet[Any, Any]:
-        """The ids that this person may read, as a queryset for a subquery."""
+        """The values of its keys that this person may read, as a queryset for a subquery."""
         ...
 
 
 @dataclass(frozen=True)
 class Scope:
-    """A scope that its caller may use. `filtered`: its events are checked one by one."""
+    """A scope that its caller may use, and the key of its events."""
 
-    text: str
+    form: str
     key: Key
-    filtered: bool
+
+    @property
+    def filtered(self) -> bool:
+        """Whether the events of somebody are meant, each of which has to be checked."""
+        return self.form in {"self", "user"}
+
+    def is_open_to(self, user: User) -> bool:
+        """Whether this person, read anew, may still follow it."""
+        if self.form == "site":
+            return user.is_staff
+        if self.filtered:
+            return True
+        return scope_source(self.form).readable(user).filter(pk=self.key.value).exists()
 
 
-FILTERED = {"self", "user"}
-
-
-def resolve(user: User, texts: Iterable[str]) -> list[Scope]:
-    """The scopes named by a request; 403, 404, or 422 `invalid_scope`."""
-    scopes = [_resolve_one(user, text) for text in dict.fromkeys(texts)]
-    if not scopes:
-        raise Invalid("invalid_scope", f"scope: At least one is required. {forms()}")
-    return scopes
+def resolve(user: User, texts: Iterable[str]) -> tuple[Scope, ...]:
+    """The scopes named by a request, each once; 403, 404, or 422 `invalid_scope`."""
+    return tuple(dict.fromkeys(_resolve_one(user, text) for text in texts))
 
 
 def _resolve_one(user: User, text: str) -> Scope:
     form, colon, rest = text.partition(":")
     if text == "self":
-        return Scope(text, Key("actor_id", user.pk), filtered=True)
+        return Scope(text, Key("actor_id", user.pk))
     if text == "site":
         if not user.is_staff:
             raise Forbidden("staff_required", "Only staff may follow the site scope.")
-        return Scope(text, Key("site", 1), filtered=False)
+        return Scope(text, Key("site", 1))
     if not colon or form not in settings.EVENT_SCOPES:
         raise _invalid(text)
     try:
-        key = scope_source(form).key(user, rest)
+        return Scope(form, scope_source(form).key(user, rest))
     except ValueError:
         raise _invalid(text) from None
-    return Scope(text, key, filtered=form in FILTERED)
 
 
 def _invalid(text: str) -> Invalid:
@@ -82,6 +87,41 @@ def forms() -> str:
         "Known: self, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
         "repo:users/<user>/<repo>, and thread: or pull: with /<number> behind such a repo."
     )
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The events a person asks for: of any of the scopes, and of any of the kinds if there are."""
+
+    user: User
+    scopes: tuple[Scope, ...]
+    kinds: frozenset[str]
+
+    def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[Event]:
+        """At most `size` events with `after` < id < `before`, with their actors, in order.
+
+        One query for each scope, so that each walks along its own index.
+        """
+        order = "-id" if newest_first else "id"
+        found: dict[int, Event] = {}
+        for scope in self.scopes:
+            rows = self._rows(scope).filter(id__gt=after, id__lt=before).order_by(order)
+            found.update((event.pk, event) for event in rows[:size])
+        return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
+
+    def _rows(self, scope: Scope) -> QuerySet[Event]:
+        rows = Event.objects.of(scope.key)
+        if scope.filtered:
+            rows = rows.visible_to(self.user)
+        if self.kinds:
+            rows = rows.filter(kind__in=self.kinds)
+        return rows.select_related("actor")
+
+    def open_to(self, user: User) -> Selection:
+        """What of it this person, read anew, may still follow."""
+        return replace(
+            self, user=user, scopes=tuple(scope for scope in self.scopes if scope.is_open_to(user))
+        )
 
 
 class Names:

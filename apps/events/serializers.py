@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rest_framework import serializers
@@ -32,6 +33,12 @@ class EventRecord(Output):
     data = serializers.DictField()  # type: ignore[assignment]
 
 
+def event_records(events: Sequence[Event], base: str) -> list[dict[str, Any]]:
+    """These events, which have their actors loaded, with names looked up once for all."""
+    names = Names(events)
+    return [event_record(event, names, base) for event in events]
+
+
 def event_record(event: Event, names: Names, base: str) -> dict[str, Any]:
     """One event as JSON; `base` is the scheme and host of its URLs."""
     path = names.repos.get(event.repo_id)
@@ -60,18 +67,18 @@ def _web_url(event: Event, path: str | None, team: str | None, base: str) -> str
     if event.web_suffix is None:
         return None
     if event.repo_id is not None:
-        return f"{base}/{path}{event.web_suffix}"
+        return f"{base}/{path}{event.web_suffix}" if path else None
     if event.team_id is not None:
-        return f"{base}/teams/{team}{event.web_suffix}"
+        return f"{base}/teams/{team}{event.web_suffix}" if team else None
     return f"{base}{event.web_suffix}"
 
 
 def _api_url(event: Event, path: str | None, team: str | None, base: str) -> str | None:
     if event.api_suffix is None:
         return None
-    if event.repo_id is not None and path is not None:
-        owner, _, slug = path.rpartition("/")
-        return f"{base}{PREFIX}/{owner}/repos/{slug}{event.api_suffix}"
+    if event.repo_id is not None:
+        owner, _, slug = (path or "").rpartition("/")
+        return f"{base}{PREFIX}/{owner}/repos/{slug}{event.api_suffix}" if path else None
     if event.team_id is not None:
-        return f"{base}{PREFIX}/teams/{team}{event.api_suffix}"
+        return f"{base}{PREFIX}/teams/{team}{event.api_suffix}" if team else None
     return f"{base}{PREFIX}{event.api_suffix}"

@@ -6,13 +6,19 @@ this process, after the commit (engine.md §4).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 from django.db import connection, transaction
 
 CHANNEL = "guildhall_events"
+RECONNECT_AFTER = 1.0
 listeners: list[Callable[[], None]] = []
 """Called after each commit with an event, in the thread that committed."""
+
+logger = logging.getLogger(__name__)
 
 
 def notify_on_commit() -> None:
@@ -27,3 +33,53 @@ def notify_on_commit() -> None:
 def _wake() -> None:
     for listener in list(listeners):
         listener()
+
+
+@asynccontextmanager
+async def watching(on_wake: Callable[[], None]) -> AsyncIterator[None]:
+    """Inside, `on_wake` is called in this event loop whenever the log may have grown."""
+    if connection.vendor == "postgresql":
+        task = asyncio.create_task(_listen(on_wake))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    else:
+        loop = asyncio.get_running_loop()
+
+        def listener() -> None:
+            with suppress(RuntimeError):  # the loop has just been closed
+                loop.call_soon_threadsafe(on_wake)
+
+        listeners.append(listener)
+        try:
+            yield
+        finally:
+            listeners.remove(listener)
+
+
+async def _listen(on_wake: Callable[[], None]) -> None:
+    """Follow the channel for ever; after each new connection the log may have grown unseen.
+
+    The connection is its own, outside Django's: nothing else may be executed on it while its
+    notifications are awaited. It does not work through PgBouncer in transaction mode.
+    """
+    import psycopg  # only where PostgreSQL is used
+
+    parameters = {
+        **connection.get_connection_params(),
+        "autocommit": True,
+        "application_name": "guildhall-stream",
+    }
+    parameters.pop("cursor_factory")  # Django's is for blocking connections
+    while True:
+        try:
+            async with await psycopg.AsyncConnection.connect(**parameters) as channel:
+                await channel.execute(f"LISTEN {CHANNEL}")
+                on_wake()
+                async for _ in channel.notifies():
+                    on_wake()
+        except psycopg.Error as error:
+            logger.warning("Cannot listen for events, looking at the table instead: %s", error)
+            await asyncio.sleep(RECONNECT_AFTER)

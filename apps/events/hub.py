@@ -1,0 +1,226 @@
+"""The hub of the live stream: reads the log once for all subscribers of this process.
+
+It lives in the event loop of the process and knows nothing of HTTP (engine.md §4). What it reads
+goes to those who have joined it; newcomers read the log by themselves until they have caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from django.db import Error as DatabaseError
+from django.db import connections
+
+from apps.events import wake
+from apps.events.models import Event, Key
+from apps.events.scopes import Selection
+from apps.events.subscribers import Credential, Rendered, Seats, Subscriber, render
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+READ_SIZE = 200
+"""Events in one reading of the log."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the log when no wake-up comes."""
+CHECK_EVERY = 60.0
+"""Seconds between two looks at everybody's access."""
+CLOSES_PER_SECOND = 2000
+"""How fast streams are closed at the end, so that their clients do not all return at once."""
+
+Result = TypeVar("Result")
+logger = logging.getLogger(__name__)
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Do database work beside the loop, and give its connection back at once."""
+
+    def run() -> Result:
+        try:
+            return work()
+        finally:
+            connections.close_all()
+
+    return await asyncio.to_thread(run)
+
+
+def renewed(credential: Credential, selection: Selection) -> Selection | None:
+    """What may still be followed with this credential; None when it opens nothing any more."""
+    user = credential.holder()
+    return None if user is None else selection.open_to(user)
+
+
+class Hub:
+    """Runs while somebody is there. All its methods belong to the event loop."""
+
+    def __init__(self, check_every: float = CHECK_EVERY) -> None:
+        self.seats = Seats()
+        self.last = 0
+        """Every event up to here has been read, for those who had joined by then."""
+        self.present: set[Subscriber] = set()
+        self.joined: set[Subscriber] = set()
+        self._by_key: defaultdict[Key, set[Subscriber]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+        self._check_every = check_every
+
+    def enter(self, subscriber: Subscriber) -> None:
+        """Somebody has come, and reads the log until `join`. The first one starts the reading."""
+        self.present.add(subscriber)
+        if self._task is None:
+            self.last = subscriber.wish.newest
+            self._task = asyncio.create_task(self._run())
+        if self.seats.closed:
+            subscriber.end()
+
+    def join(self, subscriber: Subscriber, position: int) -> None:
+        """From here on it gets every event after `position`, which is at or past `last`."""
+        subscriber.position = position
+        self.joined.add(subscriber)
+        for scope in subscriber.selection.scopes:
+            self._by_key[scope.key].add(subscriber)
+
+    def leave(self, subscriber: Subscriber) -> None:
+        self.present.discard(subscriber)
+        self.joined.discard(subscriber)
+        for scope in subscriber.selection.scopes:
+            self._drop(subscriber, scope.key)
+
+    def narrow(self, subscriber: Subscriber, allowed: Selection | None) -> None:
+        """Take away what is no longer allowed. Nothing is ever given back to an open stream."""
+        if allowed is None:
+            subscriber.end()
+            return
+        kept = [scope for scope in subscriber.selection.scopes if scope in allowed.scopes]
+        for scope in subscriber.selection.scopes:
+            if scope not in kept:
+                self._drop(subscriber, scope.key)
+        subscriber.selection = replace(subscriber.selection, user=allowed.user, scopes=tuple(kept))
+
+    def close(self) -> None:
+        """Admit nobody any more and end the streams, one after the other."""
+        self.seats.closed = True
+        loop = asyncio.get_running_loop()
+        for place, subscriber in enumerate(self.present):
+            loop.call_later(place / CLOSES_PER_SECOND, subscriber.end)
+
+    def _drop(self, subscriber: Subscriber, key: Key) -> None:
+        followers = self._by_key.get(key, set())
+        followers.discard(subscriber)
+        if not followers:
+            self._by_key.pop(key, None)
+
+    async def _run(self) -> None:
+        """Read at each wake-up, and every second without one, until nobody is left."""
+        woken = asyncio.Event()
+        try:
+            async with wake.watching(woken.set):
+                await self._follow(woken)
+                self._task = None  # a newcomer starts another one from here on
+        except Exception:
+            logger.exception("The hub of the live stream failed; its streams are closed")
+        finally:
+            if self._task is asyncio.current_task():
+                self._task = None
+                for subscriber in self.present:
+                    subscriber.end()
+
+    async def _follow(self, woken: asyncio.Event) -> None:
+        checked = time.monotonic()
+        while self.present:
+            try:
+                await self._read()
+                if time.monotonic() - checked >= self._check_every:
+                    checked = time.monotonic()
+                    await self._check(self.joined)
+            except DatabaseError as error:
+                logger.warning("The live stream cannot read the log: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await woken.wait()
+            woken.clear()
+
+    async def _read(self) -> None:
+        """Hand out everything that is new."""
+        size = READ_SIZE
+        while size == READ_SIZE:
+            batch = await in_thread(partial(_read_after, self.last))
+            size = len(batch)
+            if not batch:
+                return
+            # Who joins from here on has read this batch by itself; its position says so.
+            before, self.last = self.last, batch[-1].event.pk
+            try:
+                visible = await self._look_again(batch)
+            except DatabaseError:
+                self.last = before  # nothing has been handed out: the same is read again
+                raise
+            for rendered in batch:
+                for subscriber in self._audience(rendered, visible):
+                    subscriber.put(rendered)
+
+    async def _look_again(self, batch: Sequence[Rendered]) -> dict[User, set[int]]:
+        """See to the access of whom the batch may concern; returns what followers may see of it."""
+        await self._check(
+            subscriber
+            for subscriber in self.joined
+            if any(subscriber.may_lose_by(rendered.event) for rendered in batch)
+        )
+        return await self._visible(batch)
+
+    async def _check(self, subscribers: Iterable[Subscriber]) -> None:
+        """Look at the access of these again, once for all who ask the same."""
+        asked = [(one, (one.wish.credential, one.selection)) for one in subscribers]
+        questions = {question for _, question in asked}
+        if not questions:
+            return
+        answers = await in_thread(lambda: {question: renewed(*question) for question in questions})
+        for subscriber, question in asked:
+            self.narrow(subscriber, answers[question])
+
+    async def _visible(self, batch: Sequence[Rendered]) -> dict[User, set[int]]:
+        """Which of these events the followers of a person may read; one query for each follower."""
+        wanted: defaultdict[User, set[int]] = defaultdict(set)
+        for rendered in batch:
+            for subscriber in self._by_key.get(actor_key(rendered.event), ()):
+                wanted[subscriber.selection.user].add(rendered.event.pk)
+        return await in_thread(partial(_visible, wanted)) if wanted else {}
+
+    def _audience(self, rendered: Rendered, visible: dict[User, set[int]]) -> set[Subscriber]:
+        """Who gets this event, each once however many of its scopes match."""
+        event = rendered.event
+        actor = actor_key(event)
+        found = set()
+        for key in rendered.keys:
+            for subscriber in self._by_key.get(key, ()):
+                user = subscriber.selection.user
+                if subscriber.wants(event) and (key != actor or event.pk in visible.get(user, ())):
+                    found.add(subscriber)
+        return found
+
+
+def actor_key(event: Event) -> Key:
+    """The key of the scopes whose events are checked one by one."""
+    return Key("actor_id", event.actor_id or 0)
+
+
+def _read_after(last: int) -> list[Rendered]:
+    rows = Event.objects.filter(id__gt=last).select_related("actor").order_by("id")
+    return render(list(rows[:READ_SIZE]))
+
+
+def _visible(wanted: dict[User, set[int]]) -> dict[User, set[int]]:
+    return {
+        user: set(Event.objects.visible_to(user).filter(pk__in=ids).values_list("pk", flat=True))
+        for user, ids in wanted.items()
+    }
+
+
+hub = Hub()

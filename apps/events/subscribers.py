@@ -1,0 +1,170 @@
+"""Who follows the live stream: what they wish for, what may wait for them, how many they are.
+
+Pure bookkeeping; the hub does the reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from django.conf import settings
+from django.template.loader import render_to_string
+
+from apps.core import json
+from apps.core.errors import TooMany, unavailable
+from apps.events.frames import HEARTBEAT, frame
+from apps.events.kinds import Kind
+from apps.events.models import Event, Key
+from apps.events.scopes import Selection
+from apps.events.serializers import event_records
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+SUBSCRIBE = "guildhall.subscribe"
+"""Where the view finds, in a request's ASGI scope, the function that takes its `Wish`."""
+HEARTBEAT_AFTER = 20.0
+"""Seconds of silence after which a stream says that it lives."""
+QUEUE_LIMIT = 1024 * 1024
+"""Bytes that may wait for one subscriber; more, and it is closed as too slow."""
+STREAMS_PER_USER = 20
+
+
+class Credential(Protocol):
+    """By what a subscriber is known: an API token."""
+
+    expires_at: dt.datetime | None
+
+    def holder(self) -> User | None:
+        """Whom it lets in now, read anew; None when nobody."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a request to follow events asks for, after the door has let it in."""
+
+    selection: Selection
+    credential: Credential
+    html: bool
+    after: int
+    """Events with larger ids are wanted."""
+    newest: int
+    """The newest id when the request was let in."""
+
+
+class Rendered:
+    """An event and its frames, each made once, and only when somebody wants it."""
+
+    def __init__(self, event: Event, record: dict[str, Any]) -> None:
+        self.event = event
+        self.record = record
+        self.keys = frozenset(event.keys())
+
+    @cached_property
+    def json(self) -> bytes:
+        return frame(self.event.pk, self.event.kind, json.dumps(self.record))
+
+    @cached_property
+    def html(self) -> bytes:
+        words = self.event.kind.replace("-", " ")
+        text = render_to_string("events/event.html", {"event": self.record, "words": words})
+        return frame(self.event.pk, self.event.kind, text.strip().encode())
+
+
+def render(events: Sequence[Event]) -> list[Rendered]:
+    """These events ready for frames. Their URLs begin with the site's address, whoever asks."""
+    base = settings.BASE_URL or f"http://{settings.HOST}:{settings.PORT}"
+    records = event_records(events, base)
+    return [Rendered(event, record) for event, record in zip(events, records, strict=True)]
+
+
+class Subscriber:
+    """One open stream: what it may follow, how far it is, and what waits to be sent."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.selection = wish.selection
+        self.position = wish.after
+        """Everything up to this id has been sent, or was not wanted, when it joined the hub."""
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._frames: deque[bytes] = deque()
+        self._size = 0
+        self._ready = asyncio.Event()
+
+    def end(self) -> None:
+        """Let the stream close."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def put(self, rendered: Rendered) -> None:
+        """Queue an event; ends a stream whose client does not keep up."""
+        data = rendered.html if self.wish.html else rendered.json
+        self._frames.append(data)
+        self._size += len(data)
+        self._ready.set()
+        if self._size > QUEUE_LIMIT:
+            self.end()
+
+    async def take(self) -> bytes:
+        """All that waits, as soon as something does; a heartbeat when nothing comes."""
+        try:
+            async with asyncio.timeout(HEARTBEAT_AFTER):
+                await self._ready.wait()
+        except TimeoutError:
+            return HEARTBEAT
+        taken = b"".join(self._frames)
+        self._frames.clear()
+        self._ready.clear()
+        self._size = 0
+        return taken
+
+    def wants(self, event: Event) -> bool:
+        kinds = self.selection.kinds
+        return event.pk > self.position and (not kinds or event.kind in kinds)
+
+    def may_lose_by(self, event: Event) -> bool:
+        """Whether this event can have taken access away, so that it has to be looked at again."""
+        user = self.selection.user
+        if event.kind.startswith(("member-", "token-", "user-")):
+            return event.private_to == user.pk or event.target.get("username") == user.username
+        keys = [scope.key for scope in self.selection.scopes]
+        if event.kind == Kind.TEAM_UPDATED:
+            return any(key.column in {"repo_id", "thread_id"} for key in keys)
+        if event.kind == Kind.REPO_UPDATED:
+            own = Key("repo_id", event.repo_id or 0)
+            return any(key == own or key.column == "thread_id" for key in keys)
+        return False
+
+
+class Seats:
+    """How many streams each user has open in this process. Threads and the loop share it."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._taken: Counter[int] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, user_id: int) -> None:
+        """Count one more; 429 `too_many_streams`, 503 while the process is ending."""
+        with self._lock:
+            if self.closed:
+                raise unavailable()
+            if self._taken[user_id] >= STREAMS_PER_USER:
+                raise TooMany(
+                    "too_many_streams", f"You have {STREAMS_PER_USER} streams open. Close one."
+                )
+            self._taken[user_id] += 1
+
+    def leave(self, user_id: int) -> None:
+        with self._lock:
+            self._taken[user_id] -= 1
+            if not self._taken[user_id]:
+                del self._taken[user_id]
