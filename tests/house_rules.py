@@ -7,13 +7,15 @@ A rule takes one file and yields what is wrong with it, as `line: text`. `RULES`
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import cast
+from typing import Any, cast
 
 STARTS_SERVERS = ("tests/", "bench/", "config/management/")
 WRITERS = {
@@ -315,3 +317,53 @@ def nothing_of_this_machine(source: Source) -> Iterator[str]:
         found = MACHINE.search(line)
         if found:
             yield f"{number}: names {found[0]}"
+
+
+# What an input declares and what its action takes
+
+
+def input_problems(
+    text: str, fields: Mapping[str, bool], actions: Mapping[str, Callable[..., Any]]
+) -> Iterator[str]:
+    """What does not fit between an input and the action that it feeds.
+
+    `text`: the source of the viewset's method; `fields`: the input's, and whether each is
+    required; `actions`: those of the app by name. A property reaches the action by
+    `**self.input`, or is taken out of it by its name.
+    """
+    tree = ast.parse(textwrap.dedent(text))
+    called = [call for call in calls(tree) if dotted(call).startswith("actions.")]
+    if len(called) != 1:
+        yield f"calls {len(called)} actions instead of one"
+        return
+    parameters = inspect.signature(actions[dotted(called[0])[8:]]).parameters
+    given = {keyword.arg for keyword in called[0].keywords}
+    taken = set(names_taken(tree))
+    spread = {name: needed for name, needed in fields.items() if name not in taken}
+    if None not in given:
+        yield from (f"drops {name}" for name in spread)
+    for name, needed in spread.items():
+        if name not in parameters:
+            yield f"{name} is no keyword of the action"
+        elif not needed and parameters[name].default is inspect.Parameter.empty:
+            yield f"{name} may be left out, but the action needs it"
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in {*given, *fields}:
+            yield f"the action needs {name}"
+    yield from (f"takes {name}, which the input has not" for name in taken - set(fields))
+
+
+def names_taken(tree: ast.AST) -> Iterator[str]:
+    """The properties that a method takes out of its input by name."""
+    inputs = {"self.input"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and "self.input" in ast.unparse(node.value):
+            copied = isinstance(node.value, ast.Call) and dotted(node.value) == "dict"
+            inputs |= {dotted(target) for target in node.targets} if copied else set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and dotted(node.value) in inputs:
+            yield ast.literal_eval(node.slice)
+    for call in calls(tree):
+        receiver, _, name = dotted(call).rpartition(".")
+        if name in {"pop", "get"} and receiver in inputs:
+            yield ast.literal_eval(call.args[0])

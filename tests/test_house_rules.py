@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests import house_rules as rules
 from tests.house_rules import Source
+from tests.routes import routed
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ("apps", "config", "tests", "bench", "manage.py")
@@ -115,6 +118,61 @@ def test_the_house_rule_holds_everywhere(rule):
 @pytest.mark.parametrize(("rule", "path", "text"), RULES)
 def test_the_house_rule_catches_its_bad_example(rule, path, text):
     assert list(rule(Source(path, text)))
+
+
+def test_every_routed_method_declares_its_operation():
+    undeclared = [one for one in routed() if not hasattr(one.function, "operation")]
+    assert not undeclared
+
+
+@pytest.mark.parametrize("one", [one for one in routed() if one.operation.takes], ids=str)
+def test_an_input_fits_its_action(one):
+    module = import_module(one.viewset.__module__)
+    fields = {name: field.required for name, field in one.operation.takes().fields.items()}
+    text = inspect.getsource(one.function)
+    assert not list(rules.input_problems(text, fields, vars(module.actions)))
+
+
+def rename(*, actor, team, name, slug=None): ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields"),
+    [
+        ("**self.input", {"name": True, "color": True}),
+        ("**self.input", {"name": False}),
+        ("**self.input", {}),
+        ("name=self.input['name']", {"name": True, "slug": True}),
+        ("name=self.input['title']", {"name": True}),
+        ("name='x'", {"name": True}),
+    ],
+)
+def test_an_input_that_does_not_fit_is_caught(arguments, fields):
+    text = f"actions.rename(actor=self.caller, team=self.team, {arguments})"
+    assert list(rules.input_problems(text, fields, {"rename": rename}))
+
+
+@pytest.mark.parametrize("text", ["pass", "actions.rename()\nactions.rename()"])
+def test_a_method_that_does_not_call_one_action_is_caught(text):
+    assert list(rules.input_problems(text, {"name": True}, {"rename": rename}))
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("actions.rename(actor=a, team=t, **self.input)", {"name": True, "slug": False}),
+        ("actions.rename(actor=a, team=t, **self.input)", {"name": True}),
+        ("actions.rename(actor=a, team=t, name=self.input['name'])", {"name": True}),
+        (
+            "sent = dict(self.input)\n"
+            "team = find(sent.pop('team', None))\n"
+            "actions.rename(actor=a, team=team, **sent)",
+            {"name": True, "team": False},
+        ),
+    ],
+)
+def test_an_input_that_fits_is_left_alone(text, fields):
+    assert not list(rules.input_problems(text, fields, {"rename": rename}))
 
 
 @pytest.mark.parametrize("exception", [*rules.NOT_ATOMIC, *rules.NOT_FILTERED])
