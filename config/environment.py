@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import dj_database_url
 
@@ -34,12 +34,13 @@ class Environment:
     def read(cls, root: Path, variables: Mapping[str, str] = os.environ) -> Environment:
         """Read all variables; exits with one line per wrong one."""
         reader = _Reader(variables)
-        data_dir = reader.get("DATA_DIR", str(root / "var"), lambda text: Path(text).resolve())
+        data_dir = reader.get("DATA_DIR", str(root / "var"), _data_dir)
         base_url = reader.get("BASE_URL", "", _base_url)
         host = reader.get("HOST", "127.0.0.1", _host)
         port = reader.get("PORT", "8000", _port)
         hosts = reader.get("ALLOWED_HOSTS", _default_hosts(host, base_url), _hosts)
-        database = reader.get("DATABASE_URL", f"sqlite:///{data_dir}/guildhall.db", _database)
+        inside = f"sqlite:///{quote(str(data_dir))}/guildhall.db"
+        database = reader.get("DATABASE_URL", inside, _database)
         reader.stop_if_wrong()
         return cls(
             data_dir=data_dir,
@@ -61,10 +62,13 @@ class _Reader:
 
     def get(self, name: str, default: str, read: Callable[[str], Value]) -> Value:
         """The checked value; the default's where the operator's is wrong, which is noted."""
+        text = self.variables.get(name) or default
         try:
-            return read(self.variables.get(name) or default)
+            return read(text)
         except ValueError as error:
             self.problems.append(f"{name}: {error}")
+            if text == default:
+                self.stop_if_wrong()
             return read(default)
 
     def stop_if_wrong(self) -> None:
@@ -92,9 +96,18 @@ def stored_key(data_dir: Path) -> str:
     return path.read_text()
 
 
+def _data_dir(text: str) -> Path:
+    path = Path(text).resolve()
+    nearest = next(one for one in (path, *path.parents) if one.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise ValueError(f"{nearest} is no folder that can be written to.")
+    return path
+
+
 def _base_url(text: str) -> str:
     parts = urlsplit(text)
-    if text and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query):
+    web = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    if text and (not web or parts.query or parts.fragment):
         raise ValueError('must be like "https://code.example.org".')
     return text.rstrip("/")
 
@@ -115,11 +128,15 @@ def _default_hosts(host: str, base_url: str) -> str:
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - read from the operator, not bound here
         return "*"
     named = urlsplit(base_url).hostname
-    return ",".join([*LOCAL_HOSTS, *([named] if named else [])])
+    here = f"[{host}]" if ":" in host else host
+    return ",".join(dict.fromkeys([*LOCAL_HOSTS, here, *([named] if named else [])]))
 
 
 def _hosts(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or not all(re.fullmatch(r"[0-9A-Za-z.:_*\[\]-]+", name) for name in names):
+        raise ValueError('must be host names with commas between, such as "code.example.org".')
+    return names
 
 
 def _database(text: str) -> dict[str, Any]:
@@ -127,18 +144,20 @@ def _database(text: str) -> dict[str, Any]:
     if scheme not in {"sqlite", "postgres", "postgresql"}:
         raise ValueError("must begin with sqlite:/// or postgres://.")
     database: dict[str, Any] = dict(dj_database_url.parse(text))
-    return {**database, **(_SQLITE if scheme == "sqlite" else _POSTGRESQL)}
+    if database["NAME"] in {"", ":memory:"}:
+        raise ValueError("names no database.")
+    ours = _SQLITE if scheme == "sqlite" else _POSTGRESQL
+    return {**database, "OPTIONS": {**ours, **database.get("OPTIONS", {})}}
 
 
 # `IMMEDIATE` makes every transaction a writer from its first statement, so that none fails half
 # way; waiting is bounded by `timeout` seconds (engine.md §1).
 _SQLITE: dict[str, Any] = {
-    "OPTIONS": {
-        "transaction_mode": "IMMEDIATE",
-        "timeout": 20,
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
-    },
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
 }
 _POSTGRESQL: dict[str, Any] = {
-    "OPTIONS": {"options": "-c lock_timeout=20s", "pool": {"min_size": 1, "max_size": 20}},
+    "options": "-c lock_timeout=20s",
+    "pool": {"min_size": 1, "max_size": 20},
 }

@@ -1,0 +1,128 @@
+"""Settings come from the environment only, and a wrong value stops the start (engine.md §1)."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.environment import Environment
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def read(tmp_path):
+    """`read(PORT="80")` with nothing else set, in a tree of its own."""
+    return lambda **variables: Environment.read(tmp_path / "tree", variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATA_DIR", "/etc/hostname"),
+        ("DATA_DIR", "/etc/hostname/below"),
+        ("DATA_DIR", "a\0b"),
+        ("BASE_URL", "code.example.org"),
+        ("BASE_URL", "ftp://code.example.org"),
+        ("BASE_URL", "https://"),
+        ("BASE_URL", "https://code.example.org:port"),
+        ("BASE_URL", "https://code.example.org/?a=b"),
+        ("BASE_URL", "https://[::1"),
+        ("HOST", "http://localhost"),
+        ("HOST", "a b"),
+        ("PORT", "http"),
+        ("PORT", "-1"),
+        ("PORT", "65536"),
+        ("PORT", "٣"),
+        ("ALLOWED_HOSTS", ","),
+        ("ALLOWED_HOSTS", "https://code.example.org"),
+        ("DATABASE_URL", "mysql://localhost/guildhall"),
+        ("DATABASE_URL", "sqlite://"),
+        ("DATABASE_URL", "postgres://localhost"),
+        ("DATABASE_URL", "postgres://localhost:port/guildhall"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_begins_with_its_variable(read, name, value):
+    with pytest.raises(SystemExit) as stop:
+        read(**{name: value})
+    assert str(stop.value).startswith(f"{name}: ")
+    assert "\n" not in str(stop.value)
+
+
+def test_all_wrong_values_are_named_at_once_and_end_any_command():
+    wrong = {"PORT": "no", "DATABASE_URL": "no", "HOST": "no way"}
+    ended = subprocess.run(
+        [sys.executable, ROOT / "manage.py", "migrate"],
+        env={**os.environ, **wrong},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 1 and ended.stdout == ""
+    named = [line.split(":")[0] for line in ended.stderr.splitlines()]
+    assert named == ["HOST", "PORT", "DATABASE_URL"]
+
+
+def test_a_default_that_cannot_be_had_is_named_too(tmp_path):
+    (tmp_path / "tree").touch()
+    with pytest.raises(SystemExit, match="^DATA_DIR: .*tree is no folder"):
+        Environment.read(tmp_path / "tree", {})
+
+
+def test_without_variables_everything_is_embedded_and_local(read, tmp_path):
+    found = read()
+    assert found.data_dir == tmp_path / "tree" / "var"
+    assert (found.host, found.port, found.base_url) == ("127.0.0.1", 8000, "")
+    assert found.allowed_hosts == ["localhost", "127.0.0.1", "[::1]"]
+    assert found.database["NAME"] == f"{found.data_dir}/guildhall.db"
+    assert found.database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+
+
+def test_an_empty_variable_counts_as_not_set(read):
+    assert read(PORT="", DATABASE_URL="").port == 8000
+
+
+def test_a_data_folder_may_have_any_name(read, tmp_path):
+    folder = tmp_path / "50% of #1?"
+    assert read(DATA_DIR=str(folder)).database["NAME"] == f"{folder}/guildhall.db"
+
+
+@pytest.mark.parametrize(
+    ("variables", "hosts"),
+    [
+        ({"HOST": "0.0.0.0"}, {"*"}),  # noqa: S104 - read, not bound
+        ({"HOST": "::"}, {"*"}),
+        ({"HOST": "192.0.2.7"}, {"localhost", "127.0.0.1", "[::1]", "192.0.2.7"}),
+        ({"HOST": "::1"}, {"localhost", "127.0.0.1", "[::1]"}),
+        (
+            {"BASE_URL": "https://code.example.org/"},
+            {"localhost", "127.0.0.1", "[::1]", "code.example.org"},
+        ),
+        ({"HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.example, b.example"}, {"a.example", "b.example"}),  # noqa: S104
+    ],
+)
+def test_who_may_be_asked_for_follows_from_the_address(read, variables, hosts):
+    assert set(read(**variables).allowed_hosts) == hosts
+
+
+def test_options_in_a_database_url_are_kept_beside_ours(read):
+    found = read(DATABASE_URL="postgres://db.example/guildhall?sslmode=require").database
+    assert found["OPTIONS"]["sslmode"] == "require"
+    assert found["OPTIONS"]["options"] == "-c lock_timeout=20s"
+
+
+def test_the_secret_key_is_made_once_and_is_its_owners_alone(read):
+    first = read()
+    kept = first.data_dir / "secret-key"
+    assert stat.S_IMODE(first.data_dir.stat().st_mode) == 0o700
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert len(first.secret_key) >= 50
+    assert read().secret_key == first.secret_key
+    assert [path.name for path in first.data_dir.iterdir()] == ["secret-key"]
+
+
+def test_a_given_secret_key_leaves_no_file(read, tmp_path):
+    assert read(SECRET_KEY="given").secret_key == "given"
+    assert not (tmp_path / "tree").exists()
