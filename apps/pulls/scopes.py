@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-
-from apps.core.parsers import number
+from apps.core.errors import plain_error
 from apps.events.models import Key
 from apps.pulls.models import Pull
-from apps.repos.models import Repo
-from apps.repos.scopes import readable_repo
+from apps.threads.scopes import ThreadScope
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
 
 
-class PullScope:
-    """The log knows a pull by its companion thread's id, so that one key finds both."""
+class PullScope(ThreadScope):
+    """The scope of the companion thread, by which the log knows the pull; 404 for other threads."""
 
     def key(self, user: User, text: str) -> Key:
-        path, _, digits = text.rpartition("/")
-        wanted = number(digits)
-        repo = readable_repo(user, path)
-        return Key("thread_id", get_object_or_404(repo.pulls, number=wanted).thread_id)
-
-    def texts(self, ids: set[int]) -> dict[int, str]:
-        found = Pull.objects.filter(thread__in=ids)
-        pulls = found.select_related("repo__owner_team", "repo__owner_user")
-        return {pull.thread_id: f"{pull.repo.path}/{pull.number}" for pull in pulls}
-
-    def readable(self, user: User) -> QuerySet[Any, Any]:
-        repos = Repo.objects.visible_to(user).values("pk")
-        return Pull.objects.filter(repo__in=repos).values("thread")
+        key = super().key(user, text)
+        if not Pull.objects.filter(thread=key.value).exists():
+            raise plain_error(404)
+        return key

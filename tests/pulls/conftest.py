@@ -1,4 +1,7 @@
-"""A repository that strangers read, a clone of it, and a pull in it."""
+"""Repositories that strangers read, a clone, and pulls with and without commits.
+
+Tests of addresses run under both owners and push nothing; tests of git run under the team's.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,19 @@ from tests.make import Make
 @pytest.fixture
 def open_repo(repo: Repo) -> Repo:
     """`repo`, but internal: carol, a stranger, reads it under both owners."""
-    repo.visibility = Visibility.INTERNAL
-    repo.save(update_fields=["visibility"])
-    return repo
+    return opened(repo)
 
 
 @pytest.fixture
-def clone(open_repo: Repo, alice: User, tmp_path: Path) -> Clone:
-    """alice's clone of the open repository, with `main` pushed."""
-    clone = Clone(tmp_path / "clone", open_repo, alice)
+def bare_pull(make: Make, open_repo: Repo, carol: User) -> Pull:
+    """carol, who only reads, asks for a branch that nobody has pushed."""
+    return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
+
+
+@pytest.fixture
+def clone(team_repo: Repo, alice: User, tmp_path: Path) -> Clone:
+    """alice's clone of the team's repository, which is internal; `main` is pushed."""
+    clone = Clone(tmp_path / "clone", opened(team_repo), alice)
     clone.commit("main", {"README": "A place to meet.\n"}, message="begin")
     clone.push("main")
     return clone
@@ -38,7 +45,7 @@ def pull(make: Make, clone: Clone, alice: User) -> Pull:
     return make.pull(clone.repo, by=alice, title="Add a door")
 
 
-@pytest.fixture
-def bare_pull(make: Make, open_repo: Repo, carol: User) -> Pull:
-    """carol, who only reads, asks for a branch that nobody has pushed."""
-    return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
+def opened(repo: Repo) -> Repo:
+    repo.visibility = Visibility.INTERNAL
+    repo.save(update_fields=["visibility"])
+    return repo

@@ -1,0 +1,241 @@
+"""…/pulls/{number}/merge"""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.pulls.actions import merging
+from apps.repos.git import run
+from apps.repos.git.merge import Strategy
+from apps.repos.pushes import prepare
+from apps.teams.models import Role
+from tests.gitclient import Clone
+from tests.pulls import paths
+
+STRATEGIES = ["merge", "squash", "rebase", "fast_forward"]
+AS_SHOWN = "--format=%s|%an <%ae>|%cn <%ce>|%P"
+
+
+def merge_url(pull, head=""):
+    return f"{paths.pull(pull)}/merge" + (f"?expected_head_sha={head}" if head else "")
+
+
+def log(clone, *options):
+    """Subject, author, committer and parents of each commit of main, newest first."""
+    return [line.split("|") for line in clone.server("log", AS_SHOWN, *options).splitlines()]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
+    before = api(alice).get(paths.pull(pull)).gives()
+    with events("branch-pushed", "pull-merged") as found:
+        answer = api(alice).post(merge_url(pull), merge_strategy=strategy).gives()
+    after = answer.pop("pull")
+    assert after == api(alice).get(paths.pull(pull)).gives()
+    assert answer == {"merged": True, "target_sha_before": before["base_sha"]} | {
+        name: after[name] for name in answer if name not in {"merged", "target_sha_before"}
+    }
+    assert (after["status"], after["merge_strategy"], after["merged_by_username"]) == (
+        *("merged", strategy, "alice"),
+    )
+    assert after["head_sha"] == before["head_sha"]
+    assert found[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
+    assert (found[1].actor, found[1].number, found[1].title) == (alice, 1, "Add a door")
+    assert pull.repo.git.ref("refs/heads/main") == after["merge_commit_sha"]
+
+
+def test_merge_makes_a_commit_with_two_parents(api, pull, clone, alice):
+    before, head = pull.base_sha, pull.head_sha
+    api(alice).send("POST", merge_url(pull)).fails(400, "malformed_request")
+    api(alice).post(merge_url(pull)).gives()
+    us = "alice <alice@users.noreply.localhost>"
+    newest = log(clone, "-1", "main")
+    assert newest == [["Merge pull #1: Add a door", us, us, f"{before} {head}"]]
+
+
+def test_squash_makes_one_commit_by_the_author_with_the_others_named(
+    api, make, clone, alice, sam, settings
+):
+    settings.BASE_URL = "https://code.example.org:8443"
+    carla = make.user("carla", email="Carla@example.org")
+    carla.display_name = "Carla Cook"
+    carla.save()
+    clone.commit("feature", {"a": "1"}, onto="main", email="carla@example.org")
+    clone.commit("feature", {"b": "2"}, email="dan@example.org")
+    clone.push("feature")
+    pull = make.pull(clone.repo, by=carla, title="Two\nthings  at once")
+    api(sam).post(merge_url(pull), merge_strategy="squash").gives()
+    ours = "sam <sam@users.noreply.code.example.org>"
+    title = "Two things at once (#1)"
+    [[*shown, parent]] = log(clone, "-1", "main")
+    assert shown == [title, "Carla Cook <Carla@example.org>", ours]
+    assert parent == pull.base_sha
+    said = clone.server("log", "-1", "--format=%B", "main")
+    assert said == f"{title}\n\nCo-authored-by: dan <dan@example.org>"
+
+
+def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
+    carla = make.user("carla", email="carla@example.org")
+    clone.commit("feature", {"a": "1"}, onto="main")
+    clone.push("feature")
+    pull = make.pull(clone.repo, by=carla)
+    api(alice).post(merge_url(pull), merge_strategy="squash").gives()
+    assert log(clone, "-1", "main")[0][1] == "carla <carla@users.noreply.localhost>"
+
+
+def test_rebase_replays_each_commit_and_keeps_its_author(api, make, clone, alice, sam):
+    clone.commit("feature", {"a": "1"}, onto="main", message="one", email="dan@example.org")
+    clone.commit("feature", {"b": "2"}, message="two", email="eve@example.org")
+    clone.commit("main", {"c": "3"}, message="meanwhile")
+    clone.push("main", "feature")
+    api(sam).post(merge_url(make.pull(clone.repo, by=alice)), merge_strategy="rebase").gives()
+    sams = "sam <sam@users.noreply.localhost>"
+    two, one, meanwhile = log(clone, "-3", "main")
+    assert two[:3] == ["two", "eve <eve@example.org>", sams]
+    assert one[:3] == ["one", "dan <dan@example.org>", sams]
+    assert (meanwhile[0], " " in two[3] + one[3]) == ("meanwhile", False)
+
+
+def test_fast_forward_makes_no_commit_and_needs_a_linear_history(api, make, clone, alice):
+    clone.commit("feature", {"a": "1"}, onto="main")
+    clone.push("feature")
+    pull = make.pull(clone.repo, by=alice)
+    clone.commit("main", {"b": "2"})
+    clone.push("main")
+    forward = {"merge_strategy": "fast_forward"}
+    api(alice).post(merge_url(pull), **forward).fails(409, "fast_forward_impossible")
+    head = clone.commit("feature", {"a": "1"}, onto="main")
+    clone.push("feature")
+    assert api(alice).post(merge_url(pull), **forward).gives()["merge_commit_sha"] == head
+
+
+@pytest.mark.parametrize("strategy", ["merge", "squash", "rebase"])
+def test_a_conflict_names_its_paths(api, pull, clone, alice, events, strategy):
+    clone.commit("main", {"door": "shut\n", "gate": "shut\n", "fine": "x"})
+    clone.commit("feature", {"gate": "open\n"})
+    clone.push("main", "feature")
+    with events():
+        answer = api(alice).post(merge_url(pull), merge_strategy=strategy)
+    answer.fails(409, "merge_conflict")
+    assert answer.json["conflict_paths"] == ["door", "gate"]
+    assert api(alice).get(paths.pull(pull)).gives()["status"] == "open"
+
+
+def test_unrelated_histories_conflict_without_paths(api, make, clone, alice):
+    clone.commit("island", {"a": "1"})
+    clone.push("island")
+    pull = make.pull(clone.repo, by=alice, source="island")
+    answer = api(alice).post(merge_url(pull), merge_strategy="merge")
+    answer.fails(409, "merge_conflict")
+    assert answer.json["conflict_paths"] == []
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_there_may_be_nothing_to_merge(api, make, clone, alice, strategy):
+    clone.push("main:feature")
+    pull = make.pull(clone.repo, by=alice)
+    api(alice).post(merge_url(pull), merge_strategy=strategy).fails(409, "nothing_to_merge")
+
+
+def test_a_head_that_has_moved_is_not_merged_unseen(api, pull, clone, alice):
+    seen = pull.head_sha
+    head = clone.commit("feature", {"window": "1"})
+    clone.push("feature")
+    api(alice).post(merge_url(pull, "abc")).fails(422, "validation_failed")
+    refused = api(alice).post(merge_url(pull, seen)).fails(409, "head_changed")
+    assert head in refused
+    assert api(alice).post(merge_url(pull, head.upper())).gives()["head_sha"] == head
+
+
+def test_a_pull_is_merged_once(api, pull, clone, alice):
+    api(alice).post(merge_url(pull)).gives()
+    api(alice).post(merge_url(pull)).fails(409, "pull_already_merged")
+    assert len(log(clone, "main")) == 3
+
+
+def test_the_first_blocker_is_the_error_and_all_are_told(api, make, pull, clone, alice, carol):
+    branchless = make.pull(clone.repo, by=alice, source="later")
+    url = f"{paths.pull(branchless)}/status"
+    said = api(alice).post(merge_url(branchless)).fails(409, "branch_missing")
+    assert said == "There is no branch later."
+    api(alice).put(url, status="draft").gives()
+    said = api(alice).post(merge_url(branchless)).fails(409, "pull_is_draft")
+    assert "branch_missing: There is no branch later." in said
+    clone.commit("main", {"door": "shut\n"})
+    clone.push("main")
+    api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
+    closed = api(alice).post(merge_url(pull))
+    assert "merge_conflict: " in closed.fails(409, "pull_closed")
+    assert "conflict_paths" not in closed.json
+
+
+def test_a_missing_target_is_named(api, make, clone, alice):
+    clone.push("main:feature")
+    pull = make.pull(clone.repo, by=alice, target="release")
+    said = api(alice).post(merge_url(pull)).fails(409, "branch_missing")
+    assert said == "There is no branch release."
+
+
+def test_merging_needs_write_access_which_the_author_may_lack(api, make, clone, carol, sam):
+    clone.commit("feature", {"a": "1"}, onto="main")
+    clone.push("feature")
+    pull = make.pull(clone.repo, by=carol)
+    api().post(merge_url(pull)).fails(401, "not_authenticated")
+    api(carol).post(merge_url(pull)).fails(403, "role_required")
+    assert api(sam).post(merge_url(pull)).gives()["merged_by_username"] == "sam"
+
+
+def test_a_pull_in_a_persons_repository_is_merged(api, make, alice, carol, tmp_path):
+    repo = make.repo(alice, "api", by=alice, visibility="internal")
+    clone = Clone(tmp_path / "clone", repo, alice)
+    clone.commit("main", {"a": "1"})
+    clone.commit("feature", {"b": "2"}, onto="main")
+    clone.push("main", "feature")
+    pull = make.pull(repo, by=carol)
+    api(carol).post(merge_url(pull)).fails(403, "role_required")
+    merged = api(alice).post(merge_url(pull)).gives()
+    assert merged["pull"]["source_repo_path"] == "users/alice/api"
+
+
+def test_a_member_of_the_team_merges_and_a_viewer_does_not(api, make, pull, acme, bob, carol):
+    make.member(acme, carol, Role.VIEWER)
+    api(carol).post(merge_url(pull)).fails(403, "role_required")
+    assert api(bob).post(merge_url(pull)).gives()["merged_by_username"] == "bob"
+
+
+def test_an_archived_repository_merges_nothing(api, pull, alice):
+    type(pull.repo).objects.filter(pk=pull.repo_id).update(is_archived=True)
+    api(alice).post(merge_url(pull)).fails(409, "repo_archived")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"merge_strategy": "octopus"}, "validation_failed"),
+        ({"strategy": "merge"}, "unknown_field"),
+    ],
+)
+def test_a_body_that_is_none_is_refused(api, pull, alice, body, code):
+    api(alice).send("POST", merge_url(pull), body).fails(422, code)
+
+
+def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
+    clone.commit("main", {"door": "shut\n"})
+    clone.push("main")
+    main = pull.repo.branch_sha("main")
+    api(alice).post(merge_url(pull)).fails(409, "merge_conflict")
+    assert pull.repo.git.ref("refs/heads/main") == main
+    assert not pull.repo.journal.exists()
+    assert not type(pull).objects.filter(attempt__isnull=False).exists()
+
+
+def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice):
+    """Under the lock one git runs, `update-ref`; the figures are known by then."""
+    asked = merging.Merge(alice, pull, Strategy.MERGE, None)
+    attempt = merging._claim(asked)
+    plan = merging._plan(asked)
+    push = merging._note(asked, attempt, plan)
+    prepare(pull.repo, [plan.move])
+    before = run.spawned
+    assert merging._land(asked, attempt, plan, push)
+    assert run.spawned == before + 1

@@ -1,0 +1,183 @@
+"""Pulls follow their branches (behaviour.md §5, §7 and trap 3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.pulls.models import Pull
+from tests.pulls import paths
+
+
+def fresh(pull):
+    return Pull.objects.select_related("thread").get(pk=pull.pk)
+
+
+def test_the_push_that_creates_the_branch_fills_the_pull_in(make, clone, alice, bob, events):
+    pull = make.pull(clone.repo, by=alice)
+    head = clone.commit("feature", {"a": "1"}, onto="main")
+    with events("branch-created", "pull-pushed") as found:
+        clone.push("feature", by=bob)
+    after = fresh(pull)
+    assert (after.head_sha, after.base_sha) == (head, clone.repo.branch_sha("main"))
+    assert (after.commit_count, after.changed_files, after.head_pushed_by) == (1, 1, bob)
+    assert (found[1].actor, found[1].number) == (bob, pull.number)
+    assert found[1].data == {"before": None, "after": head}
+
+
+def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alice, bob, events):
+    other = make.pull(clone.repo, by=bob, target="release")
+    draft = make.pull(clone.repo, by=bob, target="next")
+    Pull.objects.filter(pk=draft.pk).update(status="draft")
+    head = clone.commit("feature", {"window": "1"})
+    with events("branch-pushed", *["pull-pushed"] * 3) as found:
+        clone.push("feature", by=bob)
+    assert [event.number for event in found[1:]] == [1, 2, 3]
+    assert [fresh(one).head_sha for one in (pull, other, draft)] == [head] * 3
+    assert fresh(pull).updated_at > pull.updated_at
+    assert (fresh(pull).commit_count, fresh(other).base_sha) == (2, None)
+
+
+def test_a_target_that_moves_is_followed_in_silence(pull, clone, events):
+    base = clone.commit("main", {"gate": "1"})
+    with events("branch-pushed"):
+        clone.push("main")
+    after = fresh(pull)
+    assert (after.base_sha, after.head_sha) == (base, pull.head_sha)
+    assert (after.status, after.updated_at) == ("open", pull.updated_at)
+
+
+def test_a_head_outlives_its_branch(
+    api, pull, clone, alice, events, django_capture_on_commit_callbacks
+):
+    with (
+        events("branch-deleted"),
+        django_capture_on_commit_callbacks(execute=True),
+    ):
+        clone.push(":feature")
+    assert fresh(pull).head_sha == pull.head_sha
+    assert clone.repo.git.ref("refs/pull/1/head") == pull.head_sha
+    said = api(alice).post(f"{paths.pull(pull)}/merge").fails(409, "branch_missing")
+    assert said == "There is no branch feature."
+    with events("branch-created"):
+        clone.push("feature")
+    assert api(alice).post(f"{paths.pull(pull)}/merge").gives()["head_sha"] == pull.head_sha
+
+
+def test_a_target_that_goes_takes_the_base_with_it(make, pull, clone, alice):
+    clone.push("main:release")
+    release = make.pull(clone.repo, by=alice, target="release")
+    assert release.base_sha is not None
+    clone.push(":release")
+    after = fresh(release)
+    assert (after.base_sha, after.head_sha, after.commit_count) == (None, pull.head_sha, 0)
+
+
+def test_the_head_is_kept_in_a_ref_of_the_pull(
+    make, clone, alice, django_capture_on_commit_callbacks
+):
+    clone.commit("feature", {"a": "1"}, onto="main")
+    clone.push("feature")
+    with django_capture_on_commit_callbacks(execute=True):
+        pull = make.pull(clone.repo, by=alice)
+    assert clone.repo.git.ref("refs/pull/1/head") == pull.head_sha
+    head = clone.commit("feature", {"a": "2"}, onto="main")
+    with django_capture_on_commit_callbacks(execute=True):
+        clone.push("feature")
+    assert clone.repo.git.ref("refs/pull/1/head") == head
+    assert "refs/pull/1/head" not in clone.repo.git.refs()
+
+
+@pytest.mark.parametrize("status", ["open", "draft"])
+def test_a_push_that_brings_the_head_into_the_target_merges(pull, clone, bob, events, status):
+    Pull.objects.update(status=status)
+    clone.commit("main", {"gate": "1"})
+    clone.git("merge", "--quiet", "--no-edit", "feature", "--no-ff")
+    tip = clone.git("rev-parse", "main")
+    before = fresh(pull).base_sha
+    with events("branch-pushed", "pull-merged") as found:
+        clone.push("main", by=bob)
+    after = fresh(pull)
+    assert (after.status, after.thread.status, after.merged_by) == ("merged", "resolved", bob)
+    assert (after.merge_commit_sha, after.merge_strategy, after.base_sha) == (tip, None, before)
+    assert found[1].actor == bob
+    assert found[1].data == {
+        "head_sha": pull.head_sha,
+        "merge_commit_sha": tip,
+        "merge_strategy": None,
+        "target_branch": "main",
+    }
+
+
+@pytest.mark.parametrize("order", [("main", "feature"), ("feature", "main")])
+def test_a_head_that_comes_with_the_target_is_merged_whatever_the_order(pull, clone, events, order):
+    head = clone.commit("feature", {"window": "1"})
+    clone.git("branch", "--force", "main", "feature")
+    with events("branch-pushed", "branch-pushed", "pull-pushed", "pull-merged"):
+        clone.push(*order)
+    assert (fresh(pull).status, fresh(pull).head_sha) == ("merged", head)
+
+
+def test_a_branch_that_is_merged_and_deleted_in_one_push_is_merged(pull, clone, events):
+    with events("branch-deleted", "branch-pushed", "pull-merged"):
+        clone.push(":feature", "feature:main")
+    assert fresh(pull).head_sha == fresh(pull).merge_commit_sha == pull.head_sha
+
+
+def test_a_head_that_goes_back_into_the_target_is_not_merged(pull, clone, events):
+    """Nothing has come into the target: it is the head that moved."""
+    with events("branch-pushed", "pull-pushed"):
+        clone.push("main:feature")
+    assert (fresh(pull).status, fresh(pull).commit_count) == ("open", 0)
+    clone.commit("main", {"gate": "1"})
+    with events("branch-pushed"):
+        clone.push("main")
+    assert fresh(pull).status == "open"
+
+
+def test_a_target_that_is_made_with_the_head_in_it_merges_nothing(make, pull, clone, alice, events):
+    release = make.pull(clone.repo, by=alice, target="release")
+    with events("branch-created"):
+        clone.push("feature:release")
+    assert (fresh(release).status, fresh(release).base_sha) == ("open", pull.head_sha)
+
+
+def test_a_closed_pull_follows_nothing(api, pull, clone, alice, events):
+    api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
+    clone.commit("feature", {"window": "1"})
+    with events("branch-pushed", "branch-pushed"):
+        clone.push("feature", "feature:main")
+    assert (fresh(pull).status, fresh(pull).head_sha) == ("closed", pull.head_sha)
+
+
+def test_a_merge_moves_the_pulls_from_and_into_its_target(api, make, pull, clone, alice, events):
+    clone.push("feature:other", "main:release")
+    into = make.pull(clone.repo, by=alice, source="other")
+    out = make.pull(clone.repo, by=alice, source="main", target="release")
+    with events("branch-pushed", "pull-merged", "pull-merged", "pull-pushed") as found:
+        tip = api(alice).post(f"{paths.pull(pull)}/merge").gives()["merge_commit_sha"]
+    assert [event.number for event in found] == [None, pull.number, into.number, out.number]
+    assert [fresh(one).status for one in (pull, into, out)] == ["merged", "merged", "open"]
+    assert (fresh(out).head_sha, fresh(out).head_pushed_by) == (tip, alice)
+    assert fresh(into).merge_strategy is None
+
+
+def test_pulls_of_other_repositories_stay_as_they_are(make, pull, clone, acme, alice):
+    other = make.pull(make.repo(acme, "web", by=alice), by=alice)
+    clone.commit("feature", {"window": "1"})
+    clone.push("feature")
+    assert fresh(other).head_sha is None
+
+
+def test_a_pull_has_a_scope_of_its_own(api, make, pull, clone, bob, carol):
+    make.reply(pull.thread, by=bob)
+    make.pull(clone.repo, by=bob, target="release")
+    thread = make.thread(clone.repo, by=bob)
+    clone.commit("feature", {"window": "1"})
+    clone.push("feature")
+    scope = f"pull:teams/acme/api/{pull.number}"
+    found = api(carol).get(f"/events?scope={scope}").gives()["results"]
+    assert [one["kind"] for one in found] == ["pull-pushed", "reply-created", "pull-created"]
+    assert all(scope in one["scopes"] for one in found)
+    for number in (thread.number, 99):
+        api(carol).get(f"/events?scope=pull:teams/acme/api/{number}").fails(404, "not_found")
+    api(carol).get("/events?scope=pull:teams/acme/api/x").fails(422, "invalid_scope")
