@@ -32,6 +32,7 @@ class ApiViewSet(ViewSet):
 
     family = ""
     format_kwarg = None
+    http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     place: Place | None
     caller: User
     level: Level

@@ -1,0 +1,49 @@
+"""A route table with doors that break, for the tests of what is answered then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
+from django.urls import path
+
+from apps.core.access import Level
+from apps.core.operation import operation
+from apps.core.views import ApiViewSet
+from config.urls import urlpatterns as addresses
+
+
+class BrokenViewSet(ApiViewSet):
+    """/broken"""
+
+    @operation(Level.PUBLIC)
+    def list(self) -> dict[str, Any]:
+        """Divide by nothing."""
+        return {"never": 1 / 0}
+
+    @operation(Level.PUBLIC)
+    def create(self) -> None:
+        """Find the database locked."""
+        raise OperationalError("database is locked: secret-of-the-house")
+
+    @operation(Level.PUBLIC)
+    def update(self) -> dict[str, Any]:
+        """Answer what is no JSON."""
+        return {"never": object()}
+
+    def destroy(self, *_: Any, **__: Any) -> None:
+        """A method that nobody declared."""
+
+
+def plain(request: HttpRequest) -> HttpResponse:
+    """Django's own refusal."""
+    return HttpResponseForbidden("<h1>No</h1>")
+
+
+ROUTES: Any = {"get": "list", "post": "create", "put": "update", "delete": "destroy"}
+urlpatterns = [
+    path("api/v1/broken", BrokenViewSet.as_view(ROUTES)),
+    path("api/v1/plain", plain),
+    *addresses,
+]

@@ -1,0 +1,140 @@
+"""The steps that every request passes, and their order (behaviour.md §2)."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+import pytest
+from django.test import Client
+
+from apps.core.openapi import PREFIX
+from tests.api import Answer, Api
+from tests.routes import Routed, routed
+from tests.world import everything
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
+BY_PATH = {
+    path: list(group)
+    for path, group in groupby(sorted(routed(), key=lambda one: one.path), key=lambda one: one.path)
+}
+EXAMPLES = {
+    "{uuid}": "00000000-0000-0000-0000-000000000000",
+    "{review_uuid}": "00000000-0000-0000-0000-000000000000",
+    "{team_slug}": "acme",
+    "{username}": "alice",
+    "{repo_slug}": "private",
+    "{number}": "1",
+    "{reply_number}": "1",
+    "{id}": "1",
+}
+
+
+def example(path: str) -> str:
+    return re.sub(r"\{\w+\}", lambda found: EXAMPLES[found[0]], path)
+
+
+def send(method: str, path: str, api: Api) -> Answer:
+    request = Client(raise_request_exception=False).generic
+    return Answer(request(method, PREFIX + path, headers=api.headers))
+
+
+@pytest.mark.parametrize("path", BY_PATH)
+def test_a_method_that_is_not_routed_is_405_and_told_which_are(path, world, db):
+    routed_here = {one.method for one in BY_PATH[path]}
+    allowed = routed_here | ({"HEAD"} if "GET" in routed_here else set())
+    before = everything()
+    for method in set(METHODS) - allowed:
+        for caller in (None, "sam"):
+            answer = send(method, example(path), world.api(caller))
+            assert answer.status == 405
+            assert method == "HEAD" or answer.fails(405, "method_not_allowed")
+            assert set(answer.header("Allow").split(", ")) == allowed
+    assert everything() == before
+
+
+READS = [one for one in routed() if one.method == "GET"]
+
+
+@pytest.mark.parametrize("one", READS, ids=str)
+def test_head_is_get_without_its_body(one: Routed, world, db):
+    api = world.api("sam")
+    path = example(one.path) + ("?scope=self" if "events" in one.path else "")
+    head = send("HEAD", path, api)
+    assert head.response.content == b""
+    if one.path != "/tail-events":
+        get = send("GET", path, api)
+        assert head.status == get.status
+        assert head.header("Content-Type") == get.header("Content-Type")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("path", ["/", "/v2/teams", "/v1", "/v1/", "/v1/nothing", "/v1/teams/a/b"])
+def test_an_unknown_address_is_404_whoever_asks_and_how(method, path):
+    response = Client().generic(method, "/api" + path)
+    assert response.status_code == 404
+    if method != "HEAD":
+        Answer(response).fails(404, "not_found")
+
+
+@pytest.fixture
+def broken(settings, db):
+    settings.ROOT_URLCONF = "tests.core.broken"
+    return Api(None)
+
+
+def test_a_defect_is_a_500_that_tells_nothing(broken, caplog):
+    detail = send("GET", "/broken", broken).fails(500, "internal_error")
+    assert "division" not in detail
+    assert "ZeroDivisionError" in caplog.text
+    send("PUT", "/broken", broken).fails(500, "internal_error")
+
+
+def test_a_database_that_cannot_be_had_is_503_and_when_to_come_back(broken):
+    answer = send("POST", "/broken", broken)
+    assert "secret" not in answer.fails(503, "unavailable")
+    assert answer.header("Retry-After") == "1"
+
+
+def test_what_django_itself_refuses_is_error_body_too(broken):
+    answer = send("GET", "/plain", broken)
+    answer.fails(403, "forbidden")
+    assert answer.header("Content-Type") == "application/json"
+
+
+def test_a_method_without_a_declaration_is_refused(broken):
+    send("DELETE", "/broken", broken).fails(405, "method_not_allowed")
+
+
+ORDER = [
+    (405, "method_not_allowed", None, "DELETE", "/teams/nobody"),
+    (401, "not_authenticated", None, "PUT", "/teams/nobody?page=x"),
+    (404, "not_found", "carol", "POST", "/teams/nobody/members"),
+    (403, "forbidden", "carol", "GET", "/teams/acme/members/nobody"),
+    (403, "forbidden", "carol", "GET", "/teams/acme/repos/private/threads/999"),
+    (404, "not_found", "vera", "GET", "/teams/acme/repos/private/threads/999?page=x"),
+    (403, "role_required", "vera", "POST", "/teams/acme/members"),
+    (404, "not_found", "dan", "PUT", "/teams/acme/members/nobody"),
+    (400, "malformed_request", "dan", "PUT", "/teams/acme/members/alice"),
+    (422, "validation_failed", "vera", "GET", "/teams/acme/members?page=x"),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "caller", "method", "path"), ORDER)
+def test_the_earlier_step_answers_first(status, code, caller, method, path, world, db):
+    send(method, path, world.api(caller)).fails(status, code)
+
+
+def test_a_body_is_read_before_the_state_of_things_is_asked(world, db):
+    api = world.api("alice")
+    api.put("/teams/acme/members/alice", role="king").fails(422, "validation_failed")
+    api.put("/teams/acme/members/alice", role="viewer").fails(409, "last_owner")
+
+
+def test_a_stranger_cannot_tell_a_missing_row_from_one_that_is_there(world, db):
+    thread = world.threads[world.repos["team", "private"].pk]
+    there, missing = (
+        world.api("carol").get(f"/teams/acme/repos/private/threads/{number}")
+        for number in (thread.number, 999)
+    )
+    assert (there.status, there.json) == (missing.status, missing.json)
