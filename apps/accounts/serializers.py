@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from apps.accounts.models import ApiToken
 from apps.accounts.rules import TokenStatus, token_status
@@ -18,10 +19,11 @@ class Future(Str):
     def __init__(self, **options: Any) -> None:
         super().__init__(most=100, help_text=f"A time with offset, or {WHAT}.", **options)
 
-    def to_internal_value(self, data: Any) -> Any:
-        text = super().to_internal_value(data)
+    def run_validation(self, data: Any = empty) -> Any:
+        """The moment that is meant; the rules of a text come first, since they count letters."""
+        text = super().run_validation(data)
         try:
-            return parse_future(text)
+            return None if text is None else parse_future(text)
         except ValueError as error:
             raise serializers.ValidationError(str(error)) from None
 

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 
 from apps.core.errors import ApiError
 
 
 class Command(BaseCommand):
-    """Turns a refusal of an action into a CommandError; subclasses implement `run`."""
+    """Turns a refusal into a CommandError of one line; subclasses implement `run`."""
 
     def handle(self, *args: Any, **options: Any) -> str | None:
         try:
             return self.run(**options)
+        except ValidationError as error:
+            raise one_line(" ".join(error.messages)) from None
         except (ApiError, ValueError) as error:
-            raise CommandError(str(error)) from None
+            raise one_line(str(error)) from None
+        except DatabaseError as error:
+            raise one_line(f"{error} (Has manage.py migrate been run?)") from error
 
     def run(self, **options: Any) -> str | None:
         """The command's work; returns the text to print."""
         raise NotImplementedError
+
+
+def one_line(text: str) -> CommandError:
+    return CommandError(" ".join(text.split()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.rules import named_user
+from apps.accounts.serializers import CreateToken
 from apps.core import command
-from apps.core.durations import parse_duration
+from apps.core.serializers import parse
 
 
 class Command(command.Command):
@@ -23,7 +23,6 @@ class Command(command.Command):
 
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
-        lifetime = options["expires_in"]
-        expires_at = timezone.now() + parse_duration(lifetime) if lifetime else None
-        _, text = create_token(actor=user, owner=user, name=options["name"], expires_at=expires_at)
+        wanted = {"name": options["name"], "expires_at": options["expires_in"]}
+        _, text = create_token(actor=user, owner=user, **parse(CreateToken, wanted))
         return text

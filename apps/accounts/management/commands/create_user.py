@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.core.validators import validate_email
 
 from apps.accounts.actions import create_user
 from apps.core import command
@@ -24,6 +25,8 @@ class Command(command.Command):
 
     def run(self, **options: Any) -> str:
         password = sys.stdin.readline().rstrip("\n") if options["password_stdin"] else None
+        if options["email"]:
+            validate_email(options["email"])
         user = create_user(
             actor=None,
             username=options["name"],

@@ -16,10 +16,11 @@ class Command(command.Command):
     help = "Revoke an API token. list_tokens shows the uuids."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("uuid", type=uuid.UUID, help="the token's uuid")
+        parser.add_argument("uuid", help="the token's uuid")
 
     def run(self, **options: Any) -> str:
-        token = ApiToken.objects.select_related("user").filter(uuid=options["uuid"]).first()
+        tokens = ApiToken.objects.select_related("user")
+        token = tokens.filter(uuid=uuid.UUID(options["uuid"])).first()
         if token is None:
             raise ValueError(f"There is no token {options['uuid']}.")
         revoke_token(actor=token.user, token=token)

@@ -1,0 +1,111 @@
+"""manage.py create_user, create_token, list_tokens, revoke_token (engine.md §1)."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from apps.accounts.models import ApiToken, User
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODYS = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def manage(db):
+    """`manage("create_user", "dave")` is what the command prints, without the line end."""
+
+    def run(*arguments):
+        printed = io.StringIO()
+        call_command(*arguments, stdout=printed)
+        return printed.getvalue().removesuffix("\n")
+
+    return run
+
+
+REFUSED = [
+    (["create_user", "alice"], '"alice" is taken'),
+    (["create_user", "ALICE"], '"ALICE" is taken'),
+    (["create_user", "self"], "username: "),
+    (["create_user", "two words"], "username: "),
+    (["create_user", "dave", "--email", "dave"], "valid email"),
+    (["create_token", "nobody", "--name", "laptop"], 'no user "nobody"'),
+    (["create_token", "two\nlines", "--name", "laptop"], 'no user "two lines"'),
+    (["create_token", "alice", "--name", " "], "name: May not be blank."),
+    (["create_token", "alice", "--name", "x" * 256], "name: "),
+    (["create_token", "alice", "--name", "laptop", "--expires-in", "soon"], "a duration such as"),
+    (["create_token", "alice", "--name", "laptop", "--expires-in", "0s"], "in the future"),
+    (["create_token", "alice", "--name", "laptop", "--expires-in", "11y"], "at most 10 years"),
+    (["list_tokens", "nobody"], 'no user "nobody"'),
+    (["revoke_token", NOBODYS], f"no token {NOBODYS}"),
+    (["revoke_token", "laptop"], "UUID"),
+]
+
+
+def test_a_command_that_cannot_do_its_work_says_so_in_one_line(manage, alice):
+    before = ApiToken.objects.count()
+    for arguments, reason in REFUSED:
+        with pytest.raises(CommandError) as refusal:
+            manage(*arguments)
+        assert reason in str(refusal.value) and "\n" not in str(refusal.value), arguments
+    assert (User.objects.count(), ApiToken.objects.count()) == (1, before)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """`shell("migrate")` runs manage.py as a process of its own, on a database of its own."""
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path)}
+
+    def run(*arguments):
+        command = [sys.executable, ROOT / "manage.py", *arguments]
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True)
+        return ended.returncode, ended.stdout, ended.stderr
+
+    return run
+
+
+def test_the_shell_sees_the_line_on_standard_error_and_a_status(shell):
+    code, _, said = shell("revoke_token", NOBODYS)
+    assert code == 1 and said.count("\n") == 1 and "manage.py migrate" in said
+    assert shell("migrate", "-v0") == (0, "", "")
+    said = f"CommandError: There is no token {NOBODYS}.\n"
+    assert shell("revoke_token", NOBODYS) == (1, "", said)
+
+
+def test_a_person_is_made_who_may_be_staff(manage, events):
+    with events("user-joined"):
+        assert manage("create_user", "Dave", "--email", "dave@example.org") == "Created Dave."
+    dave = User.objects.get(username_key="dave")
+    assert (dave.email, dave.is_staff, dave.is_superuser) == ("dave@example.org", False, False)
+    assert not dave.has_usable_password()
+    manage("create_user", "erin", "--staff")
+    assert User.objects.get(username="erin").is_staff
+
+
+def test_a_password_can_be_given_on_standard_input(manage, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\nignored\n"))
+    manage("create_user", "dave", "--password-stdin")
+    assert User.objects.get(username="dave").check_password("correct horse")
+
+
+def test_a_token_is_all_that_is_printed_and_works(manage, alice, client):
+    text = manage("create_token", "Alice", "--name", "laptop", "--expires-in", "30d")
+    assert text.startswith("ght_") and "\n" not in text
+    answer = client.get("/api/v1/api-tokens/self", headers={"Authorization": f"Bearer {text}"})
+    assert answer.json()["name"] == "laptop" and answer.json()["expires_at"] is not None
+
+
+def test_tokens_are_listed_without_secrets_and_revoked_by_uuid(manage, alice, bob):
+    text = manage("create_token", "bob", "--name", "laptop")
+    token = ApiToken.objects.get(name="laptop")
+    assert "laptop" in manage("list_tokens") and "laptop" not in manage("list_tokens", "alice")
+    assert text not in manage("list_tokens", "bob")
+    assert manage("revoke_token", str(token.uuid)) == f"Revoked {token.token_prefix}… of bob."
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+    assert str(token.uuid) in manage("list_tokens", "bob")
+    assert "revoked" in manage("list_tokens", "bob")
