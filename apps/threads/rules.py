@@ -137,8 +137,7 @@ def find_parent(thread: Thread, number: int | None) -> Reply | None:
     """
     if number is None:
         return None
-    exists = 1 <= number <= thread.last_reply_number
-    parent = thread.replies.filter(number=number).first() if exists else None
+    parent = thread.replies.filter(number=number).first()
     if parent is None:
         raise Invalid("parent_reply_not_found", "parent_reply_number: No such reply here.")
     if parent.depth >= DEPTH_MAX:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from apps.core.errors import ApiError
 from apps.events.models import Event
+from apps.threads import actions
 from tests.threads import paths
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -95,3 +97,21 @@ def test_of_a_reply_and_the_delete_of_its_parent_both_are_whole(api, make, threa
     assert reply.status in {201, 409}
     shown = api(alice).get(paths.replies(thread)).gives()["results"]
     assert [row["is_deleted"] for row in shown] == ([True, False] if reply.status == 201 else [])
+
+
+def test_whoever_comes_after_the_delete_of_a_thread_finds_none(make, thread, alice):
+    late = type(thread).objects.get(pk=thread.pk)
+    reply = make.reply(late, by=alice)
+    actions.delete_thread(actor=alice, thread=thread)
+    for call in (
+        lambda: make.reply(late, by=alice),
+        lambda: actions.update_reply(actor=alice, reply=reply, body="x"),
+        lambda: actions.delete_reply(actor=alice, reply=reply),
+        lambda: actions.update_thread(actor=alice, thread=late, title="x"),
+        lambda: actions.delete_thread(actor=alice, thread=late),
+    ):
+        with pytest.raises(ApiError) as refused:
+            call()
+        assert refused.value.status == 404
+        late.deleted_at = None
+    assert not Event.objects.filter(kind__in=["reply-updated", "reply-deleted"]).exists()
