@@ -19,6 +19,7 @@ from apps.repos.models import Repo
 from apps.teams.models import Role, Team
 from tests.api import Api
 from tests.make import Make
+from tests.server import Server
 from tests.world import World
 
 
@@ -114,3 +115,16 @@ def events(db: None) -> Events:
         assert [event.kind for event in found] == list(kinds)
 
     return recorded
+
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param("daphne", marks=pytest.mark.xdist_group("daphne")),
+        pytest.param("gunicorn", marks=pytest.mark.xdist_group("gunicorn")),
+    ],
+)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A real server of each kind that answers API and git, one for the whole run."""
+    with Server(tmp_path_factory.mktemp(request.param), request.param) as running:
+        yield running

@@ -1,0 +1,248 @@
+"""Real server processes for tests, each with a data folder and a database of its own.
+
+With `DATABASE_URL` set the database is made on that PostgreSQL server, and dropped in the end.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from queue import Queue
+from types import SimpleNamespace
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+import psycopg
+
+from tests.api import PREFIX, Answer
+
+ROOT = Path(__file__).resolve().parent.parent
+READY = re.compile(r"Guildhall is at (http://\S+)")
+PATIENCE = 20.0
+"""Seconds after which something that should have happened is taken for broken."""
+CAST = ("alice", "bob", "carol", "sam")
+PEOPLE = """
+import sys
+from apps.accounts.actions import create_token, create_user
+from apps.accounts.models import User
+for name in {names!r}:
+    user = User.objects.filter(username=name).first()
+    user = user or create_user(actor=None, username=name, is_staff=name == "sam")
+    print(name, create_token(actor=user, owner=user, name="tests")[1])
+"""
+GUNICORN = {
+    "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
+    "gunicorn-asgi": ["-k", "asgi", "config.asgi:application"],
+}
+
+
+class Server:
+    """`with Server(tmp_path) as server:` runs `manage.py serve`, or gunicorn with `kind`.
+
+    `beside` is another server, whose folder, database and people it shares. `environment` is
+    added to the process's own.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kind: str = "daphne",
+        *,
+        beside: Server | None = None,
+        **environment: str,
+    ) -> None:
+        self.kind = kind
+        self.fresh = beside is None
+        self.url = ""
+        self.lines: list[str] = []
+        self.tokens: dict[str, str] = beside.tokens if beside else {}
+        self.database = "" if beside else create_database()
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "DATA_DIR": str(folder / "data"),
+            "PORT": "0",
+            "PYTHONUNBUFFERED": "1",
+            **({"DATABASE_URL": self.database} if self.database else {}),
+            **(beside.environment if beside else {}),
+            **environment,
+        }
+
+    def __enter__(self) -> Self:
+        try:
+            if self.kind == "daphne":
+                self._start([sys.executable, "manage.py", "serve"])
+                self.url = self._ready()
+            else:
+                self._start_gunicorn()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if hasattr(self, "process"):
+            self.stop(signal.SIGKILL)
+        if self.database:
+            drop_database(self.database)
+
+    @property
+    def log(self) -> str:
+        """Whatever the process has written so far."""
+        return "".join(self.lines)
+
+    @property
+    def pid(self) -> int:
+        """The process that serves: gunicorn's worker, not its master."""
+        if self.kind == "daphne":
+            return self.process.pid
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return int(children.read_text().split()[0])
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> float:
+        """End the process; returns the seconds that it took."""
+        begin = time.monotonic()
+        self.process.send_signal(how)
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.reader.join()
+        return time.monotonic() - begin
+
+    def manage(self, *arguments: str) -> str:
+        """Run `manage.py` on the server's data; returns what it prints."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def run(self, code: str) -> str:
+        """Run Python on the server's data; returns what it prints."""
+        return self.manage("shell", "--verbosity", "0", "--command", code)
+
+    def token(self, name: str) -> str:
+        """A token of this person, who is made when there is none; sam is staff."""
+        if name not in self.tokens:
+            names = {name, *CAST} - set(self.tokens)
+            made = self.run(PEOPLE.format(names=sorted(names)))
+            self.tokens.update(line.split() for line in made.splitlines())
+        return self.tokens[name]
+
+    def api(self, name: str | None = None) -> Remote:
+        """A client that speaks for this person, or for nobody."""
+        return Remote(self, self.token(name) if name else None)
+
+    def connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        return http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE)
+
+    def _start_gunicorn(self) -> None:
+        """The socket is ours, so that its address is known and the first client can wait on it."""
+        if self.fresh:
+            self.manage("migrate", "--verbosity", "0")
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            self.environment["BASE_URL"] = self.url
+            bind = ["--no-control-socket", "--bind", f"fd://{listening.fileno()}"]
+            command = [sys.executable, "-m", "gunicorn", *bind, *GUNICORN[self.kind]]
+            self._start(command, pass_fds=[listening.fileno()])
+        self.api().get("/openapi.json").gives()
+
+    def _start(self, command: list[str], **options: Any) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            **options,
+        )
+        self.address: Queue[str] = Queue()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line)
+                if found := READY.search(line):
+                    self.address.put(found[1])
+        self.address.put("")
+
+    def _ready(self) -> str:
+        address = self.address.get(timeout=PATIENCE)
+        assert address, self.log
+        return address
+
+
+class Remote:
+    """Speaks to a server for one person; paths are relative to /api/v1."""
+
+    def __init__(self, server: Server, token: str | None) -> None:
+        self.server = server
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.send("GET", path, **headers)
+
+    def delete(self, path: str) -> Answer:
+        return self.send("DELETE", path)
+
+    def post(self, path: str, **body: Any) -> Answer:
+        return self.send("POST", path, orjson.dumps(body))
+
+    def put(self, path: str, **body: Any) -> Answer:
+        return self.send("PUT", path, orjson.dumps(body))
+
+    def patch(self, path: str, **body: Any) -> Answer:
+        return self.send("PATCH", path, orjson.dumps(body))
+
+    def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        connection = self.server.connect()
+        sent = {**self.headers, "Content-Type": "application/json", **headers}
+        try:
+            connection.request(method, PREFIX + path.removeprefix(PREFIX), body, sent)
+            response = connection.getresponse()
+            return Answer(
+                SimpleNamespace(
+                    status_code=response.status, content=response.read(), headers=response.headers
+                )
+            )
+        finally:
+            connection.close()
+
+
+def create_database() -> str:
+    """The URL of a fresh PostgreSQL database; "" where tests run on SQLite."""
+    server = os.environ.get("DATABASE_URL", "")
+    if not server.startswith("postgres"):
+        return ""
+    name = f"guildhall_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def drop_database(url: str) -> None:
+    name = urlsplit(url).path.removeprefix("/")
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
