@@ -67,7 +67,7 @@ def test_all_wrong_values_are_named_at_once_and_end_any_command():
 
 def test_a_default_that_cannot_be_had_is_named_too(tmp_path):
     (tmp_path / "tree").touch()
-    with pytest.raises(SystemExit, match="^DATA_DIR: .*tree is no folder"):
+    with pytest.raises(SystemExit, match=r"^DATA_DIR: .*tree is no folder"):
         Environment.read(tmp_path / "tree", {})
 
 

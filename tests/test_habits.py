@@ -1,0 +1,84 @@
+"""What a Django person types works as well: migrate, createsuperuser, runserver (engine.md §1)."""
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Event
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from apps.accounts.models import User
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 20.0
+"""Seconds."""
+PAUSE = 0.05
+"""Seconds."""
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def page(port, path):
+    """The page, as soon as somebody listens there."""
+    pause = Event()
+    for _ in range(int(PATIENCE / PAUSE)):
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+        except ConnectionRefusedError:
+            pause.wait(PAUSE)
+        finally:
+            connection.close()
+    raise AssertionError(f"nobody listens at port {port}")
+
+
+def test_migrate_and_runserver_run_from_anywhere(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
+    manage = [sys.executable, str(ROOT / "manage.py")]
+    subprocess.run([*manage, "migrate", "-v0"], env=environment, cwd=tmp_path, check=True)
+    port = free_port()
+    server = subprocess.Popen(
+        [*manage, "runserver", "--noreload", str(port)],
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        assert page(port, "/healthz") == b"ok\n"
+        assert b"--primary" in page(port, "/static/admin/css/base.css")
+    finally:
+        server.send_signal(signal.SIGINT)
+        said, _ = server.communicate(timeout=PATIENCE)
+    assert b"Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_createsuperuser_makes_somebody_who_can_sign_in_to_the_admin(db, monkeypatch):
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "correct horse")
+    make = ["createsuperuser", "--noinput", "--email", "alice@example.org", "--username"]
+    call_command(*make, "Alice", stdout=io.StringIO())
+    with pytest.raises(CommandError, match="already taken"):
+        call_command(*make, "alice")
+    with pytest.raises(CommandError, match="letters or digits"):
+        call_command(*make, "two words")
+    assert User.objects.get().is_staff
+    browser = Client()
+    assert browser.login(username="alice", password="correct horse")
+    assert "Site administration" in browser.get("/admin/").content.decode()
+
+
+def test_no_migration_is_missing_and_nothing_is_wrong_with_the_settings(db):
+    call_command("makemigrations", "--check", "--dry-run", stdout=io.StringIO())
+    call_command("check", "--fail-level", "WARNING", stdout=io.StringIO())
