@@ -27,18 +27,27 @@ def read_body(request: HttpRequest, limit: int = JSON_LIMIT) -> bytes:
     """The whole body, however it was framed; `PayloadTooLarge` past `limit` bytes.
 
     A chunked body has no CONTENT_LENGTH: Django's WSGI request would see it as empty, so it is
-    read from the server's own stream (engine.md §2 and §3).
+    read from the server's own stream (engine.md §2 and §3). `BadRequest` where it breaks off.
     """
-    if request.META.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
-        stream = request.META.get("wsgi.input", request)
+    chunked = request.META.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked"
+    declared = 0 if chunked else int(request.META.get("CONTENT_LENGTH") or 0)
+    if declared > limit:
+        raise too_large(limit)
+    stream: Any = request.META.get("wsgi.input", request) if chunked else request
+    try:
         raw: bytes = stream.read(limit + 1)
-    else:
-        if int(request.META.get("CONTENT_LENGTH") or 0) > limit:
-            raise too_large(limit)
-        raw = request.read(limit + 1)
+    except Exception as error:  # broken chunks: each server has an error of its own
+        raise broken_off() from error
     if len(raw) > limit:
         raise too_large(limit)
+    if len(raw) < declared:
+        raise broken_off()
     return raw
+
+
+def broken_off() -> BadRequest:
+    """400 for a body of which less has come than was announced."""
+    return BadRequest("malformed_request", "The body breaks off, or its chunks are malformed.")
 
 
 def too_large(limit: int) -> PayloadTooLarge:
