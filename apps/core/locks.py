@@ -5,16 +5,18 @@ from __future__ import annotations
 from django.db import connection
 from django.db.models import Model
 
+from apps.core.errors import NotFound
 
 def lock(row: Model) -> None:
     """Read the row again `FOR UPDATE` inside the caller's transaction.
 
     Parents it was reached through stay attached, so that nothing is fetched twice. On SQLite the
-    transaction itself is the lock (`BEGIN IMMEDIATE`). Raises the model's DoesNotExist when the
-    row has gone meanwhile.
+    transaction itself is the lock (`BEGIN IMMEDIATE`). 404 when the row has gone meanwhile.
     """
     manager = type(row)._base_manager
-    fresh = manager.select_for_update(of=("self",)).get(pk=row.pk)
+    fresh = manager.select_for_update(of=("self",)).filter(pk=row.pk).first()
+    if fresh is None:
+        raise NotFound("not_found", "This has been deleted in the meantime.")
     for field in row._meta.concrete_fields:
         value = getattr(fresh, field.attname)
         if getattr(row, field.attname) != value:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
-from apps.core.errors import plain_error
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -39,7 +38,7 @@ def update_review(
     for a dismissal, 409 `invalid_transition`, 403 `not_creator`.
     """
     lock(review.pull)
-    _lock_existing(review)
+    lock(review)
     dismisses = status == ReviewStatus.DISMISSED
     if dismisses:
         rules.check_may_dismiss(review.pull.repo.access(actor))
@@ -78,15 +77,7 @@ def _revise(actor: User, review: Review, status: str | None, body: str | None) -
 @transaction.atomic
 def delete_review(*, actor: User, review: Review) -> None:
     """Take a review away. Locks it. 403 `not_creator`."""
-    _lock_existing(review)
+    lock(review)
     rules.check_may_delete(review, actor, review.pull.repo.access(actor))
     review.delete()
     record(Kind.REVIEW_DELETED, actor=actor, about=review, data={"status": review.status})
-
-
-def _lock_existing(review: Review) -> None:
-    """Lock the review; 404 when it has been deleted meanwhile."""
-    try:
-        lock(review)
-    except Review.DoesNotExist:
-        raise plain_error(404) from None

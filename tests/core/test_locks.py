@@ -1,0 +1,50 @@
+"""Row locks."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import transaction
+
+from apps.accounts.actions import delete_token, revoke_token
+from apps.accounts.models import ApiToken
+from apps.core.errors import NotFound
+from apps.core.locks import lock
+from apps.teams.actions import remove_member, update_team
+from apps.teams.models import Team
+
+
+def test_a_lock_reads_the_row_anew_and_keeps_its_parents(make, acme, django_assert_num_queries):
+    member = acme.members.select_related("user").first()
+    acme.members.filter(pk=member.pk).update(role="viewer")
+    with transaction.atomic(), django_assert_num_queries(1):
+        lock(member)
+    with django_assert_num_queries(0):
+        assert member.role == "viewer"
+        assert member.user.username
+        assert member.team == acme
+
+
+def test_a_row_that_has_gone_meanwhile_is_not_found(make, acme, alice, bob):
+    token = alice.tokens.get()
+    again = ApiToken.objects.select_related("user").get(pk=token.pk)
+    delete_token(actor=alice, token=token)
+    with pytest.raises(NotFound) as refused:
+        delete_token(actor=alice, token=again)
+    assert refused.value.code == "not_found"
+    with pytest.raises(NotFound):
+        revoke_token(actor=alice, token=again)
+
+
+def test_a_membership_that_ended_meanwhile_is_not_found(make, acme, alice, bob):
+    member, again = (acme.members.get(user=bob) for _ in range(2))
+    remove_member(actor=bob, member=member)
+    with pytest.raises(NotFound):
+        remove_member(actor=alice, member=again)
+
+
+def test_a_lock_shows_what_another_has_changed(make, acme, alice):
+    mine, theirs = (Team.objects.get(pk=acme.pk) for _ in range(2))
+    update_team(actor=alice, team=theirs, name="Theirs", slug="theirs")
+    with transaction.atomic():
+        lock(mine)
+    assert mine.slug == "theirs"
