@@ -7,6 +7,7 @@ from django.db.models import Model
 
 from apps.core.errors import NotFound
 
+
 def lock(row: Model) -> None:
     """Read the row again `FOR UPDATE` inside the caller's transaction.
 
