@@ -4,6 +4,7 @@ sam is staff.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -117,13 +118,20 @@ def events(db: None) -> Events:
     return recorded
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param("daphne", marks=pytest.mark.xdist_group("daphne")),
-        pytest.param("gunicorn", marks=pytest.mark.xdist_group("gunicorn")),
-    ],
-)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all tests of one real server to one worker, so that it starts once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByServer(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            found = re.search(r"[\[-](daphne|gunicorn)[]-]", nodeid)
+            return found[1] if found else nodeid
+
+    return ByServer(config, log)
+
+
+@pytest.fixture(scope="session", params=["daphne", "gunicorn"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A real server of each kind that answers API and git, one for the whole run."""
     with Server(tmp_path_factory.mktemp(request.param), request.param) as running:
