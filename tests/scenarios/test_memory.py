@@ -1,0 +1,45 @@
+"""A push and a clone of 300 MB leave the server's memory as it was (engine.md §3)."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.gitperson import Git
+from tests.server import Server
+
+SIZE = 300_000_000
+ROOM = 50_000_000
+PLAIN = ("-c", "core.compression=0", "-c", "core.bigFileThreshold=1m")
+
+
+def peak(server: Server) -> int:
+    """The most memory that the serving process has had, in bytes."""
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@pytest.mark.slow
+def test_a_push_and_a_clone_of_300_mb_leave_memory_flat(server, tmp_path):
+    server.api("alice").post("/users/alice/repos", name="Big", slug="big").gives(201)
+    git = Git(tmp_path / "ours", f"{server.url}/users/alice/big.git", server.token("alice"))
+    git.commit("small.txt")
+    git("push", "--quiet", git.url, "main")
+    git("clone", "--quiet", "--bare", git.url, "warm")
+    before = peak(server)
+    with (git.folder / "noise").open("wb") as noise:
+        for _ in range(SIZE // 10_000_000):
+            noise.write(os.urandom(10_000_000))
+    git(*PLAIN, "add", "noise")
+    git(*PLAIN, "commit", "--quiet", "--message", "Noise")
+    git(*PLAIN, "push", "--quiet", git.url, "main")
+    after_push = peak(server)
+    git("clone", "--quiet", "--bare", git.url, "clone")
+    grown = (after_push - before, peak(server) - before)
+    print(f"{server.kind}: grown by {grown[0]:,} bytes with the push, {grown[1]:,} with the clone")
+    assert max(grown) < ROOM

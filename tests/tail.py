@@ -1,0 +1,113 @@
+"""A client of the live stream for tests: `with follow(server, "alice", "scope=self") as stream:`."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from tests.api import PREFIX, Answer
+from tests.server import PATIENCE, Server
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One event as it came: its id, its kind, and its payload with the lines joined again."""
+
+    id: int
+    kind: str
+    data: str
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.data)
+
+
+class Stream:
+    """An open connection to `/tail-events`. Whatever does not come in time fails the test."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self.response = connection.getresponse()
+        self.status = self.response.status
+        self.headers = self.response.headers
+        self.last_id = 0
+
+    def refusal(self) -> Answer:
+        """The answer of a stream that was not opened."""
+        self.status_code, self.content = self.status, self.response.read()
+        return Answer(self)
+
+    def block(self) -> list[str]:
+        """The lines of the next frame, comments included; empty at the end of the stream."""
+        lines: list[str] = []
+        while line := self.response.readline().decode():
+            if line == "\n":
+                return lines
+            lines.append(line.removesuffix("\n"))
+        return []
+
+    def opened(self) -> Stream:
+        """Read the opening, after which nothing that happens is missed."""
+        assert (self.status, self.block(), self.block()) == (200, [": ok"], ["retry: 0"])
+        return self
+
+    def next(self) -> Frame | None:
+        """The next event; None when the stream has ended."""
+        lines = self.block()
+        assert lines != [": heartbeat"], "nothing has come for long"
+        if not lines:
+            return None
+        event_id, kind, *data = lines
+        assert event_id.startswith("id: ") and kind.startswith("event: "), lines
+        self.last_id = int(event_id[4:])
+        text = "\n".join(line.removeprefix("data: ") for line in data)
+        return Frame(self.last_id, kind[7:], text)
+
+    def take(self, count: int) -> list[Frame]:
+        """The next `count` events."""
+        found = [self.next() for _ in range(count)]
+        assert None not in found, found
+        return [frame for frame in found if frame is not None]
+
+    def kinds(self, count: int) -> list[str]:
+        return [frame.kind for frame in self.take(count)]
+
+    def ids(self, count: int) -> list[int]:
+        return [frame.id for frame in self.take(count)]
+
+
+@contextmanager
+def follow(
+    server: Server, name: str, query: str, *, token: str = "", buffer: int = 0, **headers: str
+) -> Iterator[Stream]:
+    """Ask for a stream as this person; `buffer` bounds what the kernel takes in unread."""
+    parts = urlsplit(server.url)
+    with socket.socket() as connected:
+        connected.settimeout(PATIENCE)
+        if buffer:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        connected.connect((parts.hostname, parts.port))
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port)
+        connection.sock = connected
+        sent = {"Authorization": f"Bearer {token or server.token(name)}"}
+        sent.update({key.replace("_", "-"): value for key, value in headers.items()})
+        connection.request("GET", f"{PREFIX}/tail-events?{query}", headers=sent)
+        stream = Stream(connection)
+        try:
+            yield stream
+        finally:
+            stream.response.close()
+            connection.close()
+
+
+@contextmanager
+def opened(server: Server, name: str, query: str, **options: Any) -> Iterator[Stream]:
+    """A stream that has been let in, read past its opening."""
+    with follow(server, name, query, **options) as stream:
+        yield stream.opened()
