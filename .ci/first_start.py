@@ -1,5 +1,5 @@
 """`./bin/serve` as a new user meets it: a first start that shows a curl line, which then works; a
-second start that shows no secret; Ctrl-C that ends each at once.
+second start that shows no secret; then the same with `--demo`. Ctrl-C ends each at once.
 """
 
 import os
@@ -18,10 +18,10 @@ AT_ONCE = 2.0
 SECRETS = re.compile(r"ght_|password|curl", re.IGNORECASE)
 
 
-def start(data: str) -> subprocess.Popen[bytes]:
+def start(data: str, *arguments: str) -> subprocess.Popen[bytes]:
     """The server as a shell starts it; on any free port, since 8000 may be somebody's."""
     return subprocess.Popen(
-        [ROOT / "bin" / "serve"],
+        [ROOT / "bin" / "serve", *arguments],
         env={**os.environ, "DATA_DIR": data, "PORT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -53,24 +53,36 @@ def interrupt(server: subprocess.Popen[bytes]) -> None:
         sys.exit("Ctrl-C did not end the server at once and quietly.")
 
 
+def try_out(lines: list[str]) -> None:
+    """Paste each line into a shell, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        for line in lines:
+            done = subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True, text=True)
+            print(
+                done.stdout[:200], done.stderr, f"-- {line.split()[0]} ended with {done.returncode}"
+            )
+            if done.returncode or '"error"' in done.stdout:
+                sys.exit("A line that the server shows does not work.")
+
+
+def two_starts(data: str, *arguments: str) -> None:
+    """The first shows lines that work, the second no secret."""
+    for lines_wanted in (True, False):
+        began = time.monotonic()
+        server = start(data, *arguments)
+        said = greeting(server)
+        print(re.sub(r"ght_\w+", "ght_…", said), f"-- ready after {time.monotonic() - began:.2f} s")
+        lines = re.findall(r"^ *((?:curl|git clone) .*)$", said, re.MULTILINE)
+        try_out(lines)
+        interrupt(server)
+        if bool(lines) != lines_wanted or bool(SECRETS.search(said)) != lines_wanted:
+            sys.exit("Secrets are to be shown at the first start, and only then.")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as data:
-        first = start(data)
-        said = greeting(first)
-        print(re.sub(r"ght_\w+", "ght_…", said))
-        curl = re.search(r"^ *(curl .*)$", said, re.MULTILINE)
-        if curl is None:
-            sys.exit("The first start shows no curl line.")
-        answer = subprocess.run(["sh", "-c", f"{curl[1]} --fail --silent --show-error"])
-        print(f"\n-- curl ended with {answer.returncode}")
-        interrupt(first)
-        began = time.monotonic()
-        second = start(data)
-        said = greeting(second)
-        print(f"{said}-- a second start, ready after {time.monotonic() - began:.2f} s")
-        interrupt(second)
-        if answer.returncode or SECRETS.search(said):
-            sys.exit("The curl line fails, or the second start shows a secret.")
+        two_starts(data)
+        two_starts(data, "--demo")
 
 
 main()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +12,7 @@ from django.db import connections
 
 from apps.accounts import actions
 from apps.accounts.models import User
+from config import demo
 
 FIRST_USER = """\
 Guildhall is new here, so there is a first user. This is shown once:
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0, interactive=False)
         self.welcome(address)
         if options["demo"]:
-            import_module("config.demo").load()
+            self.stdout.write(demo.load())
         connections.close_all()
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")
