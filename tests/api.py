@@ -105,7 +105,10 @@ def validator_for(route: str, method: str, status: str) -> Draft202012Validator 
     path = "/" + template(route)
     answers = described["paths"][path][method]["responses"]
     assert status in answers, f"{method} {path} does not describe {status}"
-    content = answers[status].get("content")
+    answer = answers[status]
+    if "$ref" in answer:
+        answer = described["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    content = answer.get("content")
     if content is None:
         return None
     schema = content["application/json"]["schema"]

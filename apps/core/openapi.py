@@ -83,11 +83,8 @@ class OperationSchema(AutoSchema):
             schema = self.resolve_serializer(declared.gives(), "response").ref
             content = page_schema(schema) if declared.paged else schema
             good["content"] = {"application/json": {"schema": content}}
-        error = self.resolve_serializer(ErrorBody(), "response").ref
-        body = {"application/json": {"schema": error}}
-        refused = {
-            status: {"description": text, "content": body} for status, text in ERRORS.items()
-        }
+        self.resolve_serializer(ErrorBody(), "response")
+        refused = {status: {"$ref": f"#/components/responses/Error{status}"} for status in ERRORS}
         return {str(declared.status): good, **refused}
 
     def _postprocess_serializer_schema(self, schema: Any, serializer: Any, direction: str) -> Any:
@@ -156,6 +153,14 @@ def page_schema(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def error_answers() -> dict[str, Any]:
+    """The refusals, described once: every operation refers to them."""
+    body = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
+    return {
+        f"Error{status}": {"description": text, "content": body} for status, text in ERRORS.items()
+    }
+
+
 def document() -> dict[str, Any]:
     """The whole description, made anew; `text` keeps one per process."""
     from django.conf import settings
@@ -164,6 +169,7 @@ def document() -> dict[str, Any]:
     made = generator(urlconf=settings.ROOT_URLCONF).get_schema(public=True)
     made["servers"] = [{"url": PREFIX}]
     made["paths"] = {path.removeprefix(PREFIX): item for path, item in made["paths"].items()}
+    made["components"]["responses"] = error_answers()
     made["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "basic": {

@@ -1,0 +1,110 @@
+"""The machine-readable description of the API, which clients are generated from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from apps.core import openapi
+from tests import snapshot
+from tests.routes import described, resolved, routed
+
+STORED = Path(__file__).parents[2] / "docs" / "openapi.json"
+
+
+def parts(node: Any) -> Iterator[dict[str, Any]]:
+    """Every object anywhere in the document."""
+    if isinstance(node, dict):
+        yield node
+    for inner in (
+        node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    ):
+        yield from parts(inner)
+
+
+def test_the_description_in_the_docs_is_the_one_that_is_served(api):
+    served = api().get("/openapi.json").gives()
+    if snapshot.rewriting():
+        snapshot.write(STORED, served)
+    snapshot.check(STORED, served, was=snapshot.read(STORED))
+
+
+def test_the_description_names_its_versions_and_where_its_paths_are():
+    document = described()
+    assert document["openapi"] == "3.1.0"
+    assert document["info"]["version"] == "0.1.0"
+    assert document["servers"] == [{"url": "/api/v1"}]
+    assert all(path.startswith("/") for path in document["paths"])
+
+
+def test_the_description_is_made_once_and_needs_no_database(client):
+    assert openapi.text() is openapi.text()
+    assert orjson.loads(openapi.text()) == openapi.document()
+    assert client.get("/api/v1/openapi.json").content == openapi.text()
+
+
+def test_every_reference_leads_somewhere_and_every_component_is_used():
+    document = described()
+    used = {part["$ref"] for part in parts(document) if "$ref" in part}
+    there = {
+        f"#/components/{kind}/{name}"
+        for kind in ("schemas", "responses")
+        for name in document["components"][kind]
+    }
+    assert used == there
+
+
+@pytest.mark.parametrize("name", described()["components"]["schemas"])
+def test_a_component_is_a_schema_of_its_dialect(name):
+    schema = described()["components"]["schemas"][name]
+    Draft202012Validator.check_schema(schema)
+    for part in parts(schema):
+        assert not {"nullable", "oneOf", "x-spec-enum-id"} & set(part)
+        if isinstance(part.get("pattern"), str):
+            re.compile(part["pattern"])
+
+
+@pytest.mark.parametrize("one", routed(), ids=str)
+def test_an_operation_is_described_in_full(one):
+    found = one.described
+    assert re.fullmatch(r"[A-Z][^\n]*\.", found["summary"]), (
+        "a sentence, the docstring's first line"
+    )
+    assert found["tags"] == [one.viewset.family]
+    assert {"401", "403", "404", "405", "422"} <= set(found["responses"])
+    refusals = [status for status in found["responses"] if status >= "400"]
+    for status in refusals:
+        assert found["responses"][status] == {"$ref": f"#/components/responses/Error{status}"}
+
+
+def test_every_refusal_is_error_body():
+    answers = described()["components"]["responses"].values()
+    schemas = [answer["content"]["application/json"]["schema"] for answer in answers]
+    assert {schema["$ref"] for schema in schemas} == {"#/components/schemas/ErrorBody"}
+
+
+def test_operations_have_names_of_their_own():
+    names = [one.described["operationId"] for one in routed()]
+    assert len({*names}) == len(names)
+
+
+@pytest.mark.parametrize("one", [one for one in routed() if one.operation.takes], ids=str)
+def test_a_request_body_lists_all_that_it_takes(one):
+    schema = resolved(one.described["requestBody"]["content"]["application/json"]["schema"])
+    assert set(schema["properties"]) == set(one.operation.takes().fields)
+    for part in parts(schema):
+        inner = resolved(part) if "$ref" in part else part
+        if inner.get("type") == "object":
+            assert inner["additionalProperties"] is False
+
+
+def test_the_tests_would_see_a_field_that_is_not_described(api, alice, monkeypatch):
+    monkeypatch.setattr("apps.accounts.views.token_record", lambda token: {"digest": "x"})
+    with pytest.raises(AssertionError, match="digest"):
+        api(alice).get("/api-tokens/self")
