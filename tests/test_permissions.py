@@ -1,166 +1,18 @@
 """Who may what, one test per cell of `permissions.csv` (behaviour.md §9).
 
-An anonymous, S0 stranger to a private and S1 to an internal or public repository, V viewer,
-M member, D admin, O owner, St staff, In inactive. A refusal changes no row, a successful write
-does, and a success is exactly the documented one. `case` says whose the thing is, or is a query.
+A success is exactly the documented one and, where something is written, changes a row; a refusal
+changes none.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from apps.accounts.actions import create_token
-from apps.events.models import Event
-from apps.pulls.models import Pull
-from apps.repos.models import Visibility
-from apps.threads.actions import delete_reply
+from tests.attempts import CELLS, PEOPLE, Attempt
 from tests.routes import routed
-from tests.world import World, everything
-
-PEOPLE = {
-    "An": None,
-    "S0": "carol",
-    "S1": "carol",
-    "V": "vera",
-    "M": "bob",
-    "D": "dan",
-    "O": "alice",
-    "St": "sam",
-    "In": "ina",
-}
-ONLY_IN_TEAMS = {"V", "M", "D"}
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One person trying one operation on what one owner has."""
-
-    operation: str
-    case: str
-    body: Any
-    who: str
-    owner: str
-    visibility: Visibility
-    status: int
-
-    def __str__(self) -> str:
-        words = (self.who, self.operation.replace("{owner}", self.owner), self.case)
-        return " ".join([*words, self.visibility if self.who in {"S1", "In"} else ""]).strip()
-
-
-def read_cells() -> Iterator[Cell]:
-    with Path(__file__).with_name("permissions.csv").open(newline="") as lines:
-        for row in csv.DictReader(lines):
-            body = json.loads(row["body"]) if row["body"] else None
-            for who, owner, visibility in places(row["operation"] + row["case"]):
-                status = int(row[who])
-                yield Cell(row["operation"], row["case"], body, who, owner, visibility, status)
-
-
-def places(text: str) -> Iterator[tuple[str, str, Visibility]]:
-    """Where each person tries it: both owners, and the visibility that the column means."""
-    meant = {
-        "An": [Visibility.PUBLIC],
-        "S1": [Visibility.INTERNAL, Visibility.PUBLIC],
-        "In": [Visibility.PUBLIC],
-    }
-    for owner in ("team", "user") if "{owner}" in text else ("team",):
-        for who in PEOPLE:
-            if owner == "team" or who not in ONLY_IN_TEAMS:
-                several = meant.get(who, [Visibility.PRIVATE])
-                for visibility in several if "{repo_slug}" in text else several[:1]:
-                    yield who, owner, visibility
-
-
-CELLS = list(read_cells())
-
-
-class Attempt:
-    """Fills a cell's address with what its case speaks of, made anew where that is one's own."""
-
-    def __init__(self, cell: Cell, world: World, folder: Path) -> None:
-        self.cell, self.world, self.make, self.folder = cell, world, world.make, folder
-        self.name = PEOPLE[cell.who] or "zoe"
-        self.person = world.people[self.name]
-        self.repo = world.repos[cell.owner, cell.visibility]
-        self.author = self.person if cell.case == "own" else world.zoe
-
-    def request(self) -> tuple[str, str]:
-        """Method and address, with the query string that a case may be.
-
-        The stream is asked for with HEAD: the same door, and no stream behind it.
-        """
-        method, _, text = self.cell.operation.partition(" ")
-        text += self.cell.case if self.cell.case.startswith("?") else ""
-        for name, fill in FILL.items():
-            if f"{{{name}}}" in text:
-                text = text.replace(f"{{{name}}}", str(fill(self)))
-        filled = text.replace("{repo_slug}", self.repo.slug)
-        filled = filled.replace("{owner}", self.repo.owner.path)
-        return "HEAD" if "/tail-events" in filled else method, filled
-
-    def member(self) -> str:
-        words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
-        return self.name if self.cell.case == "oneself" else words[self.cell.case]
-
-    def token(self) -> object:
-        return create_token(actor=self.author, owner=self.author, name="another")[0].uuid
-
-    def event(self) -> int:
-        about: dict[str, dict[str, int | None]] = {
-            "of the team": {"team_id": self.world.acme.pk, "repo_id": None},
-            "of own token": {"private_to": self.person.pk},
-            "of another's token": {"private_to": self.world.people["newt"].pk},
-        }
-        found = Event.objects.filter(**about.get(self.cell.case, {"repo_id": self.repo.pk}))
-        return found.latest("id").pk
-
-    def number(self) -> int:
-        if "pull" in self.cell.operation + self.cell.case:
-            return self.pull().number
-        replying = "{reply_number}" in self.cell.operation
-        self.thread = self.world.threads[self.repo.pk]
-        if self.cell.case == ("in own thread" if replying else "own"):
-            self.thread = self.make.thread(self.repo, by=self.person)
-        return self.thread.number
-
-    def reply(self) -> int:
-        reply = self.make.reply(self.thread, by=self.author)
-        if self.cell.case == "deleted already":
-            delete_reply(actor=self.author, reply=reply)
-        return reply.number
-
-    def pull(self) -> Pull:
-        reviewing = "{review_uuid}" in self.cell.operation
-        self.of = self.world.pulls[self.repo.pk]
-        if self.cell.operation.endswith("/merge") and self.cell.status < 400:
-            self.of = self.world.mergeable(self.cell.owner, self.folder, by=self.author)
-            self.repo = self.of.repo
-        elif self.cell.case == "own" and not reviewing:
-            self.of = self.make.pull(self.repo, by=self.person)
-        return self.of
-
-    def review(self) -> object:
-        return self.make.review(self.of, by=self.author).uuid
-
-
-FILL = {
-    "team_slug": lambda attempt: attempt.world.acme.slug,
-    "username": Attempt.member,
-    "uuid": Attempt.token,
-    "id": Attempt.event,
-    "number": Attempt.number,
-    "reply_number": Attempt.reply,
-    "review_uuid": Attempt.review,
-}
+from tests.world import everything
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)

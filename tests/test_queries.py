@@ -1,0 +1,205 @@
+"""How many SQL statements and git processes each operation takes, compared with what it took.
+
+`query_counts.json` is the baseline; see snapshot.py. No read starts git, and no list asks more for
+thirty rows than for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.actions import create_token
+from apps.accounts.models import User
+from apps.repos.git import run
+from apps.repos.models import Repo, Visibility
+from tests import snapshot
+from tests.attempts import CELLS, PEOPLE, Attempt, Cell
+from tests.routes import routed
+from tests.world import World
+
+COUNTS = Path(__file__).with_name("query_counts.json")
+BESIDE = re.compile(r"SAVEPOINT|RELEASE|ROLLBACK TO|NOTIFY|SELECT pg_advisory_xact_lock")
+"""What depends on the database or on the test, and is no work."""
+
+
+class Cost:
+    """SQL statements and git processes of a piece of work."""
+
+    sql = 0
+    git = 0
+
+    def __str__(self) -> str:
+        return f"{self.sql} SQL, {self.git} git"
+
+
+@contextmanager
+def costing() -> Iterator[Cost]:
+    cost, before = Cost(), run.spawned
+    with CaptureQueriesContext(connection) as captured:
+        yield cost
+    cost.git = run.spawned - before
+    cost.sql = sum(not BESIDE.match(one["sql"]) for one in captured.captured_queries)
+
+
+def typical(cells: list[Cell]) -> Iterator[Cell]:
+    """Each row of the table once, as the least of these people who succeeds."""
+    best: dict[tuple[str, str, str], Cell] = {}
+    for cell in cells:
+        if cell.owner == "team" and cell.who in {"M", "O", "St"} and cell.status < 400:
+            best.setdefault((cell.operation, cell.case, str(cell.body)), cell)
+    yield from best.values()
+
+
+TYPICAL = list(typical(CELLS))
+READS = [cell for cell in TYPICAL if cell.operation.startswith("GET")]
+
+
+def name_of(cell: Cell) -> str:
+    words = [cell.who, cell.operation, cell.case, "" if cell.body is None else str(cell.body)]
+    return " ".join(filter(None, words))
+
+
+@pytest.mark.parametrize("cell", TYPICAL, ids=name_of)
+def test_an_operation_costs_what_it_did(cell, world, db, tmp_path):
+    method, path = Attempt(cell, world, tmp_path / "clone").request()
+    api = world.api(PEOPLE[cell.who])
+    api.get("/api-tokens/self").gives()
+    with costing() as cost:
+        assert api.send(method, path, cell.body).status == cell.status
+
+    counts = snapshot.read(COUNTS) or {}
+    name = name_of(cell)
+    if snapshot.rewriting():
+        counts[name] = str(cost)
+        snapshot.write(COUNTS, dict(sorted(counts.items())))
+    snapshot.check(COUNTS, {name: str(cost)}, was={name: counts.get(name)})
+
+
+def test_the_baseline_has_no_row_too_many():
+    assert set(snapshot.read(COUNTS)) == {name_of(cell) for cell in TYPICAL}
+
+
+def test_no_read_starts_git(world, db, tmp_path):
+    pull = world.mergeable("team", tmp_path / "clone", by=world.zoe)
+    review = world.make.review(pull, by=world.alice)
+    home, api = pull.repo.api_path, world.api("bob")
+    below = ["", "/threads", "/pulls", *(f"/threads/{pull.number}{end}" for end in THREAD_ENDS)]
+    below += [f"/pulls/{pull.number}{end}" for end in ("", "/reviews", f"/reviews/{review.uuid}")]
+    with costing() as cost:
+        for end in below:
+            api.get(home + end).gives()
+        api.get(f"/events?scope=repo:{pull.repo.path}").gives()
+        api.get(home.rpartition("/")[0]).gives()
+    assert cost.git == 0
+    assert "0 git" in {snapshot.read(COUNTS)[name_of(cell)].split(", ")[1] for cell in READS}
+
+
+THREAD_ENDS = ("", "/replies", "/participants")
+
+
+class Many:
+    """Adds rows to what a list shows, each by somebody of their own."""
+
+    def __init__(self, world: World, count: int) -> None:
+        self.world, self.make, self.count = world, world.make, count
+        self.repo = world.repos["team", Visibility.PRIVATE]
+        self.bob = world.people["bob"]
+        self.people = User.objects.bulk_create(
+            User(username=f"many{n}-{count}", username_key=f"many{n}-{count}") for n in range(count)
+        )
+
+    def tokens(self) -> None:
+        for _ in self.people:
+            create_token(actor=self.bob, owner=self.bob, name="one of many")
+
+    def teams(self) -> None:
+        for person in self.people:
+            self.make.member(self.make.team(owner=person), self.bob)
+
+    def members(self) -> None:
+        for person in self.people:
+            self.make.member(self.world.acme, person)
+
+    def repos(self) -> None:
+        Repo.objects.bulk_create(
+            Repo(owner_team=self.world.acme, name="r", slug=f"many-{self.count}-{person.pk}")
+            for person in self.people
+        )
+
+    def threads(self) -> None:
+        for person in self.people:
+            self.make.thread(self.repo, by=person)
+
+    def replies(self) -> None:
+        thread, last = self.world.threads[self.repo.pk], None
+        for person in self.people:
+            last = self.make.reply(thread, by=person, to=last)
+
+    def pulls(self) -> None:
+        for person in self.people:
+            self.make.pull(self.repo, by=person)
+
+    def reviews(self) -> None:
+        for person in self.people:
+            self.make.review(self.world.pulls[self.repo.pk], by=person)
+
+    def events(self) -> None:
+        """Of threads, pulls, reviews, replies, members, by many people, in many places."""
+        for add in (self.threads, self.pulls, self.reviews, self.replies, self.members):
+            add()
+        for person in self.people:
+            repo = self.make.repo(self.world.acme, by=person)
+            self.make.thread(repo, by=self.bob)
+
+
+LISTS: dict[str, Callable[[Many], Any]] = {
+    "/api-tokens": Many.tokens,
+    "/teams": Many.teams,
+    "/teams/{team_slug}/members": Many.members,
+    "/teams/{team_slug}/repos": Many.repos,
+    "/teams/{team_slug}/repos/{repo_slug}/threads": Many.threads,
+    "/teams/{team_slug}/repos/{repo_slug}/threads/{number}": Many.replies,
+    "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies": Many.replies,
+    "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/participants": Many.replies,
+    "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
+    "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
+    "/events?scope=self": Many.events,
+    "/events?scope=team:acme": Many.events,
+    "/events?scope=repo:teams/acme/private": Many.events,
+}
+
+
+def test_every_list_is_tried_with_many_rows():
+    paged = {one.path for one in routed() if one.operation.paged and "/users/" not in one.path}
+    assert paged == {path.partition("?")[0] for path in LISTS} - {
+        "/teams/{team_slug}/repos/{repo_slug}/threads/{number}"
+    }
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_thirty_rows_cost_what_one_does(path, world, db):
+    thread, pull = (
+        some[world.repos["team", Visibility.PRIVATE].pk] for some in (world.threads, world.pulls)
+    )
+    number = pull.number if "/pulls" in path else thread.number
+    filled = path.format(team_slug="acme", repo_slug="private", number=number)
+    api = world.api("bob")
+    api.get("/api-tokens/self").gives()  # notes the token's use, which is an UPDATE a minute
+    costs, sizes = [], []
+    for count in (1, 30):
+        LISTS[path](Many(world, count))
+        with costing() as cost:
+            page = api.get(f"{filled}{'&' if '?' in filled else '?'}per_page=100").gives()
+        costs.append(str(cost))
+        sizes.append(len(page.get("results", page.get("replies", []))))
+    assert sizes[1] >= sizes[0] + 30
+    assert costs[0].endswith(" 0 git")
+    assert costs[1] == costs[0]
