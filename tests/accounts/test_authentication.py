@@ -1,0 +1,72 @@
+"""Who is calling: bearer and basic (contract, Authentication)."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts.actions import delete_token, revoke_token
+from tests.api import Answer, Api
+
+
+def call(authorization: str) -> Answer:
+    api = Api(None)
+    api.headers["Authorization"] = authorization
+    return api.get("/api-tokens/self")
+
+
+def basic(username: str, token: str) -> str:
+    return "Basic " + base64.b64encode(f"{username}:{token}".encode()).decode()
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
+def test_a_bearer_token_lets_its_owner_in(make, alice, scheme):
+    assert call(f"{scheme} {make.token(alice)}").gives()["username"] == "alice"
+
+
+@pytest.mark.parametrize("username", ["", "alice", "ALICE"])
+@pytest.mark.parametrize("scheme", ["Basic", "basic"])
+def test_basic_takes_the_token_as_its_password(make, alice, username, scheme):
+    sent = basic(username, make.token(alice)).replace("Basic", scheme)
+    assert call(sent).gives()["username"] == "alice"
+
+
+@pytest.mark.parametrize("username", ["bob", "nobody", "alice "])
+def test_basic_refuses_somebody_elses_name(make, alice, bob, username):
+    call(basic(username, make.token(alice))).fails(401, "invalid_token")
+
+
+def test_without_a_token_the_way_in_is_told(api):
+    answer = api().get("/teams")
+    assert "Bearer" in answer.fails(401, "not_authenticated")
+    assert answer.header("WWW-Authenticate") == (
+        'Bearer realm="Guildhall", Basic realm="Guildhall"'
+    )
+
+
+def test_unknown_revoked_expired_and_deleted_tokens_are_one_answer(make, alice, bob, carol, sam):
+    revoked, expired, deleted = (person.tokens.get() for person in (alice, bob, carol))
+    revoke_token(actor=alice, token=revoked)
+    bob.tokens.filter(pk=expired.pk).update(expires_at=timezone.now())
+    delete_token(actor=carol, token=deleted)
+    texts = [make.tokens[person.pk] for person in (alice, bob, carol)]
+    texts += ["ght_unknown", make.token(sam)[:-1], make.token(sam) + "x", make.token(sam).upper()]
+    details = {call(f"Bearer {text}").fails(401, "invalid_token") for text in texts}
+    assert len(details) == 1
+
+
+def test_an_inactive_person_is_refused_with_every_token(make, api, alice):
+    alice.is_active = False
+    alice.save()
+    answer = call(f"Bearer {make.token(alice)}")
+    answer.fails(401, "inactive_user")
+    assert "Basic" in answer.header("WWW-Authenticate")
+    call(basic("", make.token(alice))).fails(401, "inactive_user")
+    assert alice.tokens.get().last_used_at is None
+
+
+def test_a_session_cookie_is_no_way_into_the_api(client, sam):
+    client.force_login(sam)
+    assert client.get("/api/v1/teams").status_code == 401
