@@ -6,6 +6,7 @@ rows. Whoever dies before that ends is followed up by `settle`, from the journal
 
 from __future__ import annotations
 
+import logging
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.repos.git.merge import Built, Strategy, build
 from apps.repos.git.repo import GitRepo
+from apps.repos.git.run import GitError
 from apps.repos.models import PushJournal
 from apps.repos.pushes import apply_moves, open_journal, prepare, settle
 from apps.repos.rules import RefMove
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS = 60
 TRIES = 3
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,17 @@ def merge_pull(
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
     Errors: 409 with the blockers of behaviour.md §8.9, `head_changed`, `merge_in_progress`; 503
-    when the target was moved under it three times. Locks: the pull to take the lease; at the end
-    the repository, then the pull.
+    when the target was moved under it three times, or git fails. Locks: the pull to take the
+    lease; at the end the repository, then the pull.
     """
     asked = Merge(actor, pull, Strategy(merge_strategy), expected_head_sha)
-    _refuse_blocked(asked)
-    attempt = _claim(asked)
-    merged = False
     try:
-        _heal(attempt)
-        merged = _carry_out(asked, attempt)
-    finally:
-        if not merged:
-            _give_up(attempt)
+        _refuse_blocked(asked)
+        _merge(asked)
+    except GitError:
+        # Too slow, or a ref that stays locked: it may go well the next time.
+        logger.exception("merging pull %s of repository %s", pull.number, pull.repo.uuid)
+        raise unavailable() from None
 
 
 def _refuse_blocked(asked: Merge) -> None:
@@ -89,6 +90,17 @@ def _refuse_blocked(asked: Merge) -> None:
         blockers += [] if isinstance(built, str) else [built]
     if blockers:
         raise rules.refuse(blockers)
+
+
+def _merge(asked: Merge) -> None:
+    attempt = _claim(asked)
+    merged = False
+    try:
+        _heal(attempt)
+        merged = _carry_out(asked, attempt)
+    finally:
+        if not merged:
+            _give_up(attempt)
 
 
 @transaction.atomic

@@ -1,0 +1,157 @@
+"""What runs at the same time: merges, pushes and openings of the same pull (behaviour.md §8.10)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from threading import Barrier, Event, Thread
+
+import pytest
+from django.db import connection
+
+from apps.events.models import Event as Recorded
+from apps.pulls.models import MergeAttempt, Pull
+from apps.repos.git.run import run_git
+from apps.repos.models import PushJournal
+from tests.pulls import paths
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def at_once(*calls):
+    """Start all of them together; returns what each returned, in order. A failure is one here."""
+    barrier, found = Barrier(len(calls)), {}
+
+    def run(number, call):
+        try:
+            barrier.wait(timeout=20)
+            found[number] = call()
+        except BaseException as error:
+            found[number] = error
+        finally:
+            connection.close()
+
+    threads = [Thread(target=run, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    failed = [answer for answer in found.values() if isinstance(answer, BaseException)]
+    assert not failed, failed
+    return [found[number] for number in range(len(calls))]
+
+
+def codes(answers):
+    """How often each status and code came back."""
+    return Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
+
+
+def commits(repo):
+    """How many commits main has."""
+    return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
+
+
+def check_settled(repo):
+    """Nothing is under way, and the rows say what git says."""
+    assert not PushJournal.objects.exists()
+    assert not MergeAttempt.objects.exists()
+    stored = dict(repo.refs.values_list("full_name", "sha"))
+    assert stored == repo.git.refs()
+
+
+@pytest.mark.parametrize("strategy", ["merge", "squash", "fast_forward"])
+def test_of_two_merges_of_a_pull_one_wins_and_one_commit_is_made(
+    api, pull, alice, bob, sam, strategy
+):
+    url, callers = f"{paths.pull(pull)}/merge", [api(alice), api(bob), api(sam)]
+    answers = at_once(
+        *(lambda c=caller: c.post(url, merge_strategy=strategy) for caller in callers)
+    )
+    found = codes(answers)
+    assert found.pop((200, None)) == 1
+    assert set(found) <= {(409, "merge_in_progress"), (409, "pull_already_merged")}
+    assert commits(pull.repo) == (3 if strategy == "merge" else 2)
+    assert Recorded.objects.filter(kind="pull-merged").count() == 1
+    check_settled(pull.repo)
+
+
+def test_pulls_into_one_target_are_merged_side_by_side(api, make, clone, alice):
+    pulls = []
+    for number in range(3):
+        clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main")
+        clone.push(f"topic-{number}")
+        pulls.append(make.pull(clone.repo, by=alice, source=f"topic-{number}"))
+    urls, caller = [f"{paths.pull(one)}/merge" for one in pulls], api(alice)
+    answers = at_once(*(lambda u=url: caller.post(u) for url in urls))
+    assert codes(answers) == {(200, None): 3}
+    assert commits(clone.repo) == 1 + 3 + 3
+    assert set(Pull.objects.values_list("status", flat=True)) == {"merged"}
+    check_settled(clone.repo)
+
+
+def test_a_pull_is_opened_once_by_two_at_once(api, clone, alice, bob):
+    clone.push("main:feature")
+    body = {"title": "x", "body": "", "source_branch": "feature", "target_branch": "main"}
+    url, callers = paths.pulls(clone.repo), [api(alice), api(bob)]
+    answers = at_once(*(lambda c=caller: c.post(url, **body) for caller in callers))
+    assert codes(answers) == {(201, None): 1, (409, "pull_already_exists"): 1}
+    assert list(clone.repo.pulls.values_list("number", flat=True)) == [1]
+
+
+def test_a_merge_and_a_push_to_its_target_both_get_there(api, pull, clone, alice, bob):
+    """The push says what it found, and git refuses it when the merge was first."""
+    tip = clone.commit("main", {"gate": "1"})
+    caller = api(alice)
+
+    def push():
+        try:
+            clone.push("main", by=bob)
+        except AssertionError as refused:
+            return str(refused)
+        return ""
+
+    merged, refused = at_once(lambda: caller.post(f"{paths.pull(pull)}/merge"), push)
+    merged.gives(200)
+    log = run_git(pull.repo.git.path, "rev-list", "refs/heads/main").out.decode().split()
+    assert (tip in log) or refused
+    check_settled(pull.repo)
+
+
+def test_a_pull_is_merged_or_closed_but_never_both(api, pull, alice, bob):
+    one, two, url = api(alice), api(bob), paths.pull(pull)
+    merged, closed = at_once(
+        lambda: one.post(f"{url}/merge"), lambda: two.put(f"{url}/status", status="closed")
+    )
+    assert sorted([merged.status, closed.status]) == [200, 409]
+    status = Pull.objects.get().status
+    assert status == ("merged" if merged.status == 200 else "closed")
+    assert commits(pull.repo) == (3 if status == "merged" else 1)
+    check_settled(pull.repo)
+
+
+def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, clone, alice, bob):
+    """Rows are locked before the event lock is taken, by everybody: else these would deadlock."""
+    caller, url, pushed = api(alice), paths.pull(pull), Event()
+    replies = f"{pull.repo.api_path}/threads/{pull.number}/replies"
+
+    def pushes():
+        try:
+            for number in range(4):
+                clone.commit("feature", {"window": str(number)})
+                clone.push("feature", by=bob)
+        finally:
+            pushed.set()
+
+    def until_pushed(change):
+        answers = [change(0)]
+        while not pushed.is_set():
+            answers.append(change(len(answers)))
+        return answers
+
+    _, changed, replied = at_once(
+        pushes,
+        lambda: until_pushed(lambda number: caller.put(url, title=f"Title {number}")),
+        lambda: until_pushed(lambda _: caller.post(replies, kind="comment", body="x")),
+    )
+    assert set(codes(changed)) == {(200, None)}
+    assert set(codes(replied)) == {(201, None)}
+    check_settled(pull.repo)

@@ -1,0 +1,51 @@
+"""What the rules say without a repository on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.core.errors import Invalid
+from apps.pulls import rules
+from apps.repos.git import merge
+
+
+@pytest.mark.parametrize("name", ["main", "feature/one", "a.b", "é" * 125, "users"])
+def test_a_branch_name_is_taken(name):
+    assert rules.branch_problem(name) is None
+    assert rules.source_problem(f"teams/acme:{name}") is None
+
+
+@pytest.mark.parametrize("name", ["", "HEAD", "-a", "a..b", "a:b", "a b", "/a", "a.lock", "0" * 40])
+def test_a_name_that_is_no_branch_is_refused(name):
+    assert rules.branch_problem(name)
+    assert rules.source_problem(f"acme:{name}") or ":" in name
+
+
+def test_a_source_of_a_team_is_not_meant_by_its_bare_name(team_repo):
+    assert rules.source_branch_of(team_repo, "teams/acme:x") == "x"
+    for text in ("acme:x", ":x", "users/acme:x", "teams/acme/api:x"):
+        with pytest.raises(Invalid) as refused:
+            rules.source_branch_of(team_repo, text)
+        assert refused.value.code == "source_not_found"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "paths"),
+    [
+        (merge.NothingToMerge(), "nothing_to_merge", None),
+        (merge.FastForwardImpossible(), "fast_forward_impossible", None),
+        (merge.Conflict(("a", "b")), "merge_conflict", ["a", "b"]),
+        (merge.Conflict(), "merge_conflict", []),
+    ],
+)
+def test_what_git_says_becomes_a_refusal(outcome, code, paths):
+    blocker = rules.outcome_blocker(outcome)
+    refusal = rules.refuse([blocker])
+    assert (refusal.code, refusal.conflict_paths, refusal.detail) == (code, paths, blocker.text)
+
+
+def test_conflict_paths_come_with_a_conflict_that_is_the_error_only():
+    closed, conflict = rules.Blocker("pull_closed", "C."), rules.Blocker("x", "X.", ["a"])
+    refusal = rules.refuse([closed, conflict])
+    assert (refusal.code, refusal.conflict_paths) == ("pull_closed", None)
+    assert refusal.detail == "pull_closed: C. x: X."
