@@ -28,7 +28,7 @@ from tests.api import PREFIX, Answer
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
-PATIENCE = 20.0
+PATIENCE = 15.0
 """Seconds after which something that should have happened is taken for broken."""
 CAST = ("alice", "bob", "carol", "sam")
 PEOPLE = """

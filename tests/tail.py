@@ -33,6 +33,7 @@ class Stream:
     """An open connection to `/tail-events`. Whatever does not come in time fails the test."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self.connection = connection
         self.response = connection.getresponse()
         self.status = self.response.status
         self.headers = self.response.headers
@@ -42,6 +43,11 @@ class Stream:
         """The answer of a stream that was not opened."""
         self.status_code, self.content = self.status, self.response.read()
         return Answer(self)
+
+    def close(self) -> None:
+        """Leave, as a client does that has gone away."""
+        self.response.close()
+        self.connection.close()
 
     def block(self) -> list[str]:
         """The lines of the next frame, comments included; empty at the end of the stream."""
@@ -102,8 +108,7 @@ def follow(
         try:
             yield stream
         finally:
-            stream.response.close()
-            connection.close()
+            stream.close()
 
 
 @contextmanager

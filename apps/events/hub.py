@@ -1,7 +1,8 @@
 """The hub of the live stream: reads the log once for all subscribers of this process.
 
 It lives in the event loop of the process and knows nothing of HTTP (engine.md §4). What it reads
-goes to those who have joined it; newcomers read the log by themselves until they have caught up.
+goes to those who have joined it; whoever is new or has fallen behind reads the log by itself until
+it has caught up.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Hub:
         self._check_every = check_every
 
     def enter(self, subscriber: Subscriber) -> None:
-        """Somebody has come, and reads the log until `join`. The first one starts the reading."""
+        """Somebody has come, to join when it has caught up. The first one starts the reading."""
         self.present.add(subscriber)
         if self._task is None:
             self.last = subscriber.wish.newest
@@ -80,18 +81,15 @@ class Hub:
         if self.seats.closed:
             subscriber.end()
 
-    def join(self, subscriber: Subscriber, position: int) -> None:
-        """From here on it gets every event after `position`, which is at or past `last`."""
-        subscriber.position = position
+    def join(self, subscriber: Subscriber) -> None:
+        """From here on it gets every event after its position, which is at or past `last`."""
         self.joined.add(subscriber)
         for scope in subscriber.selection.scopes:
             self._by_key[scope.key].add(subscriber)
 
     def leave(self, subscriber: Subscriber) -> None:
         self.present.discard(subscriber)
-        self.joined.discard(subscriber)
-        for scope in subscriber.selection.scopes:
-            self._drop(subscriber, scope.key)
+        self._part(subscriber)
 
     def narrow(self, subscriber: Subscriber, allowed: Selection | None) -> None:
         """Take away what is no longer allowed. Nothing is ever given back to an open stream."""
@@ -110,6 +108,12 @@ class Hub:
         loop = asyncio.get_running_loop()
         for place, subscriber in enumerate(self.present):
             loop.call_later(place / CLOSES_PER_SECOND, subscriber.end)
+
+    def _part(self, subscriber: Subscriber) -> None:
+        """It gets nothing more, unless it joins again."""
+        self.joined.discard(subscriber)
+        for scope in subscriber.selection.scopes:
+            self._drop(subscriber, scope.key)
 
     def _drop(self, subscriber: Subscriber, key: Key) -> None:
         followers = self._by_key.get(key, set())
@@ -164,7 +168,8 @@ class Hub:
                 raise
             for rendered in batch:
                 for subscriber in self._audience(rendered, visible):
-                    subscriber.put(rendered)
+                    if not subscriber.put(rendered):
+                        self._part(subscriber)
 
     async def _look_again(self, batch: Sequence[Rendered]) -> dict[User, set[int]]:
         """See to the access of whom the batch may concern; returns what followers may see of it."""

@@ -31,8 +31,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 PATH = "/api/v1/tail-events"
 PAGE = 100
 """Events in one page of catching up."""
-SEND_TIMEOUT = 60.0
-"""Seconds that a client may leave a full connection unread."""
+SEND_TIMEOUT = 10.0
+"""Seconds that a client may leave a full connection unread; then its stream is closed."""
 
 logger = logging.getLogger(__name__)
 
@@ -128,29 +128,28 @@ async def pour(subscriber: Subscriber, send: Send) -> None:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
     await write(OPENING)
-    await catch_up(subscriber, write)
     while not subscriber.over.done():
-        await write(await subscriber.take())
+        if subscriber in hub.joined:
+            await write(await subscriber.take())
+        else:
+            await catch_up(subscriber, write)
 
 
 async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[None]]) -> None:
-    """Send the log page by page, then join the hub at an id without a gap or a double.
+    """Send a page of the log, and join the hub, when that was all, without a gap or a double.
 
     The hub's last id may move on during every `await`, so that it is compared and joined in one go.
     Access is looked at again with each page: the hub does so only for those who have joined.
     """
-    position = subscriber.wish.after
-    while not subscriber.over.done():
-        end = max(position, hub.last)
-        allowed, page = await in_thread(partial(read_page, subscriber, position, end))
-        hub.narrow(subscriber, allowed)
-        if page:
-            html = subscriber.wish.html
-            await write(b"".join(one.html if html else one.json for one in page))
-        position = page[-1].event.pk if len(page) == PAGE else end
-        if position >= hub.last:
-            hub.join(subscriber, position)
-            return
+    after = subscriber.position
+    end = max(after, hub.last)
+    allowed, page = await in_thread(partial(read_page, subscriber, after, end))
+    hub.narrow(subscriber, allowed)
+    for rendered in page:
+        await write(rendered.frame(html=subscriber.wish.html))
+    subscriber.position = page[-1].event.pk if len(page) == PAGE else end
+    if subscriber.position >= hub.last:
+        hub.join(subscriber)
 
 
 def read_page(

@@ -33,7 +33,9 @@ SUBSCRIBE = "guildhall.subscribe"
 HEARTBEAT_AFTER = 20.0
 """Seconds of silence after which a stream says that it lives."""
 QUEUE_LIMIT = 1024 * 1024
-"""Bytes that may wait for one subscriber; more, and it is closed as too slow."""
+"""Bytes that may wait for one subscriber; more, and it has to read the log by itself."""
+PIECE = 64 * 1024
+"""Bytes that are sent in one go where more wait, so that a slow reader is noticed."""
 STREAMS_PER_USER = 20
 
 
@@ -68,6 +70,9 @@ class Rendered:
         self.record = record
         self.keys = frozenset(event.keys())
 
+    def frame(self, *, html: bool) -> bytes:
+        return self.html if html else self.json
+
     @cached_property
     def json(self) -> bytes:
         return frame(self.event.pk, self.event.kind, json.dumps(self.record))
@@ -93,9 +98,9 @@ class Subscriber:
         self.wish = wish
         self.selection = wish.selection
         self.position = wish.after
-        """Everything up to this id has been sent, or was not wanted, when it joined the hub."""
+        """Everything up to this id has been taken for sending, or was not wanted."""
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._frames: deque[bytes] = deque()
+        self._waiting: deque[Rendered] = deque()
         self._size = 0
         self._ready = asyncio.Event()
 
@@ -104,27 +109,33 @@ class Subscriber:
         if not self.over.done():
             self.over.set_result(None)
 
-    def put(self, rendered: Rendered) -> None:
-        """Queue an event; ends a stream whose client does not keep up."""
-        data = rendered.html if self.wish.html else rendered.json
-        self._frames.append(data)
-        self._size += len(data)
+    def put(self, rendered: Rendered) -> bool:
+        """Queue an event. False when too much waits: then all is thrown away instead."""
+        self._waiting.append(rendered)
+        self._size += len(rendered.frame(html=self.wish.html))
         self._ready.set()
         if self._size > QUEUE_LIMIT:
-            self.end()
+            self._waiting.clear()
+            self._size = 0
+        return bool(self._waiting)
 
     async def take(self) -> bytes:
-        """All that waits, as soon as something does; a heartbeat when nothing comes."""
+        """A piece of what waits, as soon as something does; a heartbeat when nothing comes."""
         try:
             async with asyncio.timeout(HEARTBEAT_AFTER):
                 await self._ready.wait()
         except TimeoutError:
             return HEARTBEAT
-        taken = b"".join(self._frames)
-        self._frames.clear()
-        self._ready.clear()
-        self._size = 0
-        return taken
+        taken: list[bytes] = []
+        while self._waiting and sum(map(len, taken)) < PIECE:
+            rendered = self._waiting.popleft()
+            self.position = rendered.event.pk
+            taken.append(rendered.frame(html=self.wish.html))
+        piece = b"".join(taken)
+        self._size -= len(piece)
+        if not self._waiting:
+            self._ready.clear()
+        return piece
 
     def wants(self, event: Event) -> bool:
         kinds = self.selection.kinds

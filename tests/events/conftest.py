@@ -1,0 +1,84 @@
+"""Servers of one test run, and places in them that belong to one test alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.server import Server
+
+numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def daphne(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """`manage.py serve`."""
+    with Server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gunicorn(daphne: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """gunicorn's `asgi` worker on the same data."""
+    folder = tmp_path_factory.mktemp("gunicorn")
+    with Server(folder, "gunicorn-asgi", beside=daphne) as server:
+        yield server
+
+
+@pytest.fixture(params=["daphne", "gunicorn"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each of both."""
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """A team of alice's with a repository; bob is a member of the team."""
+
+    server: Server
+    team: str
+
+    @property
+    def scope(self) -> str:
+        return f"scope=team:{self.team}"
+
+    @property
+    def path(self) -> str:
+        return f"/teams/{self.team}"
+
+    @property
+    def repo_scope(self) -> str:
+        return f"scope=repo:teams/{self.team}/api"
+
+    @property
+    def repo(self) -> str:
+        return f"{self.path}/repos/api"
+
+    def rename(self, name: str, by: str = "alice") -> None:
+        """One `team-updated`."""
+        self.server.api(by).put(self.path, name=name, slug=self.team).gives()
+
+    def describe(self, text: str, **fields: Any) -> None:
+        """One `repo-updated`."""
+        api = self.server.api("alice")
+        api.put(self.repo, name="Api", slug="api", description=text, **fields).gives()
+
+
+def make_place(server: Server) -> Place:
+    place = Place(server, f"team{next(numbers)}")
+    alice = server.api("alice")
+    alice.post("/teams", name="Team", slug=place.team).gives(201)
+    alice.post(f"{place.path}/members", username="bob", role="member").gives(201)
+    alice.post(f"{place.path}/repos", name="Api", slug="api").gives(201)
+    return place
+
+
+@pytest.fixture
+def place(daphne: Server) -> Place:
+    """A place that no other test knows."""
+    return make_place(daphne)

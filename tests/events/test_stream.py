@@ -1,0 +1,173 @@
+"""GET /tail-events: beginning, resuming and choosing, against real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.events.conftest import make_place
+from tests.tail import follow, opened
+
+
+def test_the_stream_begins_at_once_and_must_not_be_buffered(server):
+    with follow(server, "alice", "scope=self") as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        assert stream.headers["X-Accel-Buffering"] == "no"
+        assert stream.headers["Cache-Control"] == "no-cache"
+        assert "Content-Length" not in stream.headers
+        stream.opened()
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("", 422, "validation_failed"),
+        ("scope=", 422, "validation_failed"),
+        ("scope=elsewhere", 422, "invalid_scope"),
+        ("scope=repo:api", 422, "invalid_scope"),
+        ("scope=self&kind=Reply", 422, "validation_failed"),
+        ("scope=self&html=yes", 422, "validation_failed"),
+        ("scope=self&last_event_id=new", 422, "invalid_cursor"),
+        ("scope=self&last_event_id=-1", 422, "invalid_cursor"),
+        ("scope=site", 403, "staff_required"),
+        ("scope=team:nowhere", 404, "not_found"),
+        ("scope=user:nobody", 404, "not_found"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_stream_begins(daphne, query, status, code):
+    with follow(daphne, "alice", query) as stream:
+        assert stream.headers["Content-Type"] == "application/json"
+        stream.refusal().fails(status, code)
+
+
+def test_one_forbidden_scope_refuses_the_whole_request(server):
+    place = make_place(server)
+    for scope in (place.scope, place.repo_scope):
+        with follow(server, "carol", f"scope=self&{scope}") as stream:
+            stream.refusal().fails(403, "forbidden")
+    with follow(server, "carol", "scope=self", token="ght_unknown") as stream:
+        assert "Bearer" in stream.headers["WWW-Authenticate"]
+        stream.refusal().fails(401, "invalid_token")
+
+
+def test_a_malformed_header_is_refused_and_an_empty_one_says_nothing(daphne):
+    with follow(daphne, "alice", "scope=self", Last_Event_ID="x") as stream:
+        stream.refusal().fails(422, "invalid_cursor")
+    with opened(daphne, "alice", "scope=self", Last_Event_ID=""):
+        pass
+
+
+def test_without_an_id_the_stream_has_only_what_happens_from_now_on(server):
+    place = make_place(server)
+    with opened(server, "alice", place.scope) as stream:
+        place.rename("One")
+        [frame] = stream.take(1)
+    assert frame.kind == "team-updated"
+    api = server.api("alice")
+    assert frame.json == api.get(f"/events/{frame.id}").gives()
+
+
+def test_a_stream_resumes_after_an_id_with_all_that_was_missed(server):
+    place = make_place(server)
+    with opened(server, "alice", place.scope) as stream:
+        place.rename("One")
+        first = stream.ids(1)[0]
+    place.rename("Two")
+    place.rename("Three")
+    events = server.api("alice").get(f"/events?{place.scope}&after_id={first}").gives()["results"]
+    missed = [event["id"] for event in reversed(events)]
+    assert len(missed) == 2
+    with opened(server, "alice", f"{place.scope}&last_event_id={first}") as stream:
+        assert stream.ids(2) == missed
+    with opened(server, "alice", place.scope, Last_Event_ID=str(first)) as stream:
+        assert stream.ids(2) == missed
+        place.rename("Four")
+        assert stream.ids(1)[0] > missed[-1]
+
+
+def test_the_header_wins_over_the_query(place):
+    with opened(
+        place.server, "alice", f"{place.scope}&last_event_id=0", Last_Event_ID=str(10**30)
+    ) as stream:
+        place.rename("Only this")
+        assert stream.kinds(1) == ["team-updated"]
+
+
+def test_zero_is_the_beginning_and_a_future_id_is_now(place):
+    with opened(place.server, "alice", f"{place.scope}&last_event_id=0") as stream:
+        assert stream.kinds(3) == ["team-created", "member-added", "repo-created"]
+    with opened(place.server, "alice", f"{place.scope}&last_event_id=999999999999") as stream:
+        place.rename("Now")
+        assert stream.kinds(1) == ["team-updated"]
+
+
+def test_scopes_are_joined_and_kinds_narrow_them(place):
+    other = make_place(place.server)
+    query = f"{place.scope}&{other.repo_scope}&kind=team-updated&kind=repo-updated"
+    with opened(place.server, "alice", query) as stream:
+        other.rename("Not in the scope of its repository")
+        place.server.api("alice").post("/teams", name="x", slug=f"{place.team}-x").gives(201)
+        place.rename("One")
+        other.describe("Two")
+        place.describe("Three")
+        frames = stream.take(3)
+    assert [frame.kind for frame in frames] == ["team-updated", "repo-updated", "repo-updated"]
+    assert [frame.json["team_slug"] for frame in frames] == [place.team, other.team, place.team]
+
+
+def test_an_event_that_several_scopes_match_comes_once(place):
+    with opened(place.server, "alice", f"{place.scope}&{place.repo_scope}&scope=self") as stream:
+        place.describe("One")
+        place.rename("Two")
+        assert stream.kinds(2) == ["repo-updated", "team-updated"]
+
+
+def test_threads_and_pulls_have_streams_of_their_own(place):
+    alice = place.server.api("alice")
+    for title in ("first", "second"):
+        alice.post(f"{place.repo}/threads", title=title, body="", kind="issue").gives(201)
+    branches = {"source_branch": "topic", "target_branch": "main"}
+    alice.post(f"{place.repo}/pulls", title="third", body="", **branches).gives(201)
+    path = f"teams/{place.team}/api"
+    with (
+        opened(place.server, "bob", f"scope=thread:{path}/2") as thread,
+        opened(place.server, "bob", f"scope=pull:{path}/3") as pull,
+    ):
+        for number in (1, 2, 3):
+            alice.post(f"{place.repo}/threads/{number}/replies", kind="comment", body="b").gives(201)
+        assert thread.take(1)[0].json["summary"]["thread_title"] == "second"
+        assert pull.take(1)[0].json["summary"]["thread_title"] == "third"
+
+
+def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(place):
+    title = '<script>alert("1")</script>\r\nid: 7\n\nevent: forged'
+    with opened(place.server, "alice", f"{place.scope}&html=true") as stream:
+        place.server.api("alice").post(
+            f"{place.repo}/threads", title=title, body="", kind="issue"
+        ).gives(201)
+        place.rename("Next")
+        first, second = stream.take(2)
+    assert (first.kind, second.kind) == ("thread-created", "team-updated")
+    assert first.data.startswith("<li ") and first.data.endswith("</li>")
+    assert "&lt;script&gt;alert(&quot;1&quot;)" in first.data
+    assert "<script" not in first.data
+
+
+def test_urls_begin_with_the_address_the_server_was_started_on(place):
+    with opened(place.server, "alice", place.scope) as stream:
+        place.rename("One")
+        summary = stream.take(1)[0].json["summary"]
+    assert summary["web_url"] == f"{place.server.url}/teams/{place.team}"
+    assert summary["api_url"] == f"{place.server.url}/api/v1/teams/{place.team}"
+
+
+def test_without_the_asgi_process_the_stream_is_unavailable(api, alice):
+    api().get("/tail-events?scope=self").fails(401, "not_authenticated")
+    api(alice).get("/tail-events?scope=nothing").fails(422, "invalid_scope")
+    api(alice).get("/tail-events?scope=self").fails(503, "unavailable")
+
+
+def test_head_answers_as_a_get_would_begin(daphne):
+    answer = daphne.api("alice").send("HEAD", "/tail-events?scope=self")
+    assert (answer.status, answer.header("Content-Type")) == (200, "text/event-stream")
+    assert daphne.api("alice").send("HEAD", "/tail-events").status == 422
+    daphne.api("alice").post("/tail-events?scope=self").fails(405, "method_not_allowed")

@@ -1,0 +1,136 @@
+"""Who stops getting events, when, and whose stream closes (behaviour.md §5 and §10)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.events.conftest import make_place
+from tests.tail import follow, opened
+
+
+def test_a_removed_member_gets_neither_the_removal_nor_what_follows(server):
+    place = make_place(server)
+    query = f"{place.scope}&{place.repo_scope}&scope=self"
+    with opened(server, "alice", place.scope) as alice, opened(server, "bob", query) as bob:
+        place.rename("Before")
+        server.api("alice").delete(f"{place.path}/members/bob").gives(204)
+        place.rename("After")
+        server.api("bob").post("/teams", name="Own", slug=f"{place.team}-bob").gives(201)
+        assert alice.kinds(3) == ["team-updated", "member-removed", "team-updated"]
+        assert bob.kinds(2) == ["team-updated", "team-created"]
+
+
+def test_whoever_leaves_a_team_does_not_hear_of_it_there(place):
+    with opened(place.server, "bob", f"{place.scope}&scope=user:bob") as stream:
+        place.server.api("bob").delete(f"{place.path}/members/bob").gives(204)
+        place.server.api("bob").post("/teams", name="Own", slug=f"{place.team}-b").gives(201)
+        assert stream.kinds(1) == ["team-created"]
+
+
+def test_a_repository_that_becomes_private_falls_silent_for_strangers(place):
+    server = place.server
+    place.describe("Open", visibility="public")
+    path = f"teams/{place.team}/api"
+    thread = {"title": "One", "body": "", "kind": "issue"}
+    server.api("alice").post(f"{place.repo}/threads", **thread).gives(201)
+    query = f"{place.repo_scope}&scope=thread:{path}/1&scope=user:alice&scope=self"
+    with opened(server, "carol", query) as stream:
+        place.describe("Still open")
+        place.describe("Closed", visibility="private")
+        server.api("alice").patch(f"{place.repo}/threads/1", title="Two").gives()
+        server.api("carol").post("/teams", name="Own", slug=f"{place.team}-carol").gives(201)
+        assert stream.kinds(2) == ["repo-updated", "team-created"]
+
+
+def test_an_inactive_team_closes_its_repositories_to_strangers(place):
+    server = place.server
+    place.describe("Open", visibility="internal")
+    with opened(server, "carol", f"{place.repo_scope}&scope=self") as stream:
+        team = {"name": "Team", "slug": place.team}
+        server.api("alice").put(place.path, **team, is_active=False).gives()
+        server.api("alice").put(place.path, **team, is_active=True).gives()
+        place.describe("Not given back to an open stream")
+        server.api("carol").post("/teams", name="Own", slug=f"{place.team}-c").gives(201)
+        assert stream.kinds(1) == ["team-created"]
+
+
+@pytest.mark.parametrize("how", ["revoke", "delete"])
+def test_a_stream_closes_with_its_token(server, how):
+    api = server.api("alice")
+    made = api.post("/api-tokens", name=how).gives(201)
+    with (
+        opened(server, "alice", "scope=self") as other,
+        opened(server, "alice", "scope=self&kind=team-created", token=made["token"]) as stream,
+    ):
+        if how == "revoke":
+            api.put(f"/api-tokens/{made['uuid']}/revoke").gives()
+        else:
+            api.delete(f"/api-tokens/{made['uuid']}").gives(204)
+        assert stream.next() is None
+        assert other.kinds(1) == [f"token-{how}d"]
+    with follow(server, "alice", "scope=self", token=made["token"]) as stream:
+        stream.refusal().fails(401, "invalid_token")
+
+
+def test_a_stream_closes_when_its_token_expires(daphne):
+    made = daphne.api("alice").post("/api-tokens", name="short", expires_at="2s").gives(201)
+    with opened(daphne, "alice", "scope=self", token=made["token"]) as stream:
+        assert stream.next() is None
+
+
+def test_the_owner_alone_follows_what_happens_to_tokens(place):
+    server = place.server
+    with (
+        opened(server, "sam", "scope=user:bob") as staff,
+        opened(server, "bob", "scope=user:bob") as own,
+    ):
+        server.api("bob").post("/api-tokens", name="secret").gives(201)
+        server.api("bob").post("/teams", name="Own", slug=f"{place.team}-bob").gives(201)
+        assert own.kinds(2) == ["token-created", "team-created"]
+        assert staff.kinds(1) == ["team-created"]
+
+
+def test_a_user_scope_shows_only_what_its_reader_may_read(place):
+    server = place.server
+    with (
+        opened(server, "carol", "scope=user:bob") as stranger,
+        opened(server, "alice", "scope=user:bob") as member,
+    ):
+        server.api("bob").post(f"{place.path}/repos", name="P", slug="p").gives(201)
+        public = {"name": "Q", "slug": "q", "visibility": "public"}
+        server.api("bob").post(f"{place.path}/repos", **public).gives(201)
+        seen = [frame.json["repo_path"] for frame in member.take(2)]
+        assert seen == [f"teams/{place.team}/p", f"teams/{place.team}/q"]
+        assert stranger.take(1)[0].json["repo_path"] == f"teams/{place.team}/q"
+
+
+def test_a_renamed_repository_is_followed_on(place):
+    with opened(place.server, "alice", place.repo_scope) as stream:
+        alice = place.server.api("alice")
+        alice.put(place.repo, name="Api", slug="renamed").gives()
+        thread = {"title": "One", "body": "", "kind": "issue"}
+        alice.post(f"{place.path}/repos/renamed/threads", **thread).gives(201)
+        updated, created = stream.take(2)
+    assert updated.json["repo_path"] == f"teams/{place.team}/renamed"
+    assert f"repo:teams/{place.team}/renamed" in created.json["scopes"]
+
+
+def test_a_user_has_at_most_twenty_streams(server):
+    with ExitStack() as streams:
+        first = streams.enter_context(opened(server, "bob", "scope=self"))
+        for _ in range(19):
+            streams.enter_context(opened(server, "bob", "scope=self"))
+        assert status(server, "bob") == 429
+        assert status(server, "carol") == 200
+        first.close()
+        # The server hears of it by itself; meanwhile each attempt is a round trip.
+        assert 200 in (status(server, "bob") for _ in range(500))
+
+
+def status(server, name):
+    with follow(server, name, "scope=self") as stream:
+        if stream.status == 429:
+            stream.refusal().fails(429, "too_many_streams")
+        return stream.status

@@ -1,0 +1,123 @@
+"""Every event once and in order, whatever happens at the same time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+from tests.events.conftest import Place, make_place
+from tests.tail import Stream, opened
+
+FLOOD = """
+from django.db import transaction
+from apps.accounts.models import User
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.teams.models import Team
+alice, team = User.objects.get(username="alice"), Team.objects.get(slug="{team}")
+with transaction.atomic():
+    for _ in range({count}):
+        record(Kind.TEAM_UPDATED, actor=alice, about=team, data={{"text": "x" * {size}}})
+"""
+
+
+def at_once(*works: Callable[[], Any]) -> list[Any]:
+    """Run these together, each in a thread that waits for the others to be ready."""
+    gate = threading.Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> Any:
+        gate.wait()
+        return work()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(run, works))
+
+
+def recorded(place: Place) -> list[int]:
+    """The ids of all events of a place, oldest first, from the list."""
+    alice, found = place.server.api("alice"), []
+    page: str | None = f"/events?{place.scope}&per_page=100"
+    while page:
+        answer = alice.get(page.removeprefix(place.server.url)).gives()
+        found += [event["id"] for event in answer["results"]]
+        page = answer["next"]
+    return found[::-1]
+
+
+def test_two_who_arrive_together_get_each_event_once_and_in_order(server):
+    place = make_place(server)
+    with ExitStack() as streams:
+
+        def arrive() -> Stream:
+            return streams.enter_context(opened(server, "alice", place.scope))
+
+        both = at_once(arrive, arrive)
+        for name in ("One", "Two", "Three"):
+            place.rename(name)
+        written = recorded(place)[-3:]
+        assert [stream.ids(3) for stream in both] == [written, written]
+
+
+def test_nothing_is_missed_or_doubled_while_many_write(server):
+    place = make_place(server)
+    whole = f"{place.scope}&last_event_id=0"
+
+    def write(name: str) -> None:
+        for number in range(12):
+            place.rename(f"{name} {number}", by="alice")
+
+    def come_and_go() -> list[int]:
+        """Reconnects after every third event."""
+        seen: list[int] = []
+        while len(seen) < 39:
+            last = str(seen[-1]) if seen else "0"
+            with opened(server, "bob", place.scope, Last_Event_ID=last) as stream:
+                seen += stream.ids(3)
+        return seen
+
+    with ExitStack() as streams:
+        early = streams.enter_context(opened(server, "alice", whole))
+        *_, resumed, late = at_once(
+            *(lambda name=name: write(name) for name in ("a", "b", "c")),
+            come_and_go,
+            lambda: streams.enter_context(opened(server, "alice", whole)),
+        )
+        written = recorded(place)
+        assert len(written) == 3 + 36
+        assert resumed == written
+        assert early.ids(39) == written
+        assert late.ids(39) == written
+
+
+def test_a_long_past_is_caught_up_with_page_by_page(daphne):
+    place = make_place(daphne)
+    daphne.run(FLOOD.format(team=place.team, count=450, size=1))
+    with opened(daphne, "alice", f"{place.scope}&last_event_id=0") as stream:
+        place.rename("Meanwhile")
+        assert stream.ids(454) == recorded(place)
+
+
+def test_whoever_reads_late_holds_nobody_up_and_misses_nothing(server):
+    place = make_place(server)
+    query = f"{place.scope}&kind=team-updated"
+    with (
+        opened(server, "bob", query, buffer=4096) as late,
+        opened(server, "alice", query) as quick,
+    ):
+        server.run(FLOOD.format(team=place.team, count=120, size=60_000))
+        got = quick.ids(120)
+        assert got == recorded(place)[-120:]
+        assert late.ids(120) == got
+
+
+def test_a_client_that_sends_on_does_not_disturb_its_stream(daphne):
+    place = make_place(daphne)
+    with opened(daphne, "alice", place.scope) as stream:
+        sending: socket.socket = stream.connection.sock
+        sending.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        place.rename("One")
+        assert stream.kinds(1) == ["team-updated"]
