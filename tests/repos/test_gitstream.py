@@ -25,7 +25,7 @@ def test_a_small_body_that_inflates_to_much_comes_in_small_pieces():
     assert max(len(piece) for piece in inflated(iter([packed]))) <= PIECE
 
 
-@pytest.mark.parametrize("raw", [b"no gzip", gzip.compress(b"cut off" * 100)[:-9], b"\x1f\x8b"])
+@pytest.mark.parametrize("raw", [b"no gzip", gzip.compress(b"cut off")[:-9], b"\x1f\x8b"], ids=len)
 def test_broken_gzip_is_refused(raw):
     with pytest.raises(BadRequest):
         list(inflated(iter([raw])))
