@@ -50,13 +50,14 @@ class RepoQuerySet(models.QuerySet["Repo"]):
 
     def visible_to(self, user: User | AnonymousUser) -> RepoQuerySet:
         """What this person may read: the list twin of `Repo.access`."""
+        shown = [Visibility.PUBLIC, Visibility.INTERNAL] if user.is_active else [Visibility.PUBLIC]
+        open_to_them = Q(visibility__in=shown) & ~Q(owner_team__is_active=False)
         if not user.is_authenticated:
-            return self.filter(visibility=Visibility.PUBLIC).exclude(owner_team__is_active=False)
+            return self.filter(open_to_them)
         if user.is_staff:
             return self
         own_teams = Team.objects.filter(members__user=user).values("pk")
-        open_to_all = ~Q(visibility=Visibility.PRIVATE) & ~Q(owner_team__is_active=False)
-        return self.filter(Q(owner_user=user) | Q(owner_team__in=own_teams) | open_to_all)
+        return self.filter(Q(owner_user=user) | Q(owner_team__in=own_teams) | open_to_them)
 
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""

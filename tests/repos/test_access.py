@@ -1,0 +1,116 @@
+"""The access level, and its list twin `visible_to` (architecture.md §6)."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+
+from apps.accounts.models import User
+from apps.core.access import Level
+from apps.repos.models import Repo, Visibility
+from apps.teams.models import Role, Team
+
+PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
+"""`inactive` belongs nowhere, `idle member` is an inactive member."""
+
+
+@pytest.fixture
+def people(make, acme) -> dict[str, User | AnonymousUser]:
+    found = {role.value: make.user(f"a-{role}") for role in Role}
+    found |= {"idle member": make.user(), "inactive": make.user(), "stranger": make.user()}
+    for role in Role:
+        acme.members.create(user=found[role], role=role)
+    acme.members.create(user=found["idle member"], role=Role.MEMBER)
+    for name in ("inactive", "idle member"):
+        found[name].is_active = False
+        found[name].save()
+    found["staff"] = make.user(is_staff=True)
+    return {**found, "anonymous": AnonymousUser()}
+
+
+@pytest.fixture
+def repos(make, acme, people) -> list[Repo]:
+    """Of an active and an inactive team, and of everybody, in each visibility."""
+    idle = make.team("idle", owner=people["owner"])
+    owners = [acme, idle, *(one for one in people.values() if isinstance(one, User))]
+    made = [
+        Repo.objects.create(
+            owner_team=owner if isinstance(owner, Team) else None,
+            owner_user=owner if isinstance(owner, User) else None,
+            name=visibility,
+            slug=visibility,
+            visibility=visibility,
+        )
+        for owner in owners
+        for visibility in Visibility
+    ]
+    Team.objects.filter(pk=idle.pk).update(is_active=False)
+    return [Repo.objects.select_related("owner_team", "owner_user").get(pk=one.pk) for one in made]
+
+
+def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, repos):
+    assert set(people) == PEOPLE
+    for name, person in people.items():
+        visible = set(Repo.objects.visible_to(person).values_list("pk", flat=True))
+        readable = {repo.pk for repo in repos if repo.access(person) >= Level.READ}
+        assert visible == readable, name
+
+
+@pytest.mark.parametrize(
+    ("name", "private", "internal", "public"),
+    [
+        ("owner", Level.OWNER, Level.OWNER, Level.OWNER),
+        ("admin", Level.ADMIN, Level.ADMIN, Level.ADMIN),
+        ("member", Level.WRITE, Level.WRITE, Level.WRITE),
+        ("viewer", Level.READ, Level.READ, Level.READ),
+        ("staff", Level.OWNER, Level.OWNER, Level.OWNER),
+        ("stranger", Level.NONE, Level.READ, Level.READ),
+        ("inactive", Level.NONE, Level.NONE, Level.READ),
+        ("anonymous", Level.NONE, Level.NONE, Level.READ),
+    ],
+)
+def test_the_level_on_a_teams_repo(people, repos, name, private, internal, public):
+    levels = {repo.visibility: repo.access(people[name]) for repo in repos[:3]}
+    assert levels == {"private": private, "internal": internal, "public": public}
+
+
+def test_ones_own_repo_is_ones_own_and_an_inactive_team_is_its_members(people, repos):
+    for name, person in people.items():
+        for repo in repos:
+            if repo.owner_user is not None and repo.owner_user == person:
+                assert repo.access(person) is Level.OWNER
+            if repo.owner_team is not None and repo.owner_team.slug == "idle":
+                level = Level.OWNER if name in {"owner", "staff"} else Level.NONE
+                assert repo.access(person) is level
+
+
+@pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
+def test_the_api_answers_as_the_level_says(api, people, repos, name):
+    caller = api(people[name])
+    for repo in repos:
+        level = repo.access(people[name])
+        answer = caller.get(repo.api_path)
+        if level is Level.NONE:
+            code = "forbidden" if repo.owner_user or repo.owner_team.is_active else "team_inactive"
+            answer.fails(403, code)
+        else:
+            assert answer.gives()["caller_permission"] == level.name.lower()
+
+
+@pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
+def test_a_list_holds_what_the_level_says(api, people, repos, name):
+    caller, shown = api(people[name]), dict[str, str]()
+    for owner in {repo.owner.path for repo in repos}:
+        answer = caller.get(f"/{owner}/repos")
+        if answer.status == 200:
+            rows = answer.gives()["results"]
+            shown |= {row["path"]: row["caller_permission"] for row in rows}
+    levels = {repo.path: repo.access(people[name]) for repo in repos}
+    assert shown == {path: level.name.lower() for path, level in levels.items() if level}
+
+
+def test_the_teams_that_may_be_read_inside_are_those_with_a_level(people, repos):
+    for name, person in people.items():
+        if isinstance(person, User):
+            readable = set(Team.objects.readable_by(person))
+            assert readable == {one for one in Team.objects.all() if one.access(person)}, name

@@ -1,0 +1,161 @@
+"""/{owner}/repos and /{owner}/repos/{repo_slug}"""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.repos.models import Repo, Visibility
+from tests.api import Api
+
+
+def of(repo: Repo) -> str:
+    """The address of the list that a repository is in."""
+    return repo.api_path.rpartition("/")[0]
+
+
+def test_a_repo_is_made_by_those_who_may_write_at_its_owner(api, acme, alice, bob, carol, events):
+    body = {"name": "Core", "slug": "core"}
+    for home in ("/teams/acme/repos", "/users/alice/repos"):
+        api(carol).post(home, **body).fails(403, "forbidden")
+    api(bob).post("/users/alice/repos", **body).fails(403, "forbidden")
+    with events("repo-created", "repo-created", "repo-created"):
+        team = api(bob).post("/teams/acme/repos", **body).gives(201)
+        own = api(alice).post("/users/alice/repos", **body).gives(201)
+        api(bob).post("/users/bob/repos", **body).gives(201)
+    assert (team["path"], team["owner_kind"], team["owner_slug"]) == (
+        "teams/acme/core",
+        "team",
+        "acme",
+    )
+    assert (own["path"], own["owner_kind"], own["owner_slug"]) == (
+        "users/alice/core",
+        "user",
+        "alice",
+    )
+
+
+def test_a_new_repo_is_private_and_empty_and_says_where_it_is(api, alice):
+    made = api(alice).post("/users/alice/repos", name="Core", slug="core").gives(201)
+    assert (made["visibility"], made["description"]) == ("private", None)
+    assert (made["is_empty"], made["default_branch"], made["pushed_at"]) == (True, "main", None)
+    assert (made["is_archived"], made["is_fork"], made["fork_count"]) == (False, False, 0)
+    assert made["clone_url"] == "http://testserver/users/alice/core.git"
+    assert made["web_url"] == "http://testserver/users/alice/core"
+    assert made["api_url"] == "http://testserver/api/v1/users/alice/repos/core"
+    assert made["caller_permission"] == "owner"
+    assert Repo.objects.get().git.exists()
+    assert api(alice).get(made["api_url"]).gives() == made
+
+
+def test_a_repo_keeps_what_it_is_given(api, alice):
+    body = {"name": "Core", "slug": "core", "description": "", "visibility": "public"}
+    made = api(alice).post("/users/alice/repos", **body).gives(201)
+    assert {name: made[name] for name in body} == body
+
+
+def test_a_slug_is_taken_once_for_each_owner(api, repo, alice, events):
+    with events():
+        api(alice).post(of(repo), name="x", slug=repo.slug).fails(409, "slug_taken")
+    assert Repo.objects.count() == 1
+    api(alice).post(of(repo), name="x", slug="other").gives(201)
+    changed = api(alice).put(repo.api_path, name="x", slug="other")
+    changed.fails(409, "slug_taken")
+
+
+@pytest.mark.parametrize("slug", ["API", "a.git", "..", "new", "a b", ""])
+def test_a_slug_must_be_one(api, repo, alice, slug):
+    for answer in (
+        api(alice).post(of(repo), name="x", slug=slug),
+        api(alice).put(repo.api_path, name="x", slug=slug),
+    ):
+        assert answer.fails(422, "validation_failed").startswith("slug: ")
+
+
+def test_admins_change_a_repo_and_writers_do_not(api, make, acme, team_repo, bob, events):
+    body = {"name": "Engine", "slug": "engine", "visibility": "internal", "description": "Fast."}
+    api(bob).put(team_repo.api_path, **body).fails(403, "role_required")
+    acme.members.filter(user=bob).update(role="admin")
+    with events("repo-updated") as recorded:
+        changed = api(bob).put(team_repo.api_path, **body).gives()
+    assert {name: changed[name] for name in body} == body
+    assert recorded[0].data == {"changed": ["name", "slug", "description", "visibility"]}
+    assert changed["updated_at"] > changed["created_at"]
+    api(bob).get(team_repo.api_path).fails(404, "not_found")
+    assert api(bob).get("/teams/acme/repos/engine").gives() == changed
+
+
+def test_what_an_update_leaves_out_stays(api, repo, alice, events):
+    given = {"name": "API", "slug": "api", "description": "Fast.", "visibility": "public"}
+    api(alice).put(repo.api_path, **given).gives()
+    with events():
+        same = api(alice).put(repo.api_path, name="API", slug="api").gives()
+    assert (same["description"], same["visibility"]) == ("Fast.", "public")
+    cleared = api(alice).put(repo.api_path, name="API", slug="api", description=None).gives()
+    assert cleared["description"] is None
+
+
+def test_an_archived_repo_is_read_only(api, make, repo, alice, sam, events):
+    Repo.objects.filter(pk=repo.pk).update(is_archived=True)
+    assert api(alice).get(repo.api_path).gives()["is_archived"] is True
+    with events():
+        for caller in (api(alice), api(sam)):
+            caller.put(repo.api_path, name="x", slug="x").fails(409, "repo_archived")
+            caller.put(repo.api_path, name=1, slug="x").fails(422, "validation_failed")
+            body = {"title": "t", "body": "", "kind": "issue"}
+            caller.post(f"{repo.api_path}/threads", **body).fails(409, "repo_archived")
+
+
+def listed(caller: Api, path: str) -> list[str]:
+    return [row["slug"] for row in caller.get(path).gives()["results"]]
+
+
+@pytest.fixture
+def three(make, repo, alice) -> str:
+    """Beside the private `api`, an internal and a public repository of the same owner."""
+    for visibility in ("internal", "public"):
+        make.repo(repo.owner, f"x-{visibility}", by=alice, visibility=visibility)
+    return of(repo)
+
+
+def test_a_list_shows_what_its_reader_may_read_by_slug(api, three, alice, carol, sam):
+    assert listed(api(carol), three) == ["x-internal", "x-public"]
+    for insider in (alice, sam):
+        assert listed(api(insider), three) == ["api", "x-internal", "x-public"]
+
+
+def test_a_list_says_what_its_reader_may_do(api, three, acme, alice, bob, carol):
+    def levels(person) -> set[str]:
+        return {row["caller_permission"] for row in api(person).get(three).gives()["results"]}
+
+    assert levels(alice) == {"owner"}
+    assert levels(carol) == {"read"}
+    assert levels(bob) == ({"write"} if three.startswith("/teams") else {"read"})
+
+
+def test_repos_are_searched_in_name_slug_and_description(api, three, alice, carol):
+    described = {"name": "Y", "slug": "y", "description": "Speaks of the API."}
+    api(alice).post(three, **described).gives(201)
+    assert listed(api(alice), f"{three}?search=aPi") == ["api", "y"]
+    assert listed(api(carol), f"{three}?search=api") == []
+    assert listed(api(carol), f"{three}?search=public") == ["x-public"]
+
+
+def test_a_private_repo_is_forbidden_and_an_absent_one_not_found(api, repo, carol):
+    detail = api(carol).get(repo.api_path).fails(403, "forbidden")
+    assert repo.path in detail
+    api(carol).get(f"{of(repo)}/nothing").fails(404, "not_found")
+    api(carol).get("/teams/nobody/repos").fails(404, "not_found")
+    api(carol).get("/users/nobody/repos").fails(404, "not_found")
+
+
+def test_urls_are_under_the_base_url_where_one_is_set(api, repo, alice, settings):
+    settings.BASE_URL = "https://code.example.org"
+    found = api(alice).get(repo.api_path).gives()
+    assert found["clone_url"] == f"https://code.example.org/{repo.path}.git"
+
+
+def test_visibility_is_one_of_three(api, repo, alice):
+    for word in Visibility:
+        api(alice).put(repo.api_path, name="x", slug="api", visibility=word).gives()
+    refused = api(alice).put(repo.api_path, name="x", slug="api", visibility="secret")
+    assert "private, internal, public" in refused.fails(422, "validation_failed")
