@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
@@ -161,12 +162,17 @@ def error_answers() -> dict[str, Any]:
     }
 
 
+ONE_AT_A_TIME = Lock()
+"""drf-spectacular resolves its extensions on its first run, which fails in two threads at once."""
+
+
 def document() -> dict[str, Any]:
     """The whole description, made anew; `text` keeps one per process."""
     from django.conf import settings
 
     generator: Any = SchemaGenerator
-    made = generator(urlconf=settings.ROOT_URLCONF).get_schema(public=True)
+    with ONE_AT_A_TIME:
+        made = generator(urlconf=settings.ROOT_URLCONF).get_schema(public=True)
     made["servers"] = [{"url": PREFIX}]
     made["paths"] = {path.removeprefix(PREFIX): item for path, item in made["paths"].items()}
     made["components"]["responses"] = error_answers()
