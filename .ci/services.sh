@@ -17,11 +17,8 @@ redis=
 have_postgres() {
     local url
     for url in "${1:-}" postgres:///postgres postgres://postgres@127.0.0.1/postgres; do
-        if [[ $url == postgres* && -z ${GUILDHALL_CI_OWN_SERVICES:-} ]] && answers "$url"; then
-            echo "PostgreSQL: one is running"
-            use_server "$url"
-            return
-        fi
+        [[ $url == postgres* && -z ${GUILDHALL_CI_OWN_SERVICES:-} ]] || continue
+        use_server "$url" && return
     done
     start_postgres "$(postgres_programs)"
 }
@@ -70,20 +67,24 @@ become() {
     exec "$@"
 }
 
+# Makes our database there; says why not in one line, without the URL, which may hold a password.
 use_server() {
-    server=$1
-    .venv/bin/python - "$server" "$name" <<'PYTHON'
+    .venv/bin/python - "$1" "$name" <<'PYTHON' || return
 import sys
 import psycopg
-with psycopg.connect(sys.argv[1], autocommit=True) as connection:
-    print(connection.execute("SELECT version()").fetchone()[0])
-    if connection.info.server_version < 140000:
-        sys.exit("PostgreSQL 14 or later is needed.")
-    connection.execute(f"CREATE DATABASE {sys.argv[2]} TEMPLATE template0 ENCODING 'UTF8'")
+try:
+    with psycopg.connect(sys.argv[1], autocommit=True, connect_timeout=3) as connection:
+        version = connection.info.server_version // 10000
+        if version < 14:
+            sys.exit(f"PostgreSQL: {version} is running, 14 or later is needed")
+        connection.execute(f"CREATE DATABASE {sys.argv[2]} TEMPLATE template0 ENCODING 'UTF8'")
+        print(f"PostgreSQL: {version} is running, {sys.argv[2]} is made")
+except psycopg.Error as error:
+    sys.exit(f"PostgreSQL: {' '.join(str(error).split())}")
 PYTHON
+    server=$1
     local plain=${server%%\?*}
     database=${plain%/*}/$name${server#"$plain"}
-    echo "PostgreSQL: $name is made"
 }
 
 answers() {
@@ -102,7 +103,6 @@ with psycopg.connect(sys.argv[1], autocommit=True) as connection:
     )
     for (name,) in found.fetchall():
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        print("PostgreSQL:", name, "is dropped")
 PYTHON
 }
 
