@@ -42,8 +42,10 @@ def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
     """Ask git what `follow` will ask, so that the lock waits for no git. Changes nothing."""
     pulls = list(touched(repo, moves))
     tips = tips_after(repo, pulls, moves)
+    unmoved = unmoved_by(pulls, moves)
     for pull in pulls:
-        step_of(pull, moves, tips)
+        if pull.pk not in unmoved:
+            step_of(pull, moves, tips)
 
 
 def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
@@ -55,7 +57,12 @@ def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
     """
     pulls = list(touched(repo, moves).select_for_update(of=("self",)))
     tips = tips_after(repo, pulls, moves)
-    return [write for pull in pulls for write in follow_one(pull, moves, tips)]
+    unmoved = unmoved_by(pulls, moves)
+    for name in {pull.target_ref for pull in pulls if pull.pk in unmoved}:
+        followers = [pull.pk for pull in pulls if pull.pk in unmoved and pull.target_ref == name]
+        repo.pulls.filter(pk__in=followers).update(base_sha=tips[name])
+    others = [pull for pull in pulls if pull.pk not in unmoved]
+    return [write for pull in others for write in follow_one(pull, moves, tips)]
 
 
 def touched(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
@@ -75,6 +82,49 @@ def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> T
     stored = repo.refs.filter(full_name__in=wanted).values_list("full_name", "sha")
     tips: Tips = {**dict(stored), **{move.full_name: move.new for move in moves}}
     return {name: sha for name, sha in tips.items() if sha != ZERO}
+
+
+def unmoved_by(pulls: Sequence[Pull], moves: Sequence[RefMove]) -> set[int]:
+    """The ids of pulls of which only the base moves: their target has gone forward, and brought
+    nothing of theirs. One git for all pulls of a target, or a busy branch could not be pushed to.
+    """
+    moved = {move.full_name for move in moves}
+    found: set[int] = set()
+    for name in moved:
+        steps = [move for move in moves if move.full_name == name]
+        plain = [pull for pull in pulls if pull.target_ref == name and waits_at(pull, steps[0].old)]
+        plain = [pull for pull in plain if pull.source_ref not in moved]
+        if plain and goes_forward(steps):
+            heads = frozenset(str(pull.head_sha) for pull in plain)
+            shared = heads_sharing(steps, heads)
+            found |= {pull.pk for pull in plain if pull.head_sha not in shared}
+    return found
+
+
+def waits_at(pull: Pull, base: str) -> bool:
+    """Whether it has a head, stands at this base, and no merge of it is under way."""
+    free = pull.is_active and getattr(pull, "attempt", None) is None
+    return free and pull.head_sha is not None and pull.base_sha == base
+
+
+def goes_forward(steps: Sequence[RefMove]) -> bool:
+    """Whether a branch only gains commits by these moves."""
+    git = steps[0].repo.git
+    try:
+        return all(
+            ZERO not in (step.old, step.new) and known.is_ancestor(git, step.old, step.new)
+            for step in steps
+        )
+    except GitError:
+        return False
+
+
+def heads_sharing(steps: Sequence[RefMove], heads: frozenset[str]) -> frozenset[str]:
+    """Which heads have a commit that the moves bring; all of them where git cannot tell."""
+    try:
+        return known.heads_sharing(steps[0].repo.git, steps[0].old, steps[-1].new, heads)
+    except GitError:
+        return heads
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.pulls.models import Pull
+from apps.repos.git import run
 from tests.pulls import paths
 
 
@@ -44,6 +45,58 @@ def test_a_target_that_moves_is_followed_in_silence(pull, clone, events):
     after = fresh(pull)
     assert (after.base_sha, after.head_sha) == (base, pull.head_sha)
     assert (after.status, after.updated_at) == ("open", pull.updated_at)
+
+
+def test_a_push_of_both_branches_moves_both(pull, clone, events):
+    base = clone.commit("main", {"gate": "1"})
+    head = clone.commit("feature", {"window": "1"})
+    with events("branch-pushed", "branch-pushed", "pull-pushed"):
+        clone.push("main", "feature")
+    after = fresh(pull)
+    assert (after.head_sha, after.base_sha, after.commit_count) == (head, base, 2)
+
+
+BROUGHT = [("feature", "main"), ("main", "main"), ("aside", "main")]
+BROUGHT += [("main", "main~3:main"), ("island", "main")]
+"""What is merged into main, with a commit on top, and what is pushed; once it goes back."""
+
+
+def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
+    """Of another pull's commits, of the pull's own base, of none of it, of history rewritten."""
+    clone.commit("stacked", {"roof": "1"}, onto="feature")
+    clone.commit("aside", {"garden": "1"}, onto="main")
+    clone.commit("crossed", {"garden": "2"}, onto="aside")
+    clone.git("merge", "--quiet", "--no-edit", "feature")
+    clone.commit("island", {"a": "1"})
+    branches = ["stacked", "aside", "crossed", "island"]
+    clone.push(*branches)
+    pulls = [pull, *(make.pull(clone.repo, by=alice, source=name) for name in branches)]
+    for target, pushed in BROUGHT:
+        clone.git("checkout", "--quiet", "main")
+        clone.git("merge", "--quiet", "--no-edit", "--allow-unrelated-histories", target)
+        clone.commit("main", {"gate": target})
+        clone.push(pushed)
+        for one in map(fresh, pulls):
+            stat = clone.repo.git.diff_stat(one.base_sha, one.head_sha)
+            figures = (one.commit_count, one.additions, one.deletions, one.changed_files)
+            wanted = (stat.commit_count, stat.additions, stat.deletions, stat.changed_files)
+            assert figures == wanted, one
+            assert one.status == "merged" or one.base_sha == clone.repo.branch_sha("main")
+    assert [fresh(one).status for one in pulls] == ["merged", "open", "merged", "open", "merged"]
+
+
+def test_a_busy_target_asks_git_no_more_often(make, clone, alice):
+    spent = []
+    for number in range(6):
+        clone.commit(f"topic-{number}", {f"file-{number}": "x"}, onto="main~0")
+        clone.push(f"topic-{number}")
+        make.pull(clone.repo, by=alice, source=f"topic-{number}")
+        clone.commit("main", {"gate": str(number)})
+        before = run.spawned
+        clone.push("main")
+        spent.append(run.spawned - before)
+    assert len(set(spent)) == 1
+    assert set(Pull.objects.values_list("base_sha", flat=True)) == {clone.repo.branch_sha("main")}
 
 
 def test_a_head_outlives_its_branch(

@@ -7,10 +7,11 @@ A failure is not kept.
 from functools import lru_cache
 from typing import Final
 
-from apps.repos.git.repo import DiffStat, GitRepo
+from apps.repos.git.repo import DiffStat, GitRepo, is_sha
 
 _KEPT: Final = 16_384
 """Answers of each kind; one is about 300 bytes."""
+_KEPT_SETS: Final = 64
 
 
 @lru_cache(_KEPT)
@@ -29,3 +30,26 @@ def count_commits(repo: GitRepo, base: str, head: str) -> int:
 def diff_stat(repo: GitRepo, base: str, head: str) -> DiffStat:
     """See `GitRepo.diff_stat`."""
     return repo.diff_stat(base, head)
+
+
+@lru_cache(_KEPT_SETS)
+def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> frozenset[str]:
+    """Which of `heads` have a commit that `new` has and `old` has not. One git for all of them.
+
+    What the others have beside `old` they have beside `new` too. Heads that git lacks share
+    nothing. `GitTooLarge` past some hundred thousand commits.
+    """
+    if not all(map(is_sha, (old, new, *heads))):
+        raise ValueError("full object names are needed")
+    lines = "\n".join([*heads, new, f"^{old}", ""]).encode()
+    options = ("--topo-order", "--parents", "--ignore-missing", "--stdin")
+    out = repo.git("rev-list", *options, stdin=lines).out.decode()
+    history = [line.split(" ") for line in out.splitlines()]
+    brought, sharing = {new}, set[str]()
+    for commit, *parents in history:  # children before parents
+        if commit in brought:
+            brought.update(parents)
+    for commit, *parents in reversed(history):
+        if commit in brought or not sharing.isdisjoint(parents):
+            sharing.add(commit)
+    return heads & sharing
