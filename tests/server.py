@@ -24,7 +24,8 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 import psycopg
 
-from tests.api import PREFIX, Answer
+from apps.core.openapi import PREFIX
+from tests.api import Answer
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
@@ -67,7 +68,7 @@ class Server:
         self.lines: list[str] = []
         self.tokens: dict[str, str] = beside.tokens if beside else {}
         self.database = "" if beside else create_database()
-        self.environment = {
+        self.environment: dict[str, str] = {
             "PATH": os.environ["PATH"],
             "DATA_DIR": str(folder / "data"),
             "PORT": "0",
@@ -142,7 +143,7 @@ class Server:
         if name not in self.tokens:
             names = {name, *CAST} - set(self.tokens)
             made = self.run(PEOPLE.format(names=sorted(names)))
-            self.tokens.update(line.split() for line in made.splitlines())
+            self.tokens.update(dict(line.split() for line in made.splitlines()))
         return self.tokens[name]
 
     def api(self, name: str | None = None) -> Remote:
@@ -202,7 +203,7 @@ class Remote:
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.send("GET", path, **headers)
+        return self.send("GET", path, None, **headers)
 
     def delete(self, path: str) -> Answer:
         return self.send("DELETE", path)

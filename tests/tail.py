@@ -1,4 +1,4 @@
-"""A client of the live stream for tests: `with follow(server, "alice", "scope=self") as stream:`."""
+"""A client of the live stream: `with opened(server, "alice", "scope=self") as stream:`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from tests.api import PREFIX, Answer
+from apps.core.openapi import PREFIX
+from tests.api import Answer
 from tests.server import PATIENCE, Server
 
 

@@ -72,6 +72,11 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self._check_every = check_every
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is there, so that the log is not looked at."""
+        return self._task is None
+
     def enter(self, subscriber: Subscriber) -> None:
         """Somebody has come, to join when it has caught up. The first one starts the reading."""
         self.present.add(subscriber)

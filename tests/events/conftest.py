@@ -1,4 +1,4 @@
-"""Servers of one test run, and places in them that belong to one test alone."""
+"""Servers that can stream, and places in them that belong to one test alone."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from tests.server import Server
 numbers = count(1)
 
 
-@pytest.fixture(scope="session")
-def daphne(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """`manage.py serve`."""
-    with Server(tmp_path_factory.mktemp("server")) as server:
-        yield server
+ON_SERVE = pytest.mark.parametrize("server", ["daphne"], indirect=True)
+"""Of the servers of the run, for a module that needs the embedded one alone."""
 
 
 @pytest.fixture(scope="session")
-def gunicorn(daphne: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def asgi(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """gunicorn's `asgi` worker on the same data."""
-    folder = tmp_path_factory.mktemp("gunicorn")
-    with Server(folder, "gunicorn-asgi", beside=daphne) as server:
-        yield server
+    with Server(tmp_path_factory.mktemp("asgi"), "gunicorn-asgi", beside=server) as beside:
+        yield beside
 
 
-@pytest.fixture(params=["daphne", "gunicorn"])
-def server(request: pytest.FixtureRequest) -> Server:
-    """Each of both."""
-    found: Server = request.getfixturevalue(request.param)
+@pytest.fixture(params=["serve", "asgi"])
+def live(request: pytest.FixtureRequest, server: Server) -> Server:
+    """Each of the two that can stream."""
+    if request.param == "serve":
+        return server
+    found: Server = request.getfixturevalue("asgi")
     return found
 
 
@@ -79,6 +77,6 @@ def make_place(server: Server) -> Place:
 
 
 @pytest.fixture
-def place(daphne: Server) -> Place:
+def place(server: Server) -> Place:
     """A place that no other test knows."""
-    return make_place(daphne)
+    return make_place(server)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.events.conftest import make_place
+from tests.events.conftest import ON_SERVE, make_place
 from tests.tail import follow, opened
 
+pytestmark = ON_SERVE
 
-def test_the_stream_begins_at_once_and_must_not_be_buffered(server):
-    with follow(server, "alice", "scope=self") as stream:
+
+def test_the_stream_begins_at_once_and_must_not_be_buffered(live):
+    with follow(live, "alice", "scope=self") as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
         assert stream.headers["X-Accel-Buffering"] == "no"
         assert stream.headers["Cache-Control"] == "no-cache"
@@ -33,52 +35,52 @@ def test_the_stream_begins_at_once_and_must_not_be_buffered(server):
         ("scope=user:nobody", 404, "not_found"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_stream_begins(daphne, query, status, code):
-    with follow(daphne, "alice", query) as stream:
+def test_what_is_wrong_is_said_before_the_stream_begins(server, query, status, code):
+    with follow(server, "alice", query) as stream:
         assert stream.headers["Content-Type"] == "application/json"
         stream.refusal().fails(status, code)
 
 
-def test_one_forbidden_scope_refuses_the_whole_request(server):
-    place = make_place(server)
+def test_one_forbidden_scope_refuses_the_whole_request(live):
+    place = make_place(live)
     for scope in (place.scope, place.repo_scope):
-        with follow(server, "carol", f"scope=self&{scope}") as stream:
+        with follow(live, "carol", f"scope=self&{scope}") as stream:
             stream.refusal().fails(403, "forbidden")
-    with follow(server, "carol", "scope=self", token="ght_unknown") as stream:
+    with follow(live, "carol", "scope=self", token="ght_unknown") as stream:
         assert "Bearer" in stream.headers["WWW-Authenticate"]
         stream.refusal().fails(401, "invalid_token")
 
 
-def test_a_malformed_header_is_refused_and_an_empty_one_says_nothing(daphne):
-    with follow(daphne, "alice", "scope=self", Last_Event_ID="x") as stream:
+def test_a_malformed_header_is_refused_and_an_empty_one_says_nothing(server):
+    with follow(server, "alice", "scope=self", Last_Event_ID="x") as stream:
         stream.refusal().fails(422, "invalid_cursor")
-    with opened(daphne, "alice", "scope=self", Last_Event_ID=""):
+    with opened(server, "alice", "scope=self", Last_Event_ID=""):
         pass
 
 
-def test_without_an_id_the_stream_has_only_what_happens_from_now_on(server):
-    place = make_place(server)
-    with opened(server, "alice", place.scope) as stream:
+def test_without_an_id_the_stream_has_only_what_happens_from_now_on(live):
+    place = make_place(live)
+    with opened(live, "alice", place.scope) as stream:
         place.rename("One")
         [frame] = stream.take(1)
     assert frame.kind == "team-updated"
-    api = server.api("alice")
+    api = live.api("alice")
     assert frame.json == api.get(f"/events/{frame.id}").gives()
 
 
-def test_a_stream_resumes_after_an_id_with_all_that_was_missed(server):
-    place = make_place(server)
-    with opened(server, "alice", place.scope) as stream:
+def test_a_stream_resumes_after_an_id_with_all_that_was_missed(live):
+    place = make_place(live)
+    with opened(live, "alice", place.scope) as stream:
         place.rename("One")
         first = stream.ids(1)[0]
     place.rename("Two")
     place.rename("Three")
-    events = server.api("alice").get(f"/events?{place.scope}&after_id={first}").gives()["results"]
+    events = live.api("alice").get(f"/events?{place.scope}&after_id={first}").gives()["results"]
     missed = [event["id"] for event in reversed(events)]
     assert len(missed) == 2
-    with opened(server, "alice", f"{place.scope}&last_event_id={first}") as stream:
+    with opened(live, "alice", f"{place.scope}&last_event_id={first}") as stream:
         assert stream.ids(2) == missed
-    with opened(server, "alice", place.scope, Last_Event_ID=str(first)) as stream:
+    with opened(live, "alice", place.scope, Last_Event_ID=str(first)) as stream:
         assert stream.ids(2) == missed
         place.rename("Four")
         assert stream.ids(1)[0] > missed[-1]
@@ -133,7 +135,9 @@ def test_threads_and_pulls_have_streams_of_their_own(place):
         opened(place.server, "bob", f"scope=pull:{path}/3") as pull,
     ):
         for number in (1, 2, 3):
-            alice.post(f"{place.repo}/threads/{number}/replies", kind="comment", body="b").gives(201)
+            alice.post(f"{place.repo}/threads/{number}/replies", kind="comment", body="b").gives(
+                201
+            )
         assert thread.take(1)[0].json["summary"]["thread_title"] == "second"
         assert pull.take(1)[0].json["summary"]["thread_title"] == "third"
 
@@ -160,14 +164,8 @@ def test_urls_begin_with_the_address_the_server_was_started_on(place):
     assert summary["api_url"] == f"{place.server.url}/api/v1/teams/{place.team}"
 
 
-def test_without_the_asgi_process_the_stream_is_unavailable(api, alice):
-    api().get("/tail-events?scope=self").fails(401, "not_authenticated")
-    api(alice).get("/tail-events?scope=nothing").fails(422, "invalid_scope")
-    api(alice).get("/tail-events?scope=self").fails(503, "unavailable")
-
-
-def test_head_answers_as_a_get_would_begin(daphne):
-    answer = daphne.api("alice").send("HEAD", "/tail-events?scope=self")
+def test_head_answers_as_a_get_would_begin(server):
+    answer = server.api("alice").send("HEAD", "/tail-events?scope=self")
     assert (answer.status, answer.header("Content-Type")) == (200, "text/event-stream")
-    assert daphne.api("alice").send("HEAD", "/tail-events").status == 422
-    daphne.api("alice").post("/tail-events?scope=self").fails(405, "method_not_allowed")
+    assert server.api("alice").send("HEAD", "/tail-events").status == 422
+    server.api("alice").post("/tail-events?scope=self").fails(405, "method_not_allowed")

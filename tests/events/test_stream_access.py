@@ -6,18 +6,20 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.events.conftest import make_place
+from tests.events.conftest import ON_SERVE, make_place
 from tests.tail import follow, opened
 
+pytestmark = ON_SERVE
 
-def test_a_removed_member_gets_neither_the_removal_nor_what_follows(server):
-    place = make_place(server)
+
+def test_a_removed_member_gets_neither_the_removal_nor_what_follows(live):
+    place = make_place(live)
     query = f"{place.scope}&{place.repo_scope}&scope=self"
-    with opened(server, "alice", place.scope) as alice, opened(server, "bob", query) as bob:
+    with opened(live, "alice", place.scope) as alice, opened(live, "bob", query) as bob:
         place.rename("Before")
-        server.api("alice").delete(f"{place.path}/members/bob").gives(204)
+        live.api("alice").delete(f"{place.path}/members/bob").gives(204)
         place.rename("After")
-        server.api("bob").post("/teams", name="Own", slug=f"{place.team}-bob").gives(201)
+        live.api("bob").post("/teams", name="Own", slug=f"{place.team}-bob").gives(201)
         assert alice.kinds(3) == ["team-updated", "member-removed", "team-updated"]
         assert bob.kinds(2) == ["team-updated", "team-created"]
 
@@ -57,12 +59,12 @@ def test_an_inactive_team_closes_its_repositories_to_strangers(place):
 
 
 @pytest.mark.parametrize("how", ["revoke", "delete"])
-def test_a_stream_closes_with_its_token(server, how):
-    api = server.api("alice")
+def test_a_stream_closes_with_its_token(live, how):
+    api = live.api("alice")
     made = api.post("/api-tokens", name=how).gives(201)
     with (
-        opened(server, "alice", "scope=self") as other,
-        opened(server, "alice", "scope=self&kind=team-created", token=made["token"]) as stream,
+        opened(live, "alice", "scope=self") as other,
+        opened(live, "alice", "scope=self&kind=team-created", token=made["token"]) as stream,
     ):
         if how == "revoke":
             api.put(f"/api-tokens/{made['uuid']}/revoke").gives()
@@ -70,13 +72,13 @@ def test_a_stream_closes_with_its_token(server, how):
             api.delete(f"/api-tokens/{made['uuid']}").gives(204)
         assert stream.next() is None
         assert other.kinds(1) == [f"token-{how}d"]
-    with follow(server, "alice", "scope=self", token=made["token"]) as stream:
+    with follow(live, "alice", "scope=self", token=made["token"]) as stream:
         stream.refusal().fails(401, "invalid_token")
 
 
-def test_a_stream_closes_when_its_token_expires(daphne):
-    made = daphne.api("alice").post("/api-tokens", name="short", expires_at="2s").gives(201)
-    with opened(daphne, "alice", "scope=self", token=made["token"]) as stream:
+def test_a_stream_closes_when_its_token_expires(server):
+    made = server.api("alice").post("/api-tokens", name="short", expires_at="2s").gives(201)
+    with opened(server, "alice", "scope=self", token=made["token"]) as stream:
         assert stream.next() is None
 
 
@@ -117,16 +119,16 @@ def test_a_renamed_repository_is_followed_on(place):
     assert f"repo:teams/{place.team}/renamed" in created.json["scopes"]
 
 
-def test_a_user_has_at_most_twenty_streams(server):
+def test_a_user_has_at_most_twenty_streams(live):
     with ExitStack() as streams:
-        first = streams.enter_context(opened(server, "bob", "scope=self"))
+        first = streams.enter_context(opened(live, "bob", "scope=self"))
         for _ in range(19):
-            streams.enter_context(opened(server, "bob", "scope=self"))
-        assert status(server, "bob") == 429
-        assert status(server, "carol") == 200
+            streams.enter_context(opened(live, "bob", "scope=self"))
+        assert status(live, "bob") == 429
+        assert status(live, "carol") == 200
         first.close()
-        # The server hears of it by itself; meanwhile each attempt is a round trip.
-        assert 200 in (status(server, "bob") for _ in range(500))
+        # The live hears of it by itself; meanwhile each attempt is a round trip.
+        assert 200 in (status(live, "bob") for _ in range(500))
 
 
 def status(server, name):

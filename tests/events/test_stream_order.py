@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
-from tests.events.conftest import Place, make_place
+from tests.events.conftest import ON_SERVE, Place, make_place
 from tests.tail import Stream, opened
+
+pytestmark = ON_SERVE
 
 FLOOD = """
 from django.db import transaction
@@ -48,12 +50,12 @@ def recorded(place: Place) -> list[int]:
     return found[::-1]
 
 
-def test_two_who_arrive_together_get_each_event_once_and_in_order(server):
-    place = make_place(server)
+def test_two_who_arrive_together_get_each_event_once_and_in_order(live):
+    place = make_place(live)
     with ExitStack() as streams:
 
         def arrive() -> Stream:
-            return streams.enter_context(opened(server, "alice", place.scope))
+            return streams.enter_context(opened(live, "alice", place.scope))
 
         both = at_once(arrive, arrive)
         for name in ("One", "Two", "Three"):
@@ -62,8 +64,8 @@ def test_two_who_arrive_together_get_each_event_once_and_in_order(server):
         assert [stream.ids(3) for stream in both] == [written, written]
 
 
-def test_nothing_is_missed_or_doubled_while_many_write(server):
-    place = make_place(server)
+def test_nothing_is_missed_or_doubled_while_many_write(live):
+    place = make_place(live)
     whole = f"{place.scope}&last_event_id=0"
 
     def write(name: str) -> None:
@@ -75,16 +77,16 @@ def test_nothing_is_missed_or_doubled_while_many_write(server):
         seen: list[int] = []
         while len(seen) < 39:
             last = str(seen[-1]) if seen else "0"
-            with opened(server, "bob", place.scope, Last_Event_ID=last) as stream:
+            with opened(live, "bob", place.scope, Last_Event_ID=last) as stream:
                 seen += stream.ids(3)
         return seen
 
     with ExitStack() as streams:
-        early = streams.enter_context(opened(server, "alice", whole))
+        early = streams.enter_context(opened(live, "alice", whole))
         *_, resumed, late = at_once(
             *(lambda name=name: write(name) for name in ("a", "b", "c")),
             come_and_go,
-            lambda: streams.enter_context(opened(server, "alice", whole)),
+            lambda: streams.enter_context(opened(live, "alice", whole)),
         )
         written = recorded(place)
         assert len(written) == 3 + 36
@@ -93,30 +95,30 @@ def test_nothing_is_missed_or_doubled_while_many_write(server):
         assert late.ids(39) == written
 
 
-def test_a_long_past_is_caught_up_with_page_by_page(daphne):
-    place = make_place(daphne)
-    daphne.run(FLOOD.format(team=place.team, count=450, size=1))
-    with opened(daphne, "alice", f"{place.scope}&last_event_id=0") as stream:
+def test_a_long_past_is_caught_up_with_page_by_page(server):
+    place = make_place(server)
+    server.run(FLOOD.format(team=place.team, count=450, size=1))
+    with opened(server, "alice", f"{place.scope}&last_event_id=0") as stream:
         place.rename("Meanwhile")
         assert stream.ids(454) == recorded(place)
 
 
-def test_whoever_reads_late_holds_nobody_up_and_misses_nothing(server):
-    place = make_place(server)
+def test_whoever_reads_late_holds_nobody_up_and_misses_nothing(live):
+    place = make_place(live)
     query = f"{place.scope}&kind=team-updated"
     with (
-        opened(server, "bob", query, buffer=4096) as late,
-        opened(server, "alice", query) as quick,
+        opened(live, "bob", query, buffer=4096) as late,
+        opened(live, "alice", query) as quick,
     ):
-        server.run(FLOOD.format(team=place.team, count=120, size=60_000))
+        live.run(FLOOD.format(team=place.team, count=120, size=60_000))
         got = quick.ids(120)
         assert got == recorded(place)[-120:]
         assert late.ids(120) == got
 
 
-def test_a_client_that_sends_on_does_not_disturb_its_stream(daphne):
-    place = make_place(daphne)
-    with opened(daphne, "alice", place.scope) as stream:
+def test_a_client_that_sends_on_does_not_disturb_its_stream(server):
+    place = make_place(server)
+    with opened(server, "alice", place.scope) as stream:
         sending: socket.socket = stream.connection.sock
         sending.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
         place.rename("One")

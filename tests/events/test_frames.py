@@ -1,0 +1,49 @@
+"""The bytes of the live stream."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.events.frames import HEARTBEAT, OPENING, frame
+
+
+def test_the_stream_opens_with_the_two_frames_of_the_contract():
+    assert OPENING == b": ok\n\nretry: 0\n\n"
+    assert HEARTBEAT.startswith(b":") and HEARTBEAT.endswith(b"\n\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"{}", b"data: {}\n"),
+        (b"", b"data: \n"),
+        (b"<li>\nx\n</li>", b"data: <li>\ndata: x\ndata: </li>\n"),
+        (b"a\r\nb\rc\n\nd", b"data: a\ndata: b\ndata: c\ndata: \ndata: d\n"),
+        (b"a\r\n\r\nid: 9", b"data: a\ndata: \ndata: id: 9\n"),
+        ("a\u2028b\u0085c\x0bd".encode(), "data: a\u2028b\u0085c\x0bd\n".encode()),
+    ],
+)
+def test_each_line_of_the_payload_is_a_data_line(data, lines):
+    assert frame(12, "reply-created", data) == b"id: 12\nevent: reply-created\n" + lines + b"\n"
+
+
+def read(stream: str) -> tuple[dict[str, str], str]:
+    """One frame as the standard tells a client to read it; returns also what is left over."""
+    stream = stream.replace("\r\n", "\n").replace("\r", "\n")
+    text, _, rest = stream.partition("\n\n")
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        found[name] = f"{found[name]}\n{value}" if name in found else value
+    return found, rest
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8") | st.sampled_from("\r\n:< id")))
+def test_a_client_reads_what_was_sent_but_for_the_kind_of_line_end(text):
+    found, rest = read(frame(7, "pull-created", text.encode()).decode())
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    assert found == {"id": "7", "event": "pull-created", "data": plain}
+    assert rest == ""
