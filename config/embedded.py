@@ -24,6 +24,7 @@ from twisted.internet import reactor as installed_reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
 from twisted.logger import globalLogBeginner
+from twisted.web.http import HTTPChannel
 
 from apps.core import json
 from apps.core.errors import plain_error
@@ -87,7 +88,24 @@ class Request(WebRequest):  # type: ignore[misc]
         self.handle_reply({"type": "http.response.body", "body": text})
 
 
+class Channel(HTTPChannel):
+    """One connection."""
+
+    transport: Any
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        """Explain even what is no request, for whose path nobody can ask."""
+        text = json.dumps(plain_error(400).body())
+        head = b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(text)
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\n%bConnection: close\r\n\r\n%b" % (head, text)
+        )
+        self.transport.loseConnection()
+
+
 class Factory(HTTPFactory):  # type: ignore[misc]
+    protocol = Channel
+
     def buildProtocol(self, addr: Any) -> Any:
         protocol = super().buildProtocol(addr)
         protocol.requestFactory = Request

@@ -138,6 +138,12 @@ class Server:
         """Run Python on the server's data; returns what it prints."""
         return self.manage("shell", "--verbosity", "0", "--command", code)
 
+    def sql(self, query: str) -> Any:
+        """The one value that a query gives, on PostgreSQL."""
+        with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
+            row = connection.execute(query.encode()).fetchone()
+        return row and row[0]
+
     def token(self, name: str) -> str:
         """A token of this person, who is made when there is none; sam is staff."""
         if name not in self.tokens:
