@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -31,7 +33,7 @@ FOUND = {
     "search=gate&created_by=alice": [],
 }
 """What a list of four pulls, of which the second was closed last, shows for each query."""
-NO_PULLS = [
+NO_PULLS: list[tuple[dict[str, Any], str]] = [
     ({"title": " "}, "validation_failed"),
     ({"title": "x" * 256}, "validation_failed"),
     ({"body": None}, "validation_failed"),
