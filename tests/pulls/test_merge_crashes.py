@@ -183,6 +183,19 @@ def test_rows_that_fail_after_the_ref_are_written_at_once(api, pull, alice, sett
     check_merged(pull, pull.repo.git.ref("refs/heads/main"), "merge", alice)
 
 
+def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
+    """git itself holds `main`, or died holding it."""
+    clone.server("config", "core.filesRefLockTimeout", "0")
+    held = clone.repo.git.path / "refs/heads/main.lock"
+    held.touch()
+    api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
+    assert "merging pull 1" in caplog.text
+    assert not MergeAttempt.objects.exists()
+    assert not PushJournal.objects.exists()
+    held.unlink()
+    api(alice).post(f"{paths.pull(pull)}/merge").gives()
+
+
 def test_a_merge_that_is_overtaken_again_and_again_gives_up(api, pull, clone, alice, settings):
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
     # One before each of three tries, and one before each `settle` between them.
