@@ -23,7 +23,7 @@ from django.db import connections
 from apps.events import wake
 from apps.events.models import Event, Key
 from apps.events.scopes import Selection
-from apps.events.subscribers import Credential, Rendered, Seats, Subscriber, render
+from apps.events.subscribers import Credential, Rendered, Seats, Subscriber, can_end_access, render
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -160,30 +160,30 @@ class Hub:
         """Hand out everything that is new."""
         size = READ_SIZE
         while size == READ_SIZE:
-            batch = await in_thread(partial(_read_after, self.last))
+            done = self.last
+            batch = await in_thread(partial(_read_after, done))
             size = len(batch)
             if not batch:
                 return
             # Who joins from here on has read this batch by itself; its position says so.
-            before, self.last = self.last, batch[-1].event.pk
+            self.last = batch[-1].event.pk
             try:
-                visible = await self._look_again(batch)
+                visible = await self._visible(batch)
+                for rendered in batch:
+                    await self._hand_out(rendered, visible)
+                    done = rendered.event.pk
             except DatabaseError:
-                self.last = before  # nothing has been handed out: the same is read again
+                self.last = done  # the rest is read again
                 raise
-            for rendered in batch:
-                for subscriber in self._audience(rendered, visible):
-                    if not subscriber.put(rendered):
-                        self._part(subscriber)
 
-    async def _look_again(self, batch: Sequence[Rendered]) -> dict[User, set[int]]:
-        """See to the access of whom the batch may concern; returns what followers may see of it."""
-        await self._check(
-            subscriber
-            for subscriber in self.joined
-            if any(subscriber.may_lose_by(rendered.event) for rendered in batch)
-        )
-        return await self._visible(batch)
+    async def _hand_out(self, rendered: Rendered, visible: dict[User, set[int]]) -> None:
+        """Queue an event, but not for whom it has taken access away from."""
+        event = rendered.event
+        if can_end_access(event):
+            await self._check([one for one in self.joined if one.may_lose_by(event)])
+        for subscriber in self._audience(rendered, visible):
+            if not subscriber.put(rendered):
+                self._part(subscriber)
 
     async def _check(self, subscribers: Iterable[Subscriber]) -> None:
         """Look at the access of these again, once for all who ask the same."""

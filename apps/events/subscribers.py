@@ -37,6 +37,9 @@ QUEUE_LIMIT = 1024 * 1024
 PIECE = 64 * 1024
 """Bytes that are sent in one go where more wait, so that a slow reader is noticed."""
 STREAMS_PER_USER = 20
+ABOUT_A_PERSON = ("member-", "token-", "user-")
+ABOUT_A_PLACE = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
+"""The kinds of events by which somebody can lose access."""
 
 
 class Credential(Protocol):
@@ -60,6 +63,11 @@ class Wish:
     """Events with larger ids are wanted."""
     newest: int
     """The newest id when the request was let in."""
+
+
+def can_end_access(event: Event) -> bool:
+    """Whether somebody's access has to be looked at again after it."""
+    return event.kind.startswith(ABOUT_A_PERSON) or event.kind in ABOUT_A_PLACE
 
 
 class Rendered:
@@ -142,17 +150,15 @@ class Subscriber:
         return event.pk > self.position and (not kinds or event.kind in kinds)
 
     def may_lose_by(self, event: Event) -> bool:
-        """Whether this event can have taken access away, so that it has to be looked at again."""
+        """Whether an event that can end access can have ended that of this subscriber."""
         user = self.selection.user
-        if event.kind.startswith(("member-", "token-", "user-")):
+        if event.kind.startswith(ABOUT_A_PERSON):
             return event.private_to == user.pk or event.target.get("username") == user.username
         keys = [scope.key for scope in self.selection.scopes]
         if event.kind == Kind.TEAM_UPDATED:
             return any(key.column in {"repo_id", "thread_id"} for key in keys)
-        if event.kind == Kind.REPO_UPDATED:
-            own = Key("repo_id", event.repo_id or 0)
-            return any(key == own or key.column == "thread_id" for key in keys)
-        return False
+        own = Key("repo_id", event.repo_id or 0)
+        return any(key == own or key.column == "thread_id" for key in keys)
 
 
 class Seats:

@@ -19,16 +19,16 @@ from tests.tail import opened
 
 
 def test_the_first_start_shows_a_way_in_and_the_second_nothing(tmp_path):
-    with Server(tmp_path) as server:
-        command = re.search(r"curl .*", server.log)
+    with Server(tmp_path) as first:
+        command = re.search(r"curl .*", first.log)
         assert command is not None
         shown = subprocess.run(shlex.split(command[0]), check=True, capture_output=True)
         assert shown.stdout == b'{"results":[],"next":null,"previous":null}'
         assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
-        with Server(tmp_path, beside=server) as again:
-            assert again.log == f"Guildhall is at {again.url} (Ctrl-C ends it)\n"
-        assert server.stop(signal.SIGINT) < 2
-        assert server.process.returncode == 0
+        assert first.stop(signal.SIGINT) < 2
+        assert first.process.returncode == 0
+        with Server(tmp_path, beside=first) as second:
+            assert second.log == f"Guildhall is at {second.url} (Ctrl-C ends it)\n"
 
 
 @ON_SERVE
