@@ -9,7 +9,7 @@ from tests.server import ROOT, Server
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#]+)\)")
-WATCHED = ["repo-created", "branch-created", "branch-created", "pull-created", "reply-created"]
+WATCHED = ["team-created", "member-added", "repo-created", "branch-created", "branch-created"]
 TOLD = ["pull-merged", "branch-pushed", "review-created"]
 """Newest first."""
 
