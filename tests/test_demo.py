@@ -33,9 +33,17 @@ def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(make):
     assert list(User.objects.values_list("username", flat=True)) == ["Dave"]
 
 
-def test_everybody_of_the_cast_has_their_place(people):
+def test_the_cast_the_history_and_the_thread_are_as_told(people):
     levels = {name: api.get(REPO).gives()["caller_permission"] for name, api in people.items()}
     assert levels == {"alice": "owner", "bob": "write", "carol": "read", "dave": "read"}
+    git = Repo.objects.get().git
+    refs = git.refs()
+    assert set(refs) >= {f"refs/heads/{name}" for name in ("main", "names", "licence", "shout")}
+    authors = git.commit_authors(refs["refs/heads/licence"], refs["refs/heads/names"])
+    assert [person.name for person in authors] == ["bob"]
+    replies = people["dave"].get(f"{REPO}/threads/4").gives()["replies"]
+    shape = [(reply["number"], reply["depth"], reply["is_deleted"]) for reply in replies]
+    assert shape == [(1, 0, False), (2, 1, True), (3, 2, False), (4, 0, False)]
 
 
 def test_a_pull_is_merged_one_is_under_review_and_one_conflicts(people):
@@ -48,18 +56,3 @@ def test_a_pull_is_merged_one_is_under_review_and_one_conflicts(people):
     people["alice"].put(f"{REPO}/pulls/3/status", status="open").gives()
     people["alice"].post(f"{REPO}/pulls/3/merge").fails(409, "merge_conflict")
     people["alice"].post(f"{REPO}/pulls/2/merge").gives()
-
-
-def test_the_thread_keeps_the_place_of_the_deleted_reply(people):
-    replies = people["dave"].get(f"{REPO}/threads/4").gives()["replies"]
-    shape = [(reply["number"], reply["depth"], reply["is_deleted"]) for reply in replies]
-    assert shape == [(1, 0, False), (2, 1, True), (3, 2, False), (4, 0, False)]
-
-
-def test_the_history_is_real_and_names_its_authors(people):
-    git = Repo.objects.get().git
-    refs = git.refs()
-    assert set(refs) >= {f"refs/heads/{name}" for name in ("main", "names", "licence", "shout")}
-    authors = git.commit_authors(refs["refs/heads/licence"], refs["refs/heads/names"])
-    assert [person.name for person in authors] == ["bob"]
-    assert git.git("rev-list", "--objects", "--all").word
