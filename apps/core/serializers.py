@@ -16,6 +16,8 @@ from rest_framework import serializers
 
 from apps.core.errors import Invalid
 
+WHOLE = "non_field_errors"
+"""What DRF files a complaint about a list or an object itself under."""
 Problem = Callable[[str], str | None]
 SOMETHING = (
     r"[^\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
@@ -126,14 +128,11 @@ def parse(takes: type[Input], body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(errors: Any, prefix: str = "") -> list[str]:
-    """Flatten DRF's nested errors to `field: reason` texts, in the order of the fields."""
-    if isinstance(errors, dict):
-        path = f"{prefix}." if prefix else ""
-        return [line for name, inner in errors.items() for line in _lines(inner, f"{path}{name}")]
-    if isinstance(errors, list) and any(isinstance(inner, dict | list) for inner in errors):
-        return [
-            line
-            for place, inner in enumerate(errors)
-            for line in _lines(inner, f"{prefix}[{place}]")
-        ]
-    return [f"{prefix}: {' '.join(str(reason) for reason in errors)}"]
+    """Flatten DRF's nested errors to `field[0].field: reason`, in the order of the fields."""
+    if not isinstance(errors, dict):
+        return [f"{prefix}: {' '.join(str(reason) for reason in errors)}"]
+    lines: list[str] = []
+    for name, inner in errors.items():
+        step = f"[{name}]" if isinstance(name, int) else f".{name}" if prefix else name
+        lines += _lines(inner, prefix if name == WHOLE else prefix + step)
+    return lines

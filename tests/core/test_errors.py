@@ -1,0 +1,135 @@
+"""Refusals and their one form (behaviour.md §6)."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import IntegrityError, OperationalError
+from django.http import Http404
+from rest_framework import exceptions as drf
+
+from apps.core import errors
+from apps.core.access import Level, check_level
+from apps.core.errors import ApiError, as_api_error, plain_error
+
+STATUSES = {
+    errors.BadRequest: 400,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.Conflict: 409,
+    errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.Invalid: 422,
+    errors.TooMany: 429,
+    errors.Unavailable: 503,
+}
+
+
+@pytest.mark.parametrize(("kind", "status"), STATUSES.items())
+def test_each_refusal_has_its_status_and_the_body_of_the_contract(kind, status):
+    error = kind("some_code", "Some text.")
+    assert error.status == status
+    assert error.body() == {"error": "some_code", "detail": "Some text."}
+    assert as_api_error(error) is error
+
+
+def test_conflicting_paths_are_shown_where_there_are_some_to_name():
+    error = errors.Conflict("merge_conflict", "x", conflict_paths=["a", "b"])
+    assert error.body()["conflict_paths"] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("exception", "status", "code"),
+    [
+        (Http404("secret"), 404, "not_found"),
+        (PermissionDenied("secret"), 403, "forbidden"),
+        (RequestDataTooBig("secret"), 413, "payload_too_large"),
+        (SuspiciousOperation("secret"), 400, "malformed_request"),
+        (OperationalError("secret"), 503, "unavailable"),
+        (drf.MethodNotAllowed("GET"), 405, "method_not_allowed"),
+        (drf.NotFound("secret"), 404, "not_found"),
+    ],
+)
+def test_what_django_raises_becomes_a_refusal_without_its_text(exception, status, code):
+    error = as_api_error(exception)
+    assert error is not None
+    assert (error.status, error.code) == (status, code)
+    assert "secret" not in error.detail
+
+
+@pytest.mark.parametrize("defect", [ValueError("x"), KeyError("x"), IntegrityError("x")])
+def test_a_defect_is_no_refusal(defect):
+    assert as_api_error(defect) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "malformed_request"),
+        (404, "not_found"),
+        (405, "method_not_allowed"),
+        (414, "uri_too_long"),
+        (418, "malformed_request"),
+        (500, "internal_error"),
+        (502, "internal_error"),
+        (503, "unavailable"),
+    ],
+)
+def test_a_bare_status_has_a_code_and_a_text(status, code):
+    error = plain_error(status)
+    assert (error.status, error.code) == (status, code)
+    assert error.detail.endswith(".")
+
+
+def test_unauthenticated_names_both_schemes():
+    header = errors.Unauthenticated("x", "y").headers["WWW-Authenticate"]
+    assert header == 'Bearer realm="Guildhall", Basic realm="Guildhall"'
+
+
+class Person:
+    def __init__(self, *, is_staff: bool = False) -> None:
+        self.is_staff = is_staff
+
+
+class Yard:
+    """A place where everybody has one level."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+
+    def access(self, user: object) -> Level:
+        return self.level
+
+    def __str__(self) -> str:
+        return "yard"
+
+
+def refusal(place: object, person: Person, needed: Level) -> str | None:
+    try:
+        check_level(place, person, needed)  # type: ignore[arg-type]
+    except ApiError as error:
+        assert error.status == 403
+        return error.code
+    return None
+
+
+LEVELS = [Level.NONE, Level.READ, Level.WRITE, Level.ADMIN, Level.OWNER]
+
+
+@pytest.mark.parametrize("has", LEVELS)
+@pytest.mark.parametrize("needed", LEVELS[1:])
+def test_a_level_lets_in_whoever_has_it_or_a_higher_one(has, needed):
+    code = "forbidden" if has is Level.NONE else "role_required"
+    assert refusal(Yard(has), Person(), needed) == (None if has >= needed else code)
+
+
+def test_staff_is_asked_for_by_what_one_is_and_not_by_level():
+    assert refusal(Yard(Level.OWNER), Person(), Level.STAFF) == "staff_required"
+    assert refusal(None, Person(is_staff=True), Level.STAFF) is None
+
+
+@pytest.mark.parametrize("needed", [Level.PUBLIC, Level.NONE])
+def test_where_no_level_is_needed_none_is_looked_up(needed):
+    assert refusal(Yard(Level.NONE), Person(), needed) is None
+    assert refusal(None, Person(), needed) is None
