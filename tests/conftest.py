@@ -120,13 +120,15 @@ def events(db: None) -> Events:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give all tests of one real server to one worker, so that it starts once."""
+    """Give all tests of one real server to one worker, and all of a file else: what they share is
+    made once.
+    """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByServer(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             found = re.search(r"[\[-](daphne|gunicorn)[]-]", nodeid)
-            return found[1] if found else nodeid
+            return found[1] if found else nodeid.partition("::")[0]
 
     return ByServer(config, log)
 
