@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, transaction
+from django.utils import timezone
 
+from apps.accounts import actions as accounts
 from apps.accounts.models import User
 from apps.events import hub as hub_module
 from apps.events import stream, subscribers
@@ -123,6 +126,18 @@ def test_a_full_queue_is_thrown_away_and_the_log_read_instead(monkeypatch, make,
     assert asyncio.run(story()) == newest(5)
 
 
+def test_a_stream_closes_when_its_token_expires(alice):
+    soon = timezone.now() + dt.timedelta(seconds=0.5)
+    _, token = accounts.create_token(actor=alice, owner=alice, name="soon", expires_at=soon)
+
+    async def story() -> None:
+        async with following(token, "scope=self") as client:
+            assert await client.text() == ""
+            assert timezone.now() >= soon
+
+    asyncio.run(story())
+
+
 def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
     monkeypatch.setattr(subscribers, "HEARTBEAT_AFTER", 0.01)
 
@@ -131,6 +146,24 @@ def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
             assert await client.text() == await client.text() == ": heartbeat\n\n"
 
     asyncio.run(story())
+
+
+def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make, alice, bob, acme):
+    def change() -> None:
+        with transaction.atomic():
+            teams.update_team(actor=alice, team=acme, name="Before", slug="acme")
+            teams.remove_member(actor=alice, member=acme.members.get(user=bob))
+            teams.update_team(actor=alice, team=acme, name="After", slug="acme")
+        teams.create_team(actor=bob, name="Own", slug="own")
+
+    async def story() -> list[int]:
+        async with following(make.token(bob), "scope=team:acme&scope=self") as client:
+            await until(lambda: bool(hub.joined))
+            await in_thread(change)
+            return await read(client, 2)
+
+    found = asyncio.run(story())
+    assert found == [newest(4)[0], newest(4)[3]]
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"is_staff": False}])
@@ -195,6 +228,7 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme&scope=self") as client:
+            await until(lambda: bool(hub.joined))
             monkeypatch.setattr(hub_module, "_visible", visible)
             for name in ("One", "Two", "Three"):
                 await rename(name)
