@@ -31,6 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
 PATIENCE = 15.0
 """Seconds after which something that should have happened is taken for broken."""
+STARTING = 60.0
+"""Seconds that a start may take where the machine is busy."""
 CAST = ("alice", "bob", "carol", "sam")
 PEOPLE = """
 import sys
@@ -196,7 +198,7 @@ class Server:
         self.address.put("")
 
     def _ready(self) -> str:
-        address = self.address.get(timeout=PATIENCE)
+        address = self.address.get(timeout=STARTING)
         assert address, self.log
         return address
 
