@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from django.db import OperationalError, transaction
+from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from apps.accounts import actions as accounts
-from apps.accounts.models import User
+from apps.accounts.models import ApiToken, User
 from apps.events import hub as hub_module
-from apps.events import stream, subscribers
+from apps.events import stream, subscribers, wake
 from apps.events.hub import hub, in_thread
 from apps.events.models import Event
 from apps.teams import actions as teams
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 class Client:
     """An ASGI server's side of one stream."""
 
-    def __init__(self, token: str, query: str) -> None:
+    def __init__(self, token: str, query: str, *, reading: bool = True) -> None:
         self.scope = {
             "type": "http",
             "method": "GET",
@@ -37,7 +39,8 @@ class Client:
         }
         self.sent: asyncio.Queue[Any] = asyncio.Queue()
         self.reading = asyncio.Event()
-        self.reading.set()
+        if reading:
+            self.reading.set()
 
     async def receive(self) -> dict[str, Any]:
         await asyncio.Event().wait()
@@ -59,8 +62,8 @@ class Client:
 
 
 @asynccontextmanager
-async def following(token: str, query: str) -> AsyncIterator[Client]:
-    client = Client(token, query)
+async def following(token: str, query: str, **options: bool) -> AsyncIterator[Client]:
+    client = Client(token, query, **options)
     task = asyncio.create_task(application(client.scope, client.receive, client.send))
     try:
         head = await client.sent.get()
@@ -99,6 +102,45 @@ async def read(client: Client, count: int) -> list[int]:
 
 def newest(count: int) -> list[int]:
     return list(Event.objects.order_by("-id").values_list("id", flat=True)[:count])[::-1]
+
+
+def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
+    monkeypatch.setattr(hub_module, "LOOK_EVERY", 60.0)
+
+    async def story() -> list[int]:
+        async with following(make.token(alice), "scope=team:acme") as client:
+            await until(lambda: bool(hub.joined))
+            await rename("One")
+            return await read(client, 1)
+
+    assert asyncio.run(story()) == newest(1)
+
+
+@pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")
+def test_a_lost_listener_comes_back(monkeypatch, make, alice, rename):
+    monkeypatch.setattr(hub_module, "LOOK_EVERY", 60.0)
+    monkeypatch.setattr(wake, "RECONNECT_AFTER", 0.01)
+    find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'guildhall-stream'"
+
+    def listeners(kill: bool = False) -> list[int]:
+        with connection.cursor() as cursor:
+            cursor.execute(f"{find} AND datname = current_database()")
+            found = [row[0] for row in cursor.fetchall()]
+            if kill:
+                cursor.execute("SELECT pg_terminate_backend(%s)", found)
+        return found
+
+    async def story() -> list[int]:
+        async with following(make.token(alice), "scope=team:acme") as client:
+            await rename("One")
+            first = await read(client, 1)
+            [gone] = await in_thread(lambda: listeners(kill=True))
+            while await in_thread(listeners) in ([], [gone]):
+                pass
+            await rename("Two")
+            return first + await read(client, 1)
+
+    assert asyncio.run(story()) == newest(2)
 
 
 def test_whoever_reads_nothing_is_closed_in_the_end(monkeypatch, make, alice, rename):
@@ -164,6 +206,53 @@ def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make,
 
     found = asyncio.run(story())
     assert found == [newest(4)[0], newest(4)[3]]
+
+
+@pytest.mark.parametrize("end", [None, ""])
+def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acme, end):
+    """Before the hub knows of a stream, nobody else would tell it."""
+
+    def change() -> None:
+        teams.remove_member(actor=alice, member=acme.members.get(user=bob))
+        teams.update_team(actor=alice, team=acme, name="After", slug="acme")
+        if end is not None:
+            ApiToken.objects.filter(user=bob).delete()
+
+    async def story() -> str:
+        query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created&last_event_id=0"
+        async with following(make.token(bob), query, reading=False) as client:
+            await in_thread(change)
+            client.reading.set()
+            if end is None:
+                await in_thread(lambda: teams.create_team(actor=bob, name="Own", slug="own"))
+            return await client.text()
+
+    text = asyncio.run(story())
+    assert ids(text) == (newest(1) if end is None else [])
+
+
+def test_nothing_comes_twice_when_a_newcomer_is_ahead_of_the_hub(monkeypatch, make, alice, rename):
+    gate = threading.Event()
+    reading = hub_module._read_after
+
+    def read_after(last: int) -> Any:
+        assert gate.wait(10)
+        return reading(last)
+
+    async def story() -> tuple[list[int], list[int]]:
+        token, query = make.token(alice), "scope=team:acme&kind=team-updated"
+        async with following(token, query) as first:
+            await until(lambda: bool(hub.joined))
+            monkeypatch.setattr(hub_module, "_read_after", read_after)
+            await rename("One")
+            async with following(token, f"{query}&last_event_id=0") as second:
+                await until(lambda: len(hub.joined) == 2)
+                gate.set()
+                await rename("Two")
+                return await read(first, 2), await read(second, 2)
+
+    first, second = asyncio.run(story())
+    assert first == second == newest(2)
 
 
 @pytest.mark.parametrize("change", [{"is_active": False}, {"is_staff": False}])

@@ -8,7 +8,7 @@ import shlex
 import signal
 import stat
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,9 @@ def test_a_taken_port_is_one_line_that_names_the_way_out(server, tmp_path):
 @ON_SERVE
 def test_a_second_start_shows_no_secret_and_ends_at_once_though_streams_are_open(server, tmp_path):
     with Server(tmp_path, beside=server) as second, ExitStack() as streams:
+        unfinished = streams.enter_context(closing(second.connect()))
+        unfinished.connect()
+        unfinished.sock.sendall(b"GET /healthz HTTP/1.1\r\n")
         for _ in range(3):
             streams.enter_context(opened(second, "alice", "scope=self"))
         assert second.stop(signal.SIGTERM) < 2
