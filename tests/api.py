@@ -9,10 +9,14 @@ from typing import Any
 
 import orjson
 from django.test import Client
+from django.test.client import ClientHandler
 from django.urls import Resolver404
 from jsonschema import Draft202012Validator
 
 from apps.core.openapi import PREFIX, document
+
+HANDLER = ClientHandler(enforce_csrf_checks=False)
+"""Shared, because each one loads the middleware anew."""
 
 
 class Answer:
@@ -46,6 +50,7 @@ class Api:
     def __init__(self, token: str | None) -> None:
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.client = Client(raise_request_exception=False)
+        self.client.handler = HANDLER
 
     def get(self, path: str) -> Answer:
         return self.send("GET", path)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from apps.accounts.actions import create_token
 from apps.events.models import Event
 from apps.pulls.models import Pull
@@ -81,8 +83,8 @@ CELLS = list(read_cells())
 class Attempt:
     """Fills a cell's address with what its case speaks of, made anew where that is one's own."""
 
-    def __init__(self, cell: Cell, world: World, folder: Path) -> None:
-        self.cell, self.world, self.make, self.folder = cell, world, world.make, folder
+    def __init__(self, cell: Cell, world: World, folders: pytest.TempPathFactory) -> None:
+        self.cell, self.world, self.make, self.folders = cell, world, world.make, folders
         self.name = PEOPLE[cell.who] or "zoe"
         self.person = world.people[self.name]
         self.repo = world.repos[cell.owner, cell.visibility]
@@ -137,7 +139,8 @@ class Attempt:
         reviewing = "{review_uuid}" in self.cell.operation
         self.of = self.world.pulls[self.repo.pk]
         if self.cell.operation.endswith("/merge") and self.cell.status < 400:
-            self.of = self.world.mergeable(self.cell.owner, self.folder, by=self.author)
+            folder = self.folders.mktemp("clone")
+            self.of = self.world.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo
         elif self.cell.case == "own" and not reviewing:
             self.of = self.make.pull(self.repo, by=self.person)

@@ -28,11 +28,12 @@ class Events(Protocol):
     def __call__(self, *kinds: str) -> AbstractContextManager[list[Event]]: ...
 
 
-@pytest.fixture(autouse=True)
-def repositories(settings: Any, tmp_path: Path) -> Path:
-    """Git repositories of a test live and die with it."""
-    settings.REPOSITORIES_DIR = tmp_path / "repositories"
-    return tmp_path / "repositories"
+@pytest.fixture(scope="session", autouse=True)
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One folder for the git repositories of all tests: their names are random."""
+    folder = tmp_path_factory.mktemp("repositories")
+    with override_settings(REPOSITORIES_DIR=folder):
+        yield folder
 
 
 @pytest.fixture
@@ -41,17 +42,10 @@ def make(db: None) -> Make:
 
 
 @pytest.fixture(scope="module")
-def world(
-    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
     """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
-    folder = tmp_path_factory.mktemp("world")
-    with (
-        django_db_blocker.unblock(),
-        override_settings(REPOSITORIES_DIR=folder),
-        transaction.atomic(),
-    ):
-        yield World(folder)
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield World()
         transaction.set_rollback(True)
 
 

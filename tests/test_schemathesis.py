@@ -4,7 +4,6 @@ every answer is one that is described. Schemathesis makes the requests up; each 
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.world import World
 pytestmark = pytest.mark.django_db
 
 USUAL = ["2xx", 401, 403, 404, 409]
+REFUSED = [400, 401, 403, 404, 413, 414, 415, 422]
 BEYOND_A_SCHEMA = {
     "POST /api-tokens": "a time to come, a person who is there",
     "GET /api-tokens": "a person who is there",
@@ -54,7 +54,10 @@ def schema_for(token: str, *, examples: int, seed: int) -> Any:
     """The description as it is served, and how to call what it describes."""
 
     def accepting(*more: int) -> dict[str, Any]:
-        return {"positive_data_acceptance": {"expected-statuses": [*USUAL, *more]}}
+        return {
+            "positive_data_acceptance": {"expected-statuses": [*USUAL, *more]},
+            "negative_data_rejection": {"expected-statuses": [*REFUSED]},
+        }
 
     twins = [name.replace("teams/{team_slug}/r", "users/{username}/r") for name in BEYOND_A_SCHEMA]
     config = {
@@ -101,12 +104,21 @@ def check(operation: Routed, world: World, *, seed: int, examples: int) -> None:
 
 ALL = [one for one in routed() if one.path != "/tail-events"]
 """Not the stream, which WSGI has not got."""
-LONG = re.compile(r"(POST|PATCH) .*/replies")
-"""Making their bodies up takes as long as everything else together."""
-SHORT = [one for one in ALL if "/users/" not in one.path and not LONG.match(str(one))]
+SHORT = {
+    "DELETE /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}",
+    "GET /api-tokens",
+    "GET /events",
+    "POST /api-tokens",
+    "POST /teams",
+    "POST /teams/{team_slug}/members",
+    "POST /teams/{team_slug}/repos/{repo_slug}/pulls/{number}/merge",
+    "PUT /teams/{team_slug}/repos/{repo_slug}",
+    "PUT /teams/{team_slug}/repos/{repo_slug}/pulls/{number}",
+}
+"""One of each sort, for the plain run: making requests up takes much longer than answering them."""
 
 
-@pytest.mark.parametrize("operation", SHORT, ids=str)
+@pytest.mark.parametrize("operation", [one for one in ALL if str(one) in SHORT], ids=str)
 def test_the_api_does_what_it_says(operation, world, db):
     check(operation, world, seed=1, examples=3)
 

@@ -35,8 +35,7 @@ NOISE = {"last_used_at"}
 class World:
     """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
         self.make = Make()
         self.people = {name: self.make.user(name) for name in ("alice", "carol", "newt", *MEMBERS)}
         self.people["sam"] = self.make.user("sam", is_staff=True)

@@ -20,6 +20,8 @@ PAGE_LIMIT = 10**9
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
 DIGITS = re.compile(r"[0-9]{1,20}")
+NO_NUL = r"^[^\x00]*$"
+"""The pattern of any text: PostgreSQL stores no NUL."""
 JSON_TYPE = re.compile(r'application/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?', re.IGNORECASE)
 
 
@@ -126,7 +128,8 @@ def number(text: str, *, least: int = 0, most: int = 2**63 - 1) -> int:
 
 
 def text_query(name: str, description: str = "") -> Query:
-    return Query(name, _text, description=description)
+    """Any text without NUL."""
+    return Query(name, _text, {"type": "string", "pattern": NO_NUL}, description)
 
 
 def flag_query(name: str, description: str = "") -> Query:

@@ -20,8 +20,9 @@ WHOLE = "non_field_errors"
 """What DRF files a complaint about a list or an object itself under."""
 Problem = Callable[[str], str | None]
 SOMETHING = (
-    r"[^\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
+    r"[^\x00\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 )
+"""One character that can be seen."""
 
 
 class Str(serializers.CharField):
