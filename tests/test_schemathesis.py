@@ -123,14 +123,14 @@ def test_the_api_does_what_it_says(operation, world, db):
     check(operation, world, seed=1, examples=3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("operation", ALL, ids=str)
 def test_the_api_does_what_it_says_at_length(operation, seed, world, db):
     check(operation, world, seed=seed, examples=50)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_what_one_answer_names_the_next_request_may_use(seed, world, db):
     token = world.make.tokens[world.people["sam"].pk]
