@@ -96,6 +96,7 @@ def test_what_is_missing_is_said_in_one_line(tree, programs, shell):
     assert "--devel" in refused(setup(tree, "--devel", programs=programs, with_=shell))
 
 
+@pytest.mark.slow
 def test_two_at_once_both_succeed_and_a_third_has_nothing_to_do(tree, programs):
     link_python(programs, "python3.12")  # a name says nothing, its version does
     both = [setup(tree, programs=programs), setup(tree, "--dev", programs=programs)]

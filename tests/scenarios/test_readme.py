@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.server import ROOT, Server
 
 README = (ROOT / "README.md").read_text()
@@ -14,6 +16,7 @@ TOLD = ["pull-merged", "branch-pushed", "review-created"]
 """Newest first."""
 
 
+@pytest.mark.slow
 def test_the_tour_can_be_pasted(tmp_path):
     script = "\n".join(BLOCK.findall(README))
     assert ".venv/bin/python" in script and "http://127.0.0.1:8000" in script
