@@ -145,9 +145,9 @@ class Server(Daphne):  # type: ignore[misc]
 
     def listen_error(self, failure: Any) -> None:
         error = failure.value
-        reason = getattr(error, "socketError", error)
         self.refusal = (
-            f"Cannot listen at {settings.HOST}:{settings.PORT}: {reason}. "
+            f"Cannot listen at {getattr(error, 'interface', settings.HOST)}:"
+            f"{getattr(error, 'port', settings.PORT)}: {getattr(error, 'socketError', error)}. "
             "Choose another port with PORT=8001, say."
         )
 
