@@ -77,8 +77,10 @@ class Clone:
             moves.append((name, present.get(name, ZERO), new))
         push = open_journal(actor=by or self.by, repo=self.repo, moves=moves)
         wanted = [f"+{'' if new == ZERO else new}:{name}" for name, _, new in moves]
-        self.git("push", "--quiet", str(self.repo.git.path), *wanted)
-        settle(repo=self.repo, push=push)
+        try:
+            self.git("push", "--quiet", str(self.repo.git.path), *wanted)
+        finally:
+            settle(repo=self.repo, push=push)
 
     def server(self, *args: str) -> str:
         """What git prints about the bare repository."""
