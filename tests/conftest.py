@@ -4,6 +4,7 @@ sam is staff.
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -112,6 +113,12 @@ def events(db: None) -> Events:
     return recorded
 
 
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through thousands of collected tests each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give all tests of one real server to one worker, and all of a file else: what they share is
@@ -127,8 +134,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByServer(config, log)
 
 
-@pytest.fixture(scope="session", params=["daphne", "gunicorn"])
+@pytest.fixture(
+    scope="session", params=["daphne", pytest.param("gunicorn", marks=pytest.mark.slow)]
+)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A real server of each kind that answers API and git, one for the whole run."""
+    """A real server of each kind that answers API and git, one for the whole run.
+
+    A plain run tries the embedded one, CI both (docs/decisions/0003).
+    """
     with Server(tmp_path_factory.mktemp(request.param), request.param) as running:
         yield running

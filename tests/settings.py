@@ -25,6 +25,8 @@ WHITENOISE_AUTOREFRESH = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "tests.db")}
+    # Nobody pulls the plug on a test database; real servers in tests keep their own settings.
+    DATABASES["default"]["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"
 else:
     # A test run holds few connections; a pool would outlive the test database.
     DATABASES["default"]["OPTIONS"].pop("pool", None)

@@ -25,7 +25,7 @@ def asgi(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield beside
 
 
-@pytest.fixture(params=["serve", "asgi"])
+@pytest.fixture(params=["serve", pytest.param("asgi", marks=pytest.mark.slow)])
 def live(request: pytest.FixtureRequest, server: Server) -> Server:
     """Each of the two that can stream."""
     if request.param == "serve":

@@ -52,6 +52,7 @@ def test_a_second_start_shows_no_secret_and_ends_at_once_though_streams_are_open
 
 
 @ON_SERVE
+@pytest.mark.slow
 def test_gunicorn_ends_its_streams_before_it_ends_itself(server, tmp_path):
     with Server(tmp_path, "gunicorn-asgi", beside=server) as ending, ExitStack() as streams:
         found = [streams.enter_context(opened(ending, "alice", "scope=self")) for _ in range(3)]

@@ -1,0 +1,106 @@
+"""Makes requests up from the API's own description, sends them and has the answers checked.
+
+Loading the library takes seconds, so only the tests that use it import this.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import schemathesis
+from django.db import transaction
+from django.test.client import ClientHandler
+from hypothesis import HealthCheck, settings
+from schemathesis.checks import load_all_checks
+from schemathesis.config import SchemathesisConfig
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+
+from tests.routes import Routed
+from tests.world import World
+
+USUAL = ["2xx", 401, 403, 404, 409]
+REFUSED = [400, 401, 403, 404, 413, 414, 415, 422]
+BEYOND_A_SCHEMA = {
+    "POST /api-tokens": "a time to come, a person who is there",
+    "GET /api-tokens": "a person who is there",
+    "GET /events": "scopes",
+    "POST /teams": "reserved names",
+    "PUT /teams/{team_slug}": "reserved names",
+    "POST /teams/{team_slug}/members": "a person who is there",
+    "POST /teams/{team_slug}/repos": "reserved names and endings",
+    "PUT /teams/{team_slug}/repos/{repo_slug}": "reserved names and endings",
+    "POST /teams/{team_slug}/repos/{repo_slug}/pulls": "names of branches",
+    "POST /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies": "parents, links",
+    "PATCH /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}": "links",
+}
+"""What may be 422 although it fits the description, and what decides."""
+relaxed = settings(deadline=None, suppress_health_check=[*HealthCheck])
+HANDLER = ClientHandler(enforce_csrf_checks=False)
+
+
+def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+    """The whole stack as a WSGI application that leaves the test's connection open."""
+    response: Any = HANDLER(environ)
+    start_response(f"{response.status_code} {response.reason_phrase}", [*response.items()])
+    return [response.content]
+
+
+@cache
+def schema_for(token: str, *, examples: int, seed: int) -> Any:
+    """The description as it is served, and how to call what it describes."""
+
+    def accepting(*more: int) -> dict[str, Any]:
+        return {
+            "positive_data_acceptance": {"expected-statuses": [*USUAL, *more]},
+            "negative_data_rejection": {"expected-statuses": [*REFUSED]},
+        }
+
+    twins = [name.replace("teams/{team_slug}/r", "users/{username}/r") for name in BEYOND_A_SCHEMA]
+    config = {
+        "seed": seed,
+        "headers": {"Authorization": f"Bearer {token}"},
+        "generation": {"max-examples": examples, "database": "none"},
+        "parameters": {
+            "path.team_slug": "acme",
+            "path.username": "alice",
+            "path.repo_slug": "private",
+            "path.number": 1,
+            "path.reply_number": 1,
+        },
+        "checks": accepting(),
+        "operations": [
+            {"include-name": name, "checks": accepting(422)} for name in {*BEYOND_A_SCHEMA, *twins}
+        ],
+    }
+    made = SchemathesisConfig.from_dict(config)
+    return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application, config=made)
+
+
+def check(operation: Routed, world: World, *, seed: int, examples: int) -> None:
+    """Make requests of one operation up, and have every check look at the answers."""
+    token = world.make.tokens[world.people["sam"].pk]
+    schema = schema_for(token, examples=examples, seed=seed)
+
+    @relaxed
+    def send(case: Any) -> None:
+        with transaction.atomic():
+            case.call_and_validate()
+            transaction.set_rollback(True)
+
+    load_all_checks()
+    run = build_operation_test(
+        config=schema.config,
+        operation=schema[operation.path][operation.method],
+        test_func=send,
+        given_kwargs={},
+        feedback=FeedbackSources(),
+    )
+    run()
+
+
+def follow_links(token: str, *, seed: int, examples: int) -> None:
+    """Make up whole conversations: what one answer names the next request uses."""
+    machine = schema_for(token, examples=examples, seed=seed).as_state_machine()
+    machine.run(settings=settings(relaxed, max_examples=examples))
