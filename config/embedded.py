@@ -31,6 +31,10 @@ from apps.core.errors import plain_error
 
 PIECE = 64 * 1024
 """Bytes of a request body handed over at once."""
+MIB = 1024 * 1024
+PUSH, PUSH_LIMIT = b"/git-receive-pack", 2 * 1024 * MIB + MIB
+BODY_LIMIT = 16 * MIB
+"""Bytes kept of a body; nobody reads more: git takes packs up to 2 GiB, all else is smaller."""
 GRACE = 1.0
 """Seconds that interrupted requests get to clean up when the server ends."""
 
@@ -48,10 +52,22 @@ class Request(WebRequest):  # type: ignore[misc]
         self.writable.set()
         super().__init__(*args, **options)
         self._parsePOSTFormSubmission = False  # Django reads forms, and within limits
+        self.kept = 0
 
     def setResponseCode(self, code: int, message: bytes | None = None) -> None:
         """Twisted does not know the words for every status, such as 422."""
         super().setResponseCode(code, message or responses.get(code, "").encode())
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Keep a body up to its limit and one byte more, by which its reader sees that it is too
+        large. The rest is let go, or anybody could fill the disk without an account.
+        """
+        path = self.channel._path.partition(b"?")[0]
+        limit = PUSH_LIMIT if path.endswith(PUSH) else BODY_LIMIT
+        room = limit + 1 - self.kept
+        if room > 0:
+            self.kept += len(data[:room])
+            super().handleContentChunk(data[:room])
 
     def process(self) -> Any:
         """Hand the request to the application; there are no WebSockets here."""

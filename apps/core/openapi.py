@@ -127,7 +127,7 @@ def path_parameters(path_regex: str) -> list[dict[str, Any]]:
 
 def path_schema(converter: str) -> dict[str, Any]:
     if converter == "number":
-        return {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+        return {"type": "integer", "minimum": 0, "maximum": 999_999_999_999_999}
     return {"type": "string", "pattern": f"^(?:{CONVERTERS[converter].regex})$"}
 
 

@@ -75,7 +75,7 @@ class UsernameConverter(TeamSlugConverter):
 
 
 class NumberConverter:
-    regex = r"[0-9]{1,9}"
+    regex = r"[0-9]{1,15}"
 
     def to_python(self, value: str) -> int:
         return int(value)

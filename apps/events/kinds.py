@@ -41,3 +41,43 @@ class Kind(StrEnum):
     TOKEN_REVOKED = "token-revoked"  # noqa: S105
     TOKEN_DELETED = "token-deleted"  # noqa: S105
     USER_JOINED = "user-joined"
+
+
+WORDS: dict[Kind, str] = {
+    Kind.TEAM_CREATED: "created the team",
+    Kind.TEAM_UPDATED: "changed the team",
+    Kind.MEMBER_ADDED: "added a member to the team",
+    Kind.MEMBER_UPDATED: "gave a member of the team another role",
+    Kind.MEMBER_REMOVED: "removed a member from the team",
+    Kind.REPO_CREATED: "created the repository",
+    Kind.REPO_UPDATED: "changed the repository",
+    Kind.BRANCH_CREATED: "pushed a new branch",
+    Kind.BRANCH_PUSHED: "pushed to a branch",
+    Kind.BRANCH_DELETED: "deleted a branch",
+    Kind.TAG_CREATED: "pushed a new tag",
+    Kind.TAG_DELETED: "deleted a tag",
+    Kind.PULL_CREATED: "opened a pull request",
+    Kind.PULL_UPDATED: "edited the pull request",
+    Kind.PULL_PUSHED: "pushed to the pull request",
+    Kind.PULL_DRAFTED: "made the pull request a draft",
+    Kind.PULL_READIED: "marked the pull request as ready",
+    Kind.PULL_CLOSED: "closed the pull request",
+    Kind.PULL_REOPENED: "reopened the pull request",
+    Kind.PULL_MERGED: "merged the pull request",
+    Kind.REVIEW_CREATED: "reviewed the pull request",
+    Kind.REVIEW_UPDATED: "changed a review of the pull request",
+    Kind.REVIEW_DISMISSED: "dismissed a review of the pull request",
+    Kind.REVIEW_DELETED: "deleted a review of the pull request",
+    Kind.THREAD_CREATED: "started a thread",
+    Kind.THREAD_UPDATED: "edited the thread",
+    Kind.THREAD_STATUS_CHANGED: "changed the status of the thread",
+    Kind.THREAD_DELETED: "deleted a thread",
+    Kind.REPLY_CREATED: "replied",
+    Kind.REPLY_UPDATED: "edited a reply",
+    Kind.REPLY_DELETED: "deleted a reply",
+    Kind.TOKEN_CREATED: "made an API token",
+    Kind.TOKEN_REVOKED: "revoked an API token",
+    Kind.TOKEN_DELETED: "deleted an API token",
+    Kind.USER_JOINED: "joined",
+}
+"""What its actor did, for people; the page of the event's subject is linked behind it."""

@@ -15,6 +15,7 @@ import pytest
 
 from tests.server import ROOT
 
+MIB = 1024 * 1024
 APPLICATION = '''
 import django, os
 django.setup()
@@ -61,7 +62,8 @@ async def silent(receive, send):
     pass
 
 async def application(scope, receive, send):
-    await globals()[scope["path"].rpartition("/")[2]](receive, send)
+    name = scope["path"].rpartition("/")[2].replace("git-receive-pack", "upload")
+    await globals()[name](receive, send)
 
 server = Server.at(application, "127.0.0.1", 0)
 print("at", server.listening_addresses[0][1], flush=True)
@@ -121,19 +123,27 @@ def get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
 
-def test_a_large_upload_comes_in_pieces_and_takes_no_memory(embedded):
-    before = embedded.memory
-    length = 100 * 1024 * 1024
+def upload(embedded: Embedded, path: str) -> bytes:
+    """What the application says that it got of 100 MiB sent to this path."""
+    head = f"POST {path} HTTP/1.0\r\nContent-Length: {100 * MIB}\r\n"
     with embedded.connection() as connection:
-        head = f"POST /upload HTTP/1.0\r\nContent-Length: {length}\r\n"
         connection.sendall(
             f"{head}Content-Type: application/x-www-form-urlencoded\r\n\r\n".encode()
         )
         for _ in range(100):
-            connection.sendall(bytes(1024 * 1024))
+            connection.sendall(bytes(MIB))
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert answer.endswith(b"\r\n\r\n%d %d" % (length, 65536))
+    return answer.rpartition(b"\r\n\r\n")[2]
+
+
+def test_a_large_push_comes_in_pieces_and_takes_no_memory(embedded):
+    before = embedded.memory
+    assert upload(embedded, "/git-receive-pack") == b"%d 65536" % (100 * MIB)
     assert embedded.memory < before + 20
+
+
+def test_of_what_is_no_push_only_a_little_is_kept(embedded):
+    assert upload(embedded, "/upload?x=/git-receive-pack") == b"%d 65536" % (16 * MIB + 1)
 
 
 def test_a_large_answer_waits_for_its_reader(embedded):

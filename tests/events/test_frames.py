@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.events.frames import HEARTBEAT, OPENING, frame
+from apps.events.kinds import WORDS, Kind
 
 
 def test_the_stream_opens_with_the_two_frames_of_the_contract():
@@ -47,3 +48,8 @@ def test_a_client_reads_what_was_sent_but_for_the_kind_of_line_end(text):
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
     assert found == {"id": "7", "event": "pull-created", "data": plain}
     assert rest == ""
+
+
+def test_every_kind_has_words_of_its_own_for_people():
+    assert set(WORDS) == set(Kind)
+    assert len(set(WORDS.values())) == len(WORDS)
