@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from rest_framework.routers import SimpleRouter
+from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import TokenViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
 from apps.repos.views import RepoViewSet
+from apps.site.views import SiteSettingsViewSet
 from apps.teams.views import MemberViewSet, TeamViewSet
 from apps.threads.views import ReplyViewSet, ThreadViewSet
 from config.views import DocumentViewSet
 
-router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+
+class Router(SimpleRouter):
+    """DRF's, and PUT on what there is one of: its viewset's `change`."""
+
+    routes = [
+        Route(
+            url=r"^{prefix}{trailing_slash}$",
+            mapping={"get": "list", "post": "create", "put": "change"},
+            name="{basename}-list",
+            detail=False,
+            initkwargs={"suffix": "List"},
+        ),
+        *SimpleRouter.routes[1:],
+    ]
+
+
+router = Router(trailing_slash=False, use_regex_path=False)
 
 
 def route(prefix: str, viewset: type[ApiViewSet]) -> None:
@@ -24,6 +41,7 @@ def route(prefix: str, viewset: type[ApiViewSet]) -> None:
 route("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
 route("events", EventViewSet)
+route("site-settings", SiteSettingsViewSet)
 route("tail-events", TailViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)

@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "apps.events",
+    "apps.site",
     "apps.accounts",
     "apps.teams",
     "apps.repos",

@@ -26,6 +26,7 @@ BEYOND_A_SCHEMA = {
     "POST /api-tokens": "a time to come, a person who is there",
     "GET /api-tokens": "a person who is there",
     "GET /events": "scopes",
+    "PUT /site-settings": "a duration",
     "POST /teams": "reserved names",
     "PUT /teams/{team_slug}": "reserved names",
     "POST /teams/{team_slug}/members": "a person who is there",

@@ -28,7 +28,6 @@ LATER = {
     "rate limits",
     "reply versions",
     "signup invites",
-    "site settings",
     "suggest-users",
     "uploads",
     "user pages",
@@ -45,6 +44,9 @@ RECORDS = {
     "Thread": "number:integer title body kind priority status",
     "Reply": "number:integer parent_reply_number?:integer kind status body links:array "
     "created_by_uuid:string|null created_by_username:string|null",
+    "Site settings": "rate_limits_enabled:boolean signup_invite_creators "
+    "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "
+    "signups_require_invite:boolean",
     "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
     "scopes:array summary:object created_at",
 }

@@ -13,6 +13,7 @@ from django.db import connection
 from apps.accounts.models import User
 from apps.pulls.models import Pull, Review
 from apps.repos.models import Repo, Visibility
+from apps.site.models import SiteSettings
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
 from tests.api import Api
@@ -37,6 +38,7 @@ class World:
 
     def __init__(self) -> None:
         self.make = Make()
+        SiteSettings.load()
         self.people = {name: self.make.user(name) for name in ("alice", "carol", "newt", *MEMBERS)}
         self.people["sam"] = self.make.user("sam", is_staff=True)
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     TOKEN_REVOKED = "token-revoked"  # noqa: S105
     TOKEN_DELETED = "token-deleted"  # noqa: S105
     USER_JOINED = "user-joined"
+    SITE_SETTINGS_UPDATED = "site-settings-updated"
 
 
 WORDS: dict[Kind, str] = {
@@ -79,5 +80,6 @@ WORDS: dict[Kind, str] = {
     Kind.TOKEN_REVOKED: "revoked an API token",
     Kind.TOKEN_DELETED: "deleted an API token",
     Kind.USER_JOINED: "joined",
+    Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site",
 }
 """What its actor did, for people; the page of the event's subject is linked behind it."""

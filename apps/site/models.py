@@ -1,0 +1,77 @@
+"""What holds for the whole site: its settings."""
+
+from __future__ import annotations
+
+import datetime as dt
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from apps.core.durations import parse_duration
+from apps.events.record import Keys, Target
+
+
+class InviteCreators(StrEnum):
+    """Who may make signup invites; `users` opens a page of their own for it."""
+
+    STAFF = "staff"
+    USERS = "users"
+
+
+class SiteSettings(models.Model):
+    """The one row of settings that staff changes while the site runs (behaviour.md §2)."""
+
+    ONLY = 1
+    """Its primary key."""
+
+    rate_limits_enabled = models.BooleanField(default=True)
+    signup_invite_creators = models.CharField(
+        max_length=10,
+        default=InviteCreators.STAFF.value,
+        choices=[(who.value, who.value) for who in InviteCreators],
+    )
+    signup_invite_max_per_24h = models.PositiveIntegerField(default=100)
+    signup_invite_min_account_age = models.CharField(max_length=100, default="0s")
+    """A humantime duration, as it was given."""
+    signups_enabled = models.BooleanField(default=True)
+    signups_require_invite = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        editable=False,
+        on_delete=models.PROTECT,
+        related_name="+",
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="site_settings_are_one_row"),
+        ]
+        verbose_name = verbose_name_plural = "site settings"
+
+    def __str__(self) -> str:
+        return "site settings"
+
+    @classmethod
+    def load(cls) -> SiteSettings:
+        """The row; made with the defaults of a fresh install when it is not there."""
+        rows = cls.objects.select_related("updated_by")
+        return rows.get_or_create(pk=cls.ONLY)[0]
+
+    @property
+    def min_account_age(self) -> dt.timedelta:
+        """How old an account has to be before its owner may invite."""
+        return parse_duration(self.signup_invite_min_account_age)
+
+    def event_keys(self) -> Keys:
+        return Keys(site=True)
+
+    def event_target(self) -> Target:
+        return Target("site-settings", api="/site-settings")
+
+    def event_title(self) -> None:
+        return None

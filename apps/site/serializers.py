@@ -1,0 +1,57 @@
+"""Inputs and records of the site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.durations import WHAT, parse_duration
+from apps.core.serializers import Bool, Choice, Input, Int, Moment, Name, Output
+from apps.site.models import InviteCreators, SiteSettings
+
+
+def duration_problem(text: str) -> str | None:
+    try:
+        parse_duration(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+class UpdateSiteSettings(Input):
+    rate_limits_enabled = Bool(required=False)
+    signup_invite_creators = Choice(InviteCreators, required=False)
+    signup_invite_max_per_24h = Int(required=False, min_value=0, max_value=100_000)
+    signup_invite_min_account_age = Name(
+        problem=duration_problem, most=100, required=False, help_text=f"{WHAT.capitalize()}."
+    )
+    signups_enabled = Bool(required=False)
+    signups_require_invite = Bool(required=False)
+
+
+class SiteSettingsRecord(Output):
+    rate_limits_enabled = serializers.BooleanField()
+    signup_invite_creators = serializers.ChoiceField([str(who) for who in InviteCreators])
+    signup_invite_max_per_24h = serializers.IntegerField()
+    signup_invite_min_account_age = serializers.CharField()
+    signups_enabled = serializers.BooleanField()
+    signups_require_invite = serializers.BooleanField()
+    created_at = Moment()
+    updated_at = Moment()
+    updated_by_username = serializers.CharField(allow_null=True)
+
+
+def site_settings_record(row: SiteSettings) -> dict[str, Any]:
+    """Needs `updated_by` loaded."""
+    return {
+        "rate_limits_enabled": row.rate_limits_enabled,
+        "signup_invite_creators": row.signup_invite_creators,
+        "signup_invite_max_per_24h": row.signup_invite_max_per_24h,
+        "signup_invite_min_account_age": row.signup_invite_min_account_age,
+        "signups_enabled": row.signups_enabled,
+        "signups_require_invite": row.signups_require_invite,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "updated_by_username": row.updated_by.username if row.updated_by else None,
+    }
