@@ -112,6 +112,12 @@ def _base_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address, as browsers name an origin."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 def _host(text: str) -> str:
     if not re.fullmatch(r"[0-9A-Za-z.:_-]+", text):
         raise ValueError('must be an address to listen on, such as "127.0.0.1" or "0.0.0.0".')

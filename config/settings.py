@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from config.environment import Environment
+from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
 env = Environment.read(ROOT)
@@ -38,9 +38,11 @@ INSTALLED_APPS = [
     "apps.repos",
     "apps.threads",
     "apps.pulls",
+    "apps.web",
 ]
 MIDDLEWARE = [
     "apps.core.middleware.api_errors",
+    "apps.web.headers.page_headers",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -50,6 +52,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+CSRF_FAILURE_VIEW = "apps.web.errors.old_form"
+LOGIN_URL = "/signin"
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
 WSGI_APPLICATION = "config.wsgi.application"
@@ -88,6 +92,12 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
+SESSION_COOKIE_AGE = 14 * 86400
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# TLS ends at the proxy: what a browser names as its origin is BASE_URL's, not the request's.
+CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
 # Who understands an event scope, and who looks at a push, named here so that the lower apps need
 # not import the higher ones (architecture.md §3).

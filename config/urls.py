@@ -11,6 +11,7 @@ register_converters()
 
 # The routes below need the converters to be known when they are made.
 from apps.repos import githttp  # noqa: E402
+from apps.web import errors  # noqa: E402
 from config.api import router  # noqa: E402
 from config.views import healthz  # noqa: E402
 
@@ -26,6 +27,11 @@ urlpatterns = [
         for end, view in GIT.items()
     ),
     path("api/v1/", include(router.urls)),
-    path("admin/", admin.site.urls),
     path("healthz", healthz),
+    path("", include("apps.web.routes")),
+    path("admin/", admin.site.urls),
 ]
+handler400 = errors.bad_request
+handler403 = errors.forbidden
+handler404 = errors.not_found
+handler500 = errors.broken

@@ -189,8 +189,9 @@ def _after_record(body: list[ast.stmt], recorded: bool) -> Iterator[str]:
 
 
 def views_only_ask(source: Source) -> Iterator[str]:
-    """A view changes nothing itself and reaches rows through their parents."""
-    if not source.within("apps/") or not {"views", "doors", "stream"} & set(source.names):
+    """A view or a page changes nothing itself and reaches rows through their parents."""
+    views = source.within("apps/") and {"views", "doors", "stream"} & set(source.names)
+    if not views and not source.within("apps/web/"):
         return
     for call in calls(source.tree):
         called = dotted(call)
@@ -199,6 +200,16 @@ def views_only_ask(source: Source) -> Iterator[str]:
             yield f"{call.lineno}: {called}() writes in a view"
         if called.endswith(".objects.get"):
             yield f"{call.lineno}: {called}() reaches past the parent"
+
+
+def pages_hold_nothing(source: Source) -> Iterator[str]:
+    """`apps/web` has no tables of its own."""
+    if source.within("apps/web/"):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and "models.Model" in map(dotted, node.bases):
+                yield f"{node.lineno}: {node.name} is a model"
+        if {"models", "migrations"} & set(source.names):
+            yield "1: pages have no models"
 
 
 def files_and_functions_are_small(source: Source) -> Iterator[str]:

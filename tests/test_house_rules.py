@@ -50,6 +50,7 @@ def read(path: Path) -> str:
 ACTIONS = "apps/teams/actions.py"
 VIEWS = "apps/teams/views.py"
 ANY = "apps/teams/rules.py"
+PAGE = "apps/web/tokens.py"
 
 RULES = [
     (rules.processes_start_in_one_place, ANY, "import subprocess"),
@@ -73,6 +74,10 @@ RULES = [
     (rules.views_only_ask, VIEWS, "team.save()"),
     (rules.views_only_ask, VIEWS, "Team.objects.create(name='x')"),
     (rules.views_only_ask, VIEWS, "Team.objects.get(pk=1)"),
+    (rules.views_only_ask, PAGE, "token.save()"),
+    (rules.events_are_recorded_in_actions, PAGE, "from apps.events.record import record"),
+    (rules.pages_hold_nothing, PAGE, "class Draft(models.Model): ..."),
+    (rules.pages_hold_nothing, "apps/web/models.py", ""),
     (rules.files_and_functions_are_small, ANY, "x = 1\n" * 401),
     (rules.files_and_functions_are_small, "tests/test_x.py", "x = 1\n" * 501),
     (rules.files_and_functions_are_small, ANY, "def f():\n" + "  x = 1\n" * 40),

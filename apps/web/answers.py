@@ -1,0 +1,109 @@
+"""What pages answer with: a template, a redirect after a POST, or a refusal in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from apps.core.errors import ApiError, plain_error
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+WITHOUT_DATABASE = (500, 503)
+"""Refusals that may come from a broken database, and therefore ask nothing of it."""
+TITLES = {
+    400: "That was not understood",
+    401: "You are signed out",
+    403: "This is not open to you",
+    404: "There is nothing here",
+    405: "This page does not do that",
+    413: "That was too much at once",
+    429: "Too many attempts",
+}
+TEXTS = {
+    400: "Your browser sent something that makes no sense here. Go back, reload and try again.",
+    404: "The address may be mistyped, or what was here is gone.",
+    413: "What was sent is larger than this page takes.",
+}
+HIDDEN = ("csrfmiddlewaretoken", "next", "invite")
+"""What a form carries beside what was typed."""
+
+
+class Visit(HttpRequest):
+    """A request that the door has let in, as pages see it."""
+
+    user: User
+    """Whoever is signed in; nobody (AnonymousUser) on pages that are open to all."""
+    kept: dict[str, str]
+    """What was typed into a form that has grown old; empty otherwise."""
+
+
+def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+    """The page made from `templates/web/<template>.html`."""
+    return render(request, f"web/{template}.html", context, status=status)
+
+
+def see(name: str, *args: object) -> HttpResponse:
+    """303 to a page by its name in `routes`: after a POST, so that a reload repeats nothing."""
+    return see_path(reverse(name, args=args))
+
+
+def see_path(path: str) -> HttpResponse:
+    """303 to an address."""
+    return HttpResponseRedirect(path, status=303)
+
+
+def own_path(path: str) -> str:
+    """The path if it is one of ours, else home: `next` leads to no other host."""
+    ours = path.startswith("/") and url_has_allowed_host_and_scheme(path, allowed_hosts=None)
+    return path if ours else reverse("home")
+
+
+def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
+    """Somebody unknown is led to sign in; what they sent is shown, so that it is not lost."""
+    signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
+    if request.method != "POST":
+        return HttpResponseRedirect(signin)
+    return show(
+        request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=typed(request)
+    )
+
+
+def typed(request: HttpRequest) -> dict[str, str]:
+    """What a person has typed into the form that was sent, without passwords and tokens."""
+    return {
+        name: str(text)
+        for name, text in request.POST.items()
+        if name not in HIDDEN and "password" not in name
+    }
+
+
+def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
+    """A page that says what is wrong, with the status and the headers of the refusal."""
+    if error.status in WITHOUT_DATABASE:
+        response = HttpResponse(render_to_string(f"web/{error.status}.html"), status=error.status)
+    else:
+        response = show(
+            request,
+            "error",
+            status=error.status,
+            code=error.status,
+            title=TITLES.get(error.status, TITLES[400]),
+            text=TEXTS.get(error.status, error.detail),
+            seconds=error.headers.get("Retry-After"),
+        )
+    for name, value in error.headers.items():
+        response[name] = value
+    return response
+
+
+def refuse_plainly(request: HttpRequest, status: int) -> HttpResponse:
+    """The same for a bare status."""
+    return refuse(request, plain_error(status))

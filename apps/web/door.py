@@ -1,0 +1,77 @@
+"""The door of the pages: each passes the same steps in the same order, as in the API.
+
+405 → signed in, else 302 to sign-in, or 401 for a POST → charge 429 → staff 403 → the page, which
+only asks and acts. Whatever is refused on the way becomes a page of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.utils import timezone
+from django.utils.cache import patch_cache_control
+from django.views.decorators.gzip import gzip_page
+
+from apps.core.access import Level, check_level
+from apps.core.errors import as_api_error
+from apps.web.answers import Visit, ask_to_sign_in, refuse
+
+View = Callable[..., HttpResponse]
+READ = ("GET",)
+FORM = ("GET", "POST")
+DAY = "day"
+"""Where a session notes the day on which it was last prolonged."""
+
+
+def page(
+    needs: Level, *, methods: tuple[str, ...] = READ, charge: str = ""
+) -> Callable[[View], View]:
+    """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
+
+    `charge` is the rate scope that a POST is charged to.
+    """
+
+    def declare(view: View) -> View:
+        @gzip_page
+        @wraps(view)
+        def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.method not in (*methods, "HEAD"):
+                return HttpResponseNotAllowed(methods)
+            try:
+                response = enter(request, needs, charge) or view(request, *args, **kwargs)
+            except Exception as exception:
+                error = as_api_error(exception)
+                if error is None:
+                    raise
+                response = refuse(request, error)
+            if not response.has_header("Cache-Control"):
+                patch_cache_control(response, private=True, no_cache=True)
+            return response
+
+        vars(run)["page"] = needs
+        return run
+
+    return declare
+
+
+def enter(request: Visit, needs: Level, charge: str) -> HttpResponse | None:
+    """The steps before the page; an answer when one of them is the last."""
+    if not hasattr(request, "kept"):
+        request.kept = {}
+    signed_in = request.user.is_authenticated
+    if not signed_in and needs is not Level.PUBLIC:
+        return ask_to_sign_in(request)
+    if signed_in:
+        prolong(request)
+        check_level(None, request.user, needs)
+    return None
+
+
+def prolong(request: HttpRequest) -> None:
+    """Let the session end 14 days from today; one write a day, not one for each page."""
+    today = timezone.now().date().toordinal()
+    if request.session.get(DAY) != today:
+        request.session[DAY] = today

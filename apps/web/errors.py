@@ -1,0 +1,57 @@
+"""Answers where no page was reached: Django's own refusals, and a form that has grown old."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse
+
+from apps.web.answers import Visit, refuse_plainly, show, typed
+
+NO_PAGES = ("/api/",)
+"""Where people look at no page; the layer around the API writes ErrorBody over it."""
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer(request, 400)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer(request, 403)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return answer(request, 404)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    return answer(request, 500)
+
+
+def answer(request: HttpRequest, status: int) -> HttpResponse:
+    """A page where people are, nothing but the status elsewhere."""
+    if request.path_info.startswith(NO_PAGES):
+        return HttpResponse(status=status)
+    return refuse_plainly(request, status)
+
+
+def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403 for a POST without a valid CSRF token.
+
+    A form of our own that has grown old comes back with what was typed and a fresh token; only a
+    browser can say that it is ours. The page is asked as by GET, so that nothing can be done.
+    """
+    match = request.resolver_match
+    ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
+    if match is None or not hasattr(match.func, "page") or not ours:
+        return answer(request, 403)
+    visit = cast("Visit", request)
+    visit.kept = typed(request)
+    visit.method = "GET"
+    vars(visit)["old"] = True
+    response: Any = match.func(visit, *match.args, **match.kwargs)
+    if response.status_code == 405:  # no page to look at, such as /signout
+        response = show(visit, "again", again=visit.get_full_path())
+    if response.status_code == 200:
+        response.status_code = 403
+    return cast("HttpResponse", response)

@@ -1,0 +1,120 @@
+"""The forms of the pages. Lengths are those of the API's inputs; the rules are in the actions."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django import forms
+
+from apps.accounts.serializers import CreateToken
+from apps.core.durations import parse_future
+from apps.core.errors import ApiError
+from apps.core.serializers import Input
+from apps.core.slugs import USERNAME_MAX
+from apps.web.answers import Visit
+
+PASSWORD_MAX = 4096
+"""As much as Django's own forms take."""
+
+
+def most(takes: type[Input], name: str) -> int:
+    """The length that the API allows for this property."""
+    field: Any = takes().fields[name]
+    return int(field.max_length)
+
+
+class PageForm(forms.Form):
+    """A form that was sent, or a new one; an old one comes back with what was typed into it."""
+
+    takes: type[Input] | None = None
+    """The input of the API that asks for the same."""
+    refused = 422
+
+    def __init__(self, request: Visit, *, again: bool = False, **initial: Any) -> None:
+        """`again`: an empty form after one that was sent."""
+        data = request.POST if request.method == "POST" and not again else None
+        super().__init__(data, initial={**initial, **request.kept}, label_suffix="")
+        self.old = getattr(request, "old", False)
+
+    @property
+    def status(self) -> int:
+        """The status of the page that shows this form."""
+        return self.refused if self.is_bound and self.errors else 200
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Show what an action refuses in the form; the page answers with the refusal's status."""
+        try:
+            yield
+        except ApiError as error:
+            name, colon, text = error.detail.partition(": ")
+            field = name if colon and name in self.fields else None
+            self.add_error(field, text if field else error.detail)
+            self.refused = error.status
+
+    def problems(self) -> list[tuple[str, str, str]]:
+        """What is wrong as (id of the field or "", its label, reason), top first."""
+        found = [("", "", str(reason)) for reason in self.non_field_errors()]
+        for bound in self:
+            found += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
+        return found
+
+
+def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
+    """One line of text; what is left of `options` are attributes of the input."""
+    required, hint = options.pop("required", True), options.pop("help_text", "")
+    widget = options.pop("widget", forms.TextInput)
+    return forms.CharField(
+        label=label,
+        max_length=length,
+        required=required,
+        help_text=hint,
+        widget=widget(attrs=options),
+        error_messages={"required": "This is needed."},
+    )
+
+
+def password_field(label: str, autocomplete: str, *, hint: str = "") -> forms.CharField:
+    """A password, exactly as it is typed; it is never shown again."""
+    field = text_field(
+        label,
+        length=PASSWORD_MAX,
+        widget=forms.PasswordInput,
+        help_text=hint,
+        autocomplete=autocomplete,
+    )
+    field.strip = False
+    return field
+
+
+class SignIn(PageForm):
+    username = text_field(
+        "Username",
+        length=USERNAME_MAX,
+        autocomplete="username",
+        autocapitalize="none",
+        spellcheck="false",
+    )
+    password = password_field("Password", "current-password")
+
+
+class NewToken(PageForm):
+    takes = CreateToken
+    ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
+
+    name = text_field(
+        "Name",
+        length=most(CreateToken, "name"),
+        help_text="What it is for, such as the machine that uses it.",
+        autocomplete="off",
+    )
+    expires_at = forms.ChoiceField(
+        label="Ends", choices=list(ENDS.items()), required=False, initial="90 days"
+    )
+
+    def clean_expires_at(self) -> dt.datetime | None:
+        chosen = self.cleaned_data["expires_at"]
+        return parse_future(chosen) if chosen else None

@@ -1,0 +1,17 @@
+"""THE page table: each line leads from an address to the function that answers it."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.web import home, settings, signin, tokens
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("signin", signin.signin, name="signin"),
+    path("signout", signin.signout, name="signout"),
+    path("admin/login/", signin.admin_signin, name="admin-signin"),
+    path("settings", settings.settings, name="settings"),
+    path("settings/tokens", tokens.tokens, name="tokens"),
+    path("settings/tokens/<uid:uid>/revoke", tokens.revoke_token, name="revoke-token"),
+]

@@ -1,0 +1,41 @@
+"""What templates can say: times as people read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+WEEK = dt.timedelta(days=7)
+UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
+
+
+@register.filter
+def when(moment: dt.datetime) -> SafeString:
+    """`<time>`: "3 hours ago" or "in 3 hours" up to seven days, then "12 Nov", with another year's.
+
+    The full time stands in its title.
+    """
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        moment.isoformat(),
+        f"{moment:%-d %B %Y, %H:%M} UTC",
+        words(moment, timezone.now()),
+    )
+
+
+def words(moment: dt.datetime, now: dt.datetime) -> str:
+    """How far the moment is from now, or its day."""
+    apart = abs(moment - now)
+    if apart >= WEEK:
+        return f"{moment:%-d %b}" if moment.year == now.year else f"{moment:%-d %b %Y}"
+    for unit, seconds in UNITS:
+        count = round(apart.total_seconds()) // seconds
+        if count:
+            many = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"in {many}" if moment > now else f"{many} ago"
+    return "just now" if moment <= now else "in a moment"

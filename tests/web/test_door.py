@@ -1,0 +1,187 @@
+"""What holds for every page: who is let in, headers, sessions, old forms, refusals as pages."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import OperationalError, connection
+from django.test import RequestFactory, override_settings
+from django.test.utils import CaptureQueriesContext
+
+from apps.core.access import Level
+from apps.web import errors, headers
+from apps.web.door import DAY, page
+from config.environment import origin_of
+from tests.web.visitor import Page
+
+ROOT = Path(__file__).resolve().parents[2]
+SAME = {"Sec-Fetch-Site": "same-origin"}
+PATHS = ["/", "/signin", "/settings", "/settings/tokens", "/nowhere"]
+
+
+def test_every_line_of_the_table_leads_to_a_page():
+    lines = import_module("apps.web.routes").urlpatterns
+    assert all(isinstance(vars(line.callback)["page"], Level) for line in lines)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_page_loads_from_here_alone_and_has_one_heading(visit, ada, path):
+    page = visit(ada).get(path)
+    assert page.header("Content-Security-Policy") == headers.PAGES
+    assert page.header("Referrer-Policy") == "same-origin"
+    assert page.header("X-Frame-Options") == "DENY"
+    assert (
+        page.html.count("<h1") == 1 and len(re.findall("<title>[^<]{9,}</title>", page.html)) == 1
+    )
+    assert not re.search(r"<style|<script|\sstyle=|\son\w+=|(src|href)=.(https?:)?//", page.html)
+
+
+def test_the_policy_is_the_strict_one_and_the_admin_keeps_its_own(visit, sam):
+    assert headers.PAGES == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    admin = visit(sam).get("/admin/accounts/").header("Content-Security-Policy")
+    assert "'unsafe-inline'" in admin and "script-src 'self';" in admin
+
+
+@pytest.mark.parametrize("path", ["/", "/settings/tokens"])
+def test_pages_are_for_one_person_and_short(visit, ada, path):
+    person = visit(ada)
+    answer = person.get(path)
+    assert answer.header("Cache-Control") in {"private, no-cache", "no-store"}
+    packed = person.client.get(path, headers={"accept-encoding": "gzip"})
+    assert packed.headers["Content-Encoding"] == "gzip" and len(packed.content) < 4000
+
+
+def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
+    for name in re.findall(r'href="(/static/[^"]+)"', visit().get("/").html):
+        found = visit().client.get(name)
+        assert found.status_code == 200 and len(found.getvalue()) < 12_000
+
+
+def test_an_unknown_method_is_405(visit, ada):
+    answer = visit(ada).client.delete("/settings")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
+    assert visit(ada).client.head("/settings").status_code == 200
+
+
+def test_the_cookies_are_for_the_server_alone(visit, ada):
+    assert settings.SESSION_COOKIE_AGE == 14 * 86400
+    person = visit(strict=True)
+    token = person.get("/signin").value("csrfmiddlewaretoken")
+    person.sign_in("Ada", csrfmiddlewaretoken=token).leads("/")
+    assert len(person.client.cookies) == 2
+    for cookie in person.client.cookies.values():
+        assert cookie["httponly"] and cookie["samesite"] == "Lax"
+
+
+def test_a_session_is_prolonged_once_a_day_and_reading_costs_no_write(visit, ada):
+    person = visit(ada)
+    assert settings.SESSION_COOKIE_NAME in person.get("/settings").response.cookies
+    with CaptureQueriesContext(connection) as captured:
+        again = person.get("/settings")
+    assert settings.SESSION_COOKIE_NAME not in again.response.cookies
+    assert [one["sql"][:6] for one in captured.captured_queries] == ["SELECT", "SELECT"]
+    session = person.client.session
+    session[DAY] -= 1
+    session.save()
+    renewed = person.get("/settings").response.cookies[settings.SESSION_COOKIE_NAME]
+    assert renewed["max-age"] == 14 * 86400
+
+
+def test_the_api_and_git_know_no_session_and_ask_for_none(visit, ada, api, make):
+    person = visit(ada)
+    person.get("/settings")
+    repo = make.repo(ada, by=ada, visibility="private")
+    token = {"authorization": f"Bearer {make.token(ada)}"}
+    with CaptureQueriesContext(connection) as captured:
+        assert person.get("/api/v1/teams").status == 401
+        assert person.get(f"/{repo.path}.git/info/refs?service=git-upload-pack").status == 401
+        assert person.get("/api/v1/nothing").status == 404
+        assert person.get("/api/v1/teams", **token).status == 200
+    assert not [one["sql"] for one in captured.captured_queries if "session" in one["sql"]]
+    assert "Cookie" not in person.get("/api/v1/teams", **token).header("Vary")
+
+
+def test_a_post_without_a_session_gives_back_what_was_written(visit):
+    page = visit().post("/settings/tokens", name="lap <b>top", password="secret").gives(401)
+    assert "lap <b>top" in page.text and "secret" not in page.text
+    assert 'href="/signin?next=/settings/tokens"' in page.html
+
+
+def test_a_post_without_a_csrf_token_is_refused_and_does_nothing(visit, ada, events):
+    person = visit(ada, strict=True)
+    with events():
+        for headers in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
+            refused = person.post("/settings/tokens", headers, name="laptop").gives(403)
+            assert "laptop" not in refused.html
+        person.post("/signout", SAME).gives(403)
+    assert person.is_signed_in
+
+
+def test_a_form_that_has_grown_old_comes_back_with_its_text_and_a_fresh_token(visit, ada, events):
+    person = visit(ada, strict=True)
+    with events():
+        old = person.post("/settings/tokens", SAME, name="laptop", expires_at="1y").gives(403)
+    assert old.value("name") == "laptop" and 'value="1y" selected' in old.html
+    assert "Your page was old" in old.alert()
+    fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
+    person.post("/settings/tokens", SAME, name="laptop", expires_at="1y", **fresh).gives(201)
+    old = person.post("/signout", SAME).gives(403)
+    fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
+    person.post("/signout", SAME, **fresh).leads("/")
+
+
+def test_an_old_sign_in_does_not_show_the_password(visit, ada):
+    old = visit(strict=True).post("/signin", SAME, username="Ada", password="secret").gives(403)
+    assert old.value("username") == "Ada" and "secret" not in old.html
+
+
+def test_behind_a_proxy_that_ends_tls_the_origin_of_base_url_is_ours(visit, ada):
+    assert origin_of("https://code.example.org:8443/here") == "https://code.example.org:8443"
+    person = visit(strict=True)
+    origin = {"Origin": "https://code.example.org"}
+    token = person.get("/signin").value("csrfmiddlewaretoken")
+    fields = {"username": "Ada", "password": "wrong", "csrfmiddlewaretoken": token}
+    assert person.post("/signin", origin, **fields).status == 403
+    with override_settings(CSRF_TRUSTED_ORIGINS=["https://code.example.org"]):
+        person = visit(strict=True)
+        person.client.handler = type(person.client.handler)(enforce_csrf_checks=True)
+        fields["csrfmiddlewaretoken"] = person.get("/signin").value("csrfmiddlewaretoken")
+        assert person.post("/signin", origin, **fields).status == 422
+
+
+def test_refusals_are_pages_with_their_status(visit):
+    person = visit()
+    assert person.get("/nowhere").gives(404).h1 == "There is nothing here"
+    assert person.get("/settings/tokens/1").gives(404).h1
+    assert person.get("/", host="evil.example").gives(400).h1 == "That was not understood"
+    assert person.post("/signin", {"Sec-Fetch-Site": "cross-site"}).status == 422
+
+
+@pytest.mark.parametrize(("raised", "status"), [(OperationalError, 503), (ZeroDivisionError, 500)])
+def test_what_breaks_is_answered_without_the_database(raised, status, rf, db):
+    @page(Level.PUBLIC)
+    def breaks(request):
+        raise raised("on purpose")
+
+    request = rf.get("/")
+    request.user = AnonymousUser()
+    with CaptureQueriesContext(connection) as captured:
+        try:
+            answer = Page(breaks(request))
+        except ZeroDivisionError:
+            answer = Page(errors.broken(request))
+    assert answer.gives(status).h1 and not captured.captured_queries
+    assert bool(answer.header("Retry-After")) == (status == 503)
+    assert f'href="{settings.STATIC_URL}guildhall.css"' in answer.html
+
+
+def test_the_api_keeps_its_own_words(api):
+    api().get("/nowhere").fails(404, "not_found")
+    request = RequestFactory().get("/api/v1/x")
+    assert errors.broken(request).content == b""

@@ -1,0 +1,118 @@
+"""`/signin` and `/signout`: who gets in, what is told to whom, and where it leads."""
+
+import pytest
+from django.conf import settings
+from django.contrib.auth import hashers
+
+from apps.web.signin import WRONG
+from tests.web.visitor import PASSWORD
+
+ELSEWHERE = [
+    "https://evil.example/",
+    "//evil.example/",
+    r"/\evil.example",
+    r"\\evil.example",
+    "javascript:alert(1)",
+    "///evil.example",
+    "settings",
+    "\x01//evil.example",
+]
+
+
+def test_username_and_password_let_in_ignoring_the_case_of_the_name(visit, ada):
+    person = visit()
+    assert person.sign_in("Ada", "wrong").gives(422).alert() == WRONG
+    assert not person.is_signed_in
+    person.sign_in("aDA").leads("/")
+    assert person.is_signed_in
+
+
+@pytest.mark.parametrize("fields", [("Ada", ""), ("", PASSWORD), ("", "")])
+def test_what_is_missing_is_named_and_linked(visit, ada, fields):
+    page = visit().sign_in(*fields).gives(422)
+    assert page.alert().count("This is needed.") == fields.count("")
+    assert page.value("username") == fields[0] and page.value("password") == ""
+    assert ('href="#id_username"' in page.html) == (not fields[0])
+
+
+def test_unknown_wrong_and_deactivated_answer_the_same_after_the_same_work(
+    visit, ada, make, monkeypatch
+):
+    work = []
+    hasher = type(hashers.get_hasher())
+    hashed = hasher.encode
+
+    def encode(*some):
+        work.append(some)
+        return hashed(*some)
+
+    monkeypatch.setattr(hasher, "encode", encode)
+    gone = make.user("gone", password=PASSWORD)
+    gone.is_active = False
+    gone.save()
+    make.user("without")
+    answers = set()
+    for name in ("nobody", "Ada", "without", "gone"):
+        work.clear()
+        page = visit().sign_in(name, PASSWORD if name != "Ada" else "wrong")
+        answers.add((page.status, page.alert(), len(work)))
+    assert answers == {(422, WRONG, 1)}
+
+
+def test_the_deactivated_do_not_get_in_and_drop_out(visit, ada):
+    inside = visit(ada)
+    assert inside.is_signed_in
+    ada.is_active = False
+    ada.save()
+    assert not inside.is_signed_in
+    assert visit().sign_in("Ada").gives(422).alert() == WRONG
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_next_leads_to_no_other_host(visit, ada, path):
+    assert visit().get("/signin?next=" + path).value("next") == "/"
+    visit().sign_in("Ada", next=path).leads("/")
+
+
+def test_next_leads_back_to_where_somebody_was(visit, ada):
+    person = visit()
+    person.get("/settings/tokens?page=2").leads("/signin?next=/settings/tokens%3Fpage%3D2", 302)
+    goal = person.get("/signin?next=/settings/tokens%3Fpage%3D2").value("next")
+    assert person.sign_in("Ada", "wrong", next=goal).value("next") == goal
+    person.sign_in("Ada", next=goal).leads("/settings/tokens?page=2")
+
+
+def test_the_session_is_another_one_after_signing_in(visit, ada, alice):
+    person = visit()
+    person.sign_in("Ada")
+    first = person.client.cookies[settings.SESSION_COOKIE_NAME].value
+    person.sign_in("Ada")
+    assert person.client.cookies[settings.SESSION_COOKIE_NAME].value != first
+    stolen = visit()
+    stolen.client.cookies[settings.SESSION_COOKIE_NAME] = first
+    assert not stolen.is_signed_in
+
+
+def test_signing_out_takes_a_post_and_ends_the_session_for_good(visit, ada):
+    person = visit(ada)
+    key = person.client.cookies[settings.SESSION_COOKIE_NAME].value
+    assert person.get("/signout").status == 405
+    assert person.is_signed_in
+    person.post("/signout").leads("/")
+    person.client.cookies[settings.SESSION_COOKIE_NAME] = key
+    assert not person.is_signed_in
+    person.post("/signout").leads("/")
+
+
+def test_who_is_signed_in_already_is_told_so(visit, ada):
+    page = visit(ada).get("/signin?next=/settings").gives(200)
+    assert "signed in as Ada" in page.text and 'href="/settings">Go on' in page.html
+
+
+def test_the_admin_sends_people_to_the_same_door(visit, alice, sam):
+    visit().get("/admin/").leads("/admin/login/?next=/admin/", 302)
+    asked = visit().get("/admin/login/?next=/admin/")
+    asked.leads("/signin?next=/admin/login/%3Fnext%3D/admin/", 302)
+    assert visit(alice).get("/admin/login/?next=/admin/").gives(403).h1
+    visit(sam).get("/admin/login/?next=/admin/").leads("/admin/", 302)
+    visit(sam).get("/admin/").gives(200)
