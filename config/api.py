@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from rest_framework.routers import Route, SimpleRouter
 
-from apps.accounts.views import TokenViewSet
+from apps.accounts.views import CheckUsernameViewSet, TokenViewSet, UserViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
-from apps.repos.views import RepoViewSet
+from apps.repos.views import CheckRepoSlugViewSet, RepoViewSet
 from apps.site.views import SiteSettingsViewSet
-from apps.teams.views import MemberViewSet, TeamViewSet
+from apps.teams.views import (
+    CheckTeamSlugViewSet,
+    MemberViewSet,
+    SuggestUsersViewSet,
+    TeamViewSet,
+)
 from apps.threads.views import ReplyViewSet, ThreadViewSet
 from config.views import DocumentViewSet
 
@@ -40,6 +45,10 @@ def route(prefix: str, viewset: type[ApiViewSet]) -> None:
 
 route("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
+route("users", UserViewSet)
+route("check-username", CheckUsernameViewSet)
+route("check-team-slug", CheckTeamSlugViewSet)
+route("suggest-users", SuggestUsersViewSet)
 route("events", EventViewSet)
 route("site-settings", SiteSettingsViewSet)
 route("tail-events", TailViewSet)
@@ -47,6 +56,7 @@ route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
+    route(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)
     route(f"{owner}/repos", RepoViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)

@@ -1,4 +1,4 @@
-"""Requests that arrive together. Needs `django_db(transaction=True)`."""
+"""Requests and actions that arrive together. Needs `django_db(transaction=True)`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from threading import Barrier, Thread
 
 from django.db import connection
 
+from apps.core.errors import ApiError
 from tests.api import Answer
 
 
-def at_once(*calls: Callable[[], Answer]) -> Counter[tuple[int, str | None]]:
+class Outcome:
+    """What an action came to, like an answer: 200, or the refusal it raised."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.status, self.json = 200, dict[str, str]()
+        try:
+            act()
+        except ApiError as error:
+            self.status, self.json = error.status, {"error": error.code}
+
+
+def at_once(*calls: Callable[[], Answer | Outcome]) -> Counter[tuple[int, str | None]]:
     """Start all of them at the same moment; how often each status and code came back."""
     barrier, answers = Barrier(len(calls)), []
 

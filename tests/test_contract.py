@@ -21,16 +21,13 @@ OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
 LATER = {
     "activity",
-    "availability",
     "forks",
     "pings",
     "protections",
     "rate limits",
     "reply versions",
     "signup invites",
-    "suggest-users",
     "uploads",
-    "user pages",
 }
 """The subjects that have not been built yet."""
 

@@ -162,6 +162,7 @@ class Many:
 
 LISTS: dict[str, Callable[[Many], Any]] = {
     "/api-tokens": Many.tokens,
+    "/users": lambda many: many.people,
     "/teams": Many.teams,
     "/teams/{team_slug}/members": Many.members,
     "/teams/{team_slug}/repos": Many.repos,

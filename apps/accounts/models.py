@@ -16,7 +16,8 @@ from django.contrib.auth.models import (
     PermissionsMixin,
 )
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import connection, models
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
@@ -26,7 +27,13 @@ from apps.events.record import Keys, Target
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN_PREFIX = "ght_"  # noqa: S105 - the public beginning of every token
 SHOWN = 8
+LAST = chr(0x10FFFF)
+"""Sorts behind every text that goes on after a prefix."""
 USED_EVERY = dt.timedelta(minutes=1)
+DISPLAY_NAME_MAX = 100
+EMAIL_MAX = 254
+KEYS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
+"""The names of a person, and where each stands in lower case."""
 
 
 def validate_username(name: str) -> None:
@@ -34,6 +41,34 @@ def validate_username(name: str) -> None:
     problem = username_problem(name)
     if problem is not None:
         raise ValidationError(problem)
+
+
+class UserQuerySet(models.QuerySet["User"]):
+    def visible_to(self, user: User) -> UserQuerySet:
+        """People are known to everybody signed in, the inactive too (behaviour.md §10)."""
+        return self
+
+    def taken(self, names: list[str]) -> set[str]:
+        """Which of these usernames in lower case somebody has."""
+        return set(self.filter(username_key__in=names).values_list("username_key", flat=True))
+
+    def search(self, text: str) -> UserQuerySet:
+        """People with this text in username or display name, ignoring case."""
+        key = text.lower()
+        return self.filter(Q(username_key__contains=key) | Q(display_name_key__contains=key))
+
+    def beginning(self, name: str, text: str) -> UserQuerySet:
+        """Those whose `name`, one of KEYS, begins with the text, ignoring case, in its order.
+
+        Goes along an index: PostgreSQL has one of patterns, and SQLite, whose LIKE asks none here,
+        is given the range.
+        """
+        key, text = KEYS[name], text.lower()
+        if connection.vendor == "sqlite":
+            rows = self.filter((f"{key}__gte", text), (f"{key}__lt", text + LAST))
+        else:
+            rows = self.filter((f"{key}__startswith", text))
+        return rows.order_by(key, "pk")
 
 
 class UserManager(BaseUserManager["User"]):
@@ -67,29 +102,57 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
     username_key = models.CharField(max_length=USERNAME_MAX, unique=True, editable=False)
     """The username in lower case, for look-ups and uniqueness."""
-    display_name = models.CharField(max_length=100, blank=True)
-    email = models.EmailField(blank=True)
+    display_name = models.CharField(max_length=DISPLAY_NAME_MAX, blank=True)
+    display_name_key = models.CharField(
+        max_length=2 * DISPLAY_NAME_MAX, blank=True, default="", editable=False, db_index=True
+    )
+    """The display name in lower case, which can be longer."""
+    email = models.EmailField(max_length=EMAIL_MAX, blank=True)
+    email_key = models.CharField(  # noqa: DJ001 - null is "no address", of which many have none
+        max_length=2 * EMAIL_MAX, null=True, editable=False
+    )
+    """The address in lower case: no two accounts have one."""
     is_active = models.BooleanField(default=True)
     is_staff = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
-    objects = UserManager()
+    objects = UserManager.from_queryset(UserQuerySet)()
 
     USERNAME_FIELD = "username"
     EMAIL_FIELD = "email"
     REQUIRED_FIELDS = ["email"]
 
+    class Meta:
+        constraints = [
+            # A partial index is no key to PostgreSQL: a change of address then waits for nobody
+            # who is writing rows that point to the person.
+            models.UniqueConstraint(
+                fields=["email_key"],
+                condition=Q(email_key__isnull=False),
+                name="user_email_once",
+            ),
+        ]
+
     def __str__(self) -> str:
         return self.username
 
     def clean_fields(self, exclude: Any = None) -> None:
-        self.username_key = self.username.lower()
+        self._set_keys()
         super().clean_fields(exclude)
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Keep the look-up key in step with the name, whoever writes it."""
-        self.username_key = self.username.lower()
+        """Keep the look-up keys in step with the names, whoever writes them."""
+        self._set_keys()
+        fields = options.get("update_fields")
+        if fields is not None:
+            keys = {KEYS[field] for field in fields if field in KEYS}
+            options["update_fields"] = {*fields, *keys}
         super().save(*args, **options)
+
+    def _set_keys(self) -> None:
+        self.username_key = self.username.lower()
+        self.display_name_key = self.display_name.lower()
+        self.email_key = self.email.lower() or None
 
     def access(self, user: User | AnonymousUser) -> Level:
         """The level on this person's own space: themself and staff own it."""
@@ -110,7 +173,7 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     def event_target(self) -> Target:
         name = f"/users/{self.username}"
-        return Target("user", {"username": self.username}, web=name)
+        return Target("user", {"username": self.username}, web=name, api=name)
 
     def event_title(self) -> None:
         return None
@@ -183,12 +246,13 @@ class ApiToken(models.Model):
         return token.user if token and token.is_usable and token.user.is_active else None
 
     def touch(self) -> None:
-        """Note the use, at most once a minute."""
+        """Note the use, at most once a minute, also where several calls come at once."""
         now = timezone.now()
         if self.last_used_at is not None and now - self.last_used_at < USED_EVERY:
             return
-        ApiToken.objects.filter(pk=self.pk).update(last_used_at=now)
-        self.last_used_at = now
+        noted = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
+        if ApiToken.objects.filter(noted, pk=self.pk).update(last_used_at=now):
+            self.last_used_at = now
 
     def event_keys(self) -> Keys:
         return Keys(private_to=self.user_id)

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from apps.accounts.models import ApiToken
+from apps.accounts.models import ApiToken, User
 from apps.accounts.rules import TokenStatus, token_status
 from apps.core.durations import WHAT, parse_future
 from apps.core.serializers import Input, Moment, Output, Str
@@ -65,3 +65,30 @@ def token_record(token: ApiToken, base: str = "") -> dict[str, Any]:
         "last_used_at": token.last_used_at,
         "revoked_at": token.revoked_at,
     }
+
+
+class UserRecord(Output):
+    uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    display_name = serializers.CharField()
+    email = serializers.CharField(required=False, help_text="Only for the person and staff.")
+    is_active = serializers.BooleanField()
+    is_staff = serializers.BooleanField()
+    created_at = Moment()
+    web_url = serializers.CharField()
+
+
+def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
+    """A person; with the e-mail address only where it is the viewer's own, or staff looks."""
+    record = {
+        "uuid": user.uuid,
+        "username": user.username,
+        "display_name": user.display_name,
+        "is_active": user.is_active,
+        "is_staff": user.is_staff,
+        "created_at": user.created_at,
+        "web_url": f"{base}/users/{user.username}",
+    }
+    if viewer.is_staff or viewer.pk == user.pk:
+        record["email"] = user.email
+    return record

@@ -1,4 +1,4 @@
-"""`/api-tokens`: a person's own tokens; staff reaches everybody's."""
+"""`/users`: who is here. `/api-tokens`: a person's own tokens; staff reaches everybody's."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import Any, cast
 
 from django.shortcuts import get_object_or_404
 from rest_framework.decorators import action
+from rest_framework.response import Response
 
 from apps.accounts import actions
 from apps.accounts.models import ApiToken, User
 from apps.accounts.rules import ORDERINGS, named_user
-from apps.accounts.serializers import CreateToken, NewTokenRecord, TokenRecord, token_record
+from apps.accounts.serializers import (
+    CreateToken,
+    NewTokenRecord,
+    TokenRecord,
+    UserRecord,
+    token_record,
+    user_record,
+)
 from apps.core.access import Level
+from apps.core.availability import USERNAMES, Availability, name_query
 from apps.core.errors import Forbidden
 from apps.core.operation import operation
 from apps.core.parsers import choice_query, text_query
@@ -89,3 +98,57 @@ class TokenViewSet(ApiViewSet):
         if not self.caller.is_staff:
             raise Forbidden("staff_required", "Only staff may handle somebody else's tokens.")
         return named_user(username)
+
+
+class UserViewSet(ApiViewSet):
+    """/users, /users/{username}"""
+
+    family = "users"
+    lookup_url_kwarg = "username"
+    lookup_value_converter = "username"
+    user: User
+
+    def enter(self) -> None:
+        if "username" in self.kwargs:
+            self.user = get_object_or_404(User, username_key=self.kwargs["username"])
+
+    @operation(
+        Level.NONE,
+        gives=UserRecord,
+        paged=True,
+        query=(text_query("search", "Part of a username or display name, ignoring case."),),
+    )
+    def list(self) -> dict[str, Any]:
+        """List the people of this site, by username."""
+        people = User.objects.all().visible_to(self.caller)
+        if self.params["search"]:
+            people = people.search(self.params["search"])
+        rows = people.order_by("username_key")
+        return self.page(rows, lambda user, base: user_record(user, self.caller, base))
+
+    @operation(Level.NONE, gives=UserRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a person."""
+        return user_record(self.user, self.caller, self.base)
+
+    @action(detail=False, url_path="self", methods=["get"])
+    @operation(Level.NONE, gives=UserRecord)
+    def own(self) -> dict[str, Any]:
+        """Read the caller."""
+        return user_record(self.caller, self.caller, self.base)
+
+
+class CheckUsernameViewSet(ApiViewSet):
+    """/check-username"""
+
+    family = "users"
+
+    @operation(
+        Level.PUBLIC,
+        gives=Availability,
+        query=(name_query("username"),),
+        refuses={409: Availability},
+    )
+    def list(self) -> Response:
+        """Tell whether a username can be had."""
+        return USERNAMES.answer(self.params["username"], User.objects.all().taken)

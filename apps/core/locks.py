@@ -13,9 +13,13 @@ def lock(row: Model) -> None:
 
     Parents it was reached through stay attached, so that nothing is fetched twice. On SQLite the
     transaction itself is the lock (`BEGIN IMMEDIATE`). 404 when the row has gone meanwhile.
+    Keys never change, so the lock is the one that lets rows pointing here be written: those are
+    checked at the commit, when their writer holds the order of events, which the holder of this
+    lock will ask for next.
     """
     manager = type(row)._base_manager
-    fresh = manager.select_for_update(of=("self",)).filter(pk=row.pk).first()
+    locked = manager.select_for_update(of=("self",), no_key=True)
+    fresh = locked.filter(pk=row.pk).first()
     if fresh is None:
         raise NotFound("not_found", "This has been deleted in the meantime.")
     for field in row._meta.concrete_fields:

@@ -88,7 +88,16 @@ class OperationSchema(AutoSchema):
             good["content"] = {"application/json": {"schema": content}}
         self.resolve_serializer(ErrorBody(), "response")
         refused = {status: {"$ref": f"#/components/responses/Error{status}"} for status in ERRORS}
-        return {str(declared.status): good, **refused}
+        return {str(declared.status): good, **refused, **self.other_refusals(declared)}
+
+    def other_refusals(self, declared: Operation) -> dict[str, Any]:
+        """The statuses that answer with a record of their own."""
+        found = {}
+        for status, gives in declared.refuses.items():
+            schema = self.resolve_serializer(gives(), "response").ref
+            content = {"application/json": {"schema": schema}}
+            found[str(status)] = {"description": declared.summary, "content": content}
+        return found
 
     def _postprocess_serializer_schema(self, schema: Any, serializer: Any, direction: str) -> Any:
         if isinstance(serializer, Input):

@@ -34,6 +34,7 @@ class Operation:
     body_required: bool
     even_inactive: bool
     media_type: str
+    refuses: dict[int, type[Output]]
     summary: str
     description: str
 
@@ -50,16 +51,16 @@ def operation(
     body_required: bool | None = None,
     even_inactive: bool = False,
     media_type: str = "application/json",
+    refuses: dict[int, type[Output]] | None = None,
 ) -> Callable[[Method], Handler]:
     """Declare a method. It returns the record, the page, or None for 204; the answer is made here.
 
-    `page_by` are the parameters that choose a page of a paged list.
-    `body_required` defaults to whether `takes` is given; `even_inactive` lets the method change
-    an inactive team. Summary and description are the docstring's first line and the rest.
+    `page_by` chooses a page of a paged list; `body_required` defaults to whether `takes` is given;
+    `even_inactive` may change an inactive team; `refuses` names statuses without ErrorBody.
     """
 
     def declare(method: Method) -> Handler:
-        summary, _, description = (method.__doc__ or "").strip().partition("\n")
+        summary, _, rest = (method.__doc__ or "").strip().partition("\n")
         run = answering(method, status)
         vars(run)["operation"] = Operation(
             level=level,
@@ -71,8 +72,9 @@ def operation(
             body_required=takes is not None if body_required is None else body_required,
             even_inactive=even_inactive,
             media_type=media_type,
+            refuses=refuses or {},
             summary=summary,
-            description=" ".join(description.split()),
+            description=" ".join(rest.split()),
         )
         return run
 

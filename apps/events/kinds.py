@@ -41,6 +41,8 @@ class Kind(StrEnum):
     TOKEN_REVOKED = "token-revoked"  # noqa: S105
     TOKEN_DELETED = "token-deleted"  # noqa: S105
     USER_JOINED = "user-joined"
+    USER_UPDATED = "user-updated"
+    USER_DEACTIVATED = "user-deactivated"
     SITE_SETTINGS_UPDATED = "site-settings-updated"
 
 
@@ -80,6 +82,8 @@ WORDS: dict[Kind, str] = {
     Kind.TOKEN_REVOKED: "revoked an API token",
     Kind.TOKEN_DELETED: "deleted an API token",
     Kind.USER_JOINED: "joined",
+    Kind.USER_UPDATED: "changed an account",
+    Kind.USER_DEACTIVATED: "deactivated an account",
     Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site",
 }
 """What its actor did, for people; the page of the event's subject is linked behind it."""

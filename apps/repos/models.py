@@ -59,6 +59,10 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         own_teams = Team.objects.filter(members__user=user).values("pk")
         return self.filter(Q(owner_user=user) | Q(owner_team__in=own_teams) | open_to_them)
 
+    def taken(self, slugs: list[str]) -> set[str]:
+        """Which of these slugs one of the repositories has."""
+        return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
+
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""
         return self.filter(

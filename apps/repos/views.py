@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from rest_framework.response import Response
+
 from apps.core.access import Level, Place
+from apps.core.availability import REPO_SLUGS, Availability, name_query
 from apps.core.operation import operation
 from apps.core.parsers import text_query
+from apps.core.views import ApiViewSet
 from apps.repos import actions
 from apps.repos.doors import InRepo, find_owner
 from apps.repos.models import Repo
@@ -60,3 +64,19 @@ class RepoViewSet(InRepo):
         """Change name, slug, description or visibility."""
         actions.update_repo(actor=self.caller, repo=self.repo, **self.input)
         return repo_record(self.repo, self.level, self.base)
+
+
+class CheckRepoSlugViewSet(ApiViewSet):
+    """/{owner}/check-repo-slug"""
+
+    family = "repos"
+
+    def find_place(self) -> Place | None:
+        return find_owner(self.kwargs)
+
+    @operation(
+        Level.READ, gives=Availability, query=(name_query("slug"),), refuses={409: Availability}
+    )
+    def list(self) -> Response:
+        """Tell whether a repository's slug can be had in this space."""
+        return REPO_SLUGS.answer(self.params["slug"], Repo.objects.under(self.kwargs).taken)

@@ -47,6 +47,10 @@ class TeamQuerySet(models.QuerySet["Team"]):
         """The teams whose inside a person may read: members, and staff everywhere."""
         return self if user.is_staff else self.filter(members__user=user)
 
+    def taken(self, slugs: list[str]) -> set[str]:
+        """Which of these slugs a team has."""
+        return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
+
     def search(self, text: str) -> TeamQuerySet:
         """Teams with this text in name or slug, ignoring case."""
         return self.filter(Q(name__icontains=text) | Q(slug__icontains=text))

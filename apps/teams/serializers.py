@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
 
 from apps.core.serializers import Bool, Choice, Input, Moment, Name, Output, Str
 from apps.core.slugs import TEAM_SLUG, TEAM_SLUG_MAX, team_slug_problem
 from apps.teams.models import Member, Role, Team
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
 
 
 class TeamSlug(Name):
@@ -58,6 +61,17 @@ class MemberRecord(Output):
     added_by_username = serializers.CharField(allow_null=True)
 
 
+class SuggestedUser(Output):
+    uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    display_name = serializers.CharField()
+    is_member = serializers.BooleanField(help_text="Of the team that was asked about.")
+
+
+class SuggestedUsers(Output):
+    results = SuggestedUser(many=True)
+
+
 def team_record(team: Team, caller_role: str | None) -> dict[str, Any]:
     return {
         "uuid": team.uuid,
@@ -80,4 +94,13 @@ def member_record(member: Member, base: str = "") -> dict[str, Any]:
         "is_active": member.user.is_active,
         "created_at": member.created_at,
         "added_by_username": member.added_by.username if member.added_by else None,
+    }
+
+
+def suggested_user(user: User, is_member: bool) -> dict[str, Any]:
+    return {
+        "uuid": user.uuid,
+        "username": user.username,
+        "display_name": user.display_name,
+        "is_member": is_member,
     }

@@ -1,4 +1,4 @@
-"""`/teams` and `/teams/{team_slug}/members`."""
+"""`/teams`, `/teams/{team_slug}/members`, and who might be meant: `/suggest-users`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Any
 
 from django.db.models import OuterRef, Subquery
 from django.shortcuts import get_object_or_404
+from rest_framework.response import Response
 
+from apps.accounts.models import User
 from apps.accounts.rules import named_user
 from apps.core.access import Level, check_level
+from apps.core.availability import TEAM_SLUGS, Availability, name_query
 from apps.core.operation import Operation, operation
 from apps.core.parsers import flag_query, text_query
+from apps.core.views import ApiViewSet
 from apps.teams import actions
 from apps.teams.doors import InTeam
 from apps.teams.models import Member, Team
@@ -18,10 +22,12 @@ from apps.teams.serializers import (
     AddMember,
     CreateTeam,
     MemberRecord,
+    SuggestedUsers,
     TeamRecord,
     UpdateMember,
     UpdateTeam,
     member_record,
+    suggested_user,
     team_record,
 )
 
@@ -130,3 +136,58 @@ class MemberViewSet(InTeam):
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
         actions.remove_member(actor=self.caller, member=self.member)
+
+
+class CheckTeamSlugViewSet(ApiViewSet):
+    """/check-team-slug"""
+
+    family = "teams"
+
+    @operation(
+        Level.PUBLIC, gives=Availability, query=(name_query("slug"),), refuses={409: Availability}
+    )
+    def list(self) -> Response:
+        """Tell whether a team's slug can be had."""
+        return TEAM_SLUGS.answer(self.params["slug"], Team.objects.taken)
+
+
+class SuggestUsersViewSet(ApiViewSet):
+    """/suggest-users"""
+
+    family = "users"
+
+    @operation(
+        Level.PUBLIC,
+        gives=SuggestedUsers,
+        query=(
+            text_query(
+                "name", "How a username or display name begins; without a token, 2 or more."
+            ),
+            text_query("email", "Exactly this address, ignoring case; only with a token."),
+            text_query("team_slug", "Say who is in this team; only for its members."),
+        ),
+    )
+    def list(self) -> dict[str, Any]:
+        """Suggest active people: at most 10, and without a token 5."""
+        known = self.request.auth is not None
+        size, least = (10, 1) if known else (5, 2)
+        team = self.team() if known and self.params["team_slug"] else None
+        people = User.objects.filter(is_active=True)
+        found: list[User] = []
+        if known and self.params["email"]:
+            found += people.filter(email_key=self.params["email"].lower())
+        name = (self.params["name"] or "").strip()
+        if len(name) >= least:
+            found += people.beginning("username", name)[:size]
+            found += people.beginning("display_name", name)[:size]
+        shown = list(dict.fromkeys(found))[:size]
+        members = team.members.filter(user__in=shown).values_list("user", flat=True) if team else []
+        inside = set(members)
+        return {"results": [suggested_user(user, user.pk in inside) for user in shown]}
+
+    def team(self) -> Team:
+        """The team that is asked about; 404, and 403 for whoever may not know its members."""
+        team = get_object_or_404(Team, slug=self.params["team_slug"].lower())
+        team.check_open(self.caller, writing=False)
+        check_level(team, self.caller, Level.READ)
+        return team

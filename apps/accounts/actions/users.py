@@ -1,0 +1,146 @@
+"""What changes people: joining, profile, password, and whether an account is active."""
+
+from __future__ import annotations
+
+from django.contrib.auth.hashers import make_password
+from django.db import IntegrityError, transaction
+
+from apps.accounts import rules
+from apps.accounts.models import User
+from apps.core.errors import Conflict, Invalid
+from apps.core.locks import lock
+from apps.events.kinds import Kind
+from apps.events.record import record
+
+
+@transaction.atomic
+def create_user(
+    *,
+    actor: User | None,
+    username: str,
+    email: str = "",
+    password: str | None = None,
+    is_staff: bool = False,
+) -> User:
+    """Add a person; `actor` None is the operator at the command line, or the person.
+
+    Errors: 422 for a name or an address that cannot be one, or an address that is in use; 409
+    `slug_taken`.
+    """
+    rules.check_username(username)
+    rules.check_email(email)
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(
+                username, email, password, is_staff=is_staff, is_superuser=is_staff
+            )
+    except IntegrityError:
+        if User.objects.filter(username_key=username.lower()).exists():
+            raise Conflict("slug_taken", f'The username "{username}" is taken.') from None
+        raise _email_taken() from None
+    record(Kind.USER_JOINED, actor=actor or user, about=user)
+    return user
+
+
+@transaction.atomic
+def update_user(
+    *,
+    actor: User,
+    user: User,
+    display_name: str | None = None,
+    email: str | None = None,
+    is_staff: bool | None = None,
+) -> None:
+    """Change a profile, one's own or as staff anybody's; only staff says who is staff.
+
+    None leaves a property as it is. Locks the active staff where one is taken away, then the
+    person. Errors: 403 `staff_required`, 409 `invalid_transition` for the last active member of
+    the staff, 422 for an address that is none or is in use.
+    """
+    rules.check_self_or_staff(actor, user)
+    if is_staff is not None:
+        rules.check_staff(actor)
+        _check_somebody_stays(user, leaving=not is_staff)
+    lock(user)
+    address = None if email is None else User.objects.normalize_email(email)
+    wanted = {"display_name": display_name, "email": address, "is_staff": is_staff}
+    sent = {field: value for field, value in wanted.items() if value is not None}
+    changed = [field for field, value in sent.items() if getattr(user, field) != value]
+    if not changed:
+        return
+    if "email" in changed:
+        rules.check_email(address or "")
+    for field in changed:
+        setattr(user, field, sent[field])
+    user.is_superuser = user.is_staff
+    try:
+        with transaction.atomic():
+            user.save(update_fields=[*changed, "is_superuser"])
+    except IntegrityError:
+        raise _email_taken() from None
+    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": changed})
+
+
+def change_password(*, actor: User, user: User, password: str) -> None:
+    """Give a new password, oneself or as staff; it ends the person's sessions, but no token.
+
+    Whoever asks for the old one does so before. Errors: 403 `staff_required`, 422 for a password
+    that is too weak. The event says that it changed, and nothing about it.
+    """
+    rules.check_self_or_staff(actor, user)
+    rules.check_password(password, user)
+    _store_password(actor, user, make_password(password))
+
+
+@transaction.atomic
+def _store_password(actor: User, user: User, hashed: str) -> None:
+    lock(user)
+    user.password = hashed
+    user.save(update_fields=["password"])
+    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": ["password"]})
+
+
+@transaction.atomic
+def deactivate_user(*, actor: User, user: User) -> None:
+    """Close an account: from here on every call is 401, and open streams end (behaviour.md §7).
+
+    What the person wrote stays, and so do their tokens, which work again after a reactivation.
+    Locks the active staff, then the person. Errors: 403 `staff_required`, 409
+    `invalid_transition` for the last active member of the staff.
+    """
+    rules.check_staff(actor)
+    _check_somebody_stays(user, leaving=True)
+    lock(user)
+    if not user.is_active:
+        return
+    user.is_active = False
+    user.save(update_fields=["is_active"])
+    record(Kind.USER_DEACTIVATED, actor=actor, about=user)
+
+
+@transaction.atomic
+def reactivate_user(*, actor: User, user: User) -> None:
+    """Open a closed account again, with the tokens that it had. 403 `staff_required`."""
+    rules.check_staff(actor)
+    lock(user)
+    if user.is_active:
+        return
+    user.is_active = True
+    user.save(update_fields=["is_active"])
+    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": ["is_active"]})
+
+
+def _check_somebody_stays(user: User, *, leaving: bool) -> None:
+    """Locks the active staff in one order, so that two who leave together cannot leave nobody."""
+    if not leaving:
+        return
+    staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
+    if [one.pk for one in staff.order_by("pk")] == [user.pk]:
+        raise Conflict(
+            "invalid_transition",
+            f"{user} is the last of the staff. Make somebody else staff first.",
+        )
+
+
+def _email_taken() -> Invalid:
+    return Invalid("validation_failed", "email: Another account has this e-mail address.")

@@ -1,0 +1,50 @@
+"""What the migrations of accounts do with rows that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from apps.accounts.models import User
+
+
+def migrate(name: str) -> None:
+    executor = MigrationExecutor(connection)
+    targets = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "accounts"]
+    executor.migrate([("accounts", name)] if name else targets)
+
+
+@pytest.fixture
+def before_the_keys(transactional_db: None) -> Iterator[None]:
+    """The tables as they were when an address could belong to several accounts."""
+    migrate("0001_initial")
+    yield
+    migrate("")
+
+
+def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog):
+    columns = "password is_superuser uuid username username_key display_name email is_active"
+    names = ", ".join([*columns.split(), "is_staff", "created_at"])
+    rows = [("idle", "Ann@x.org", False), ("ann", "ann@X.org", True), ("bea", "ANN@x.org", True)]
+    rows += [("cy", "", True), ("dee", "", True)]
+    with connection.cursor() as cursor:
+        for number, (name, email, is_active) in enumerate(rows):
+            values: list[Any] = ["", False, f"{number:032x}", name, name, "Ö", email]
+            marks = ", ".join(["%s"] * 10)
+            cursor.execute(
+                f"INSERT INTO accounts_user ({names}) VALUES ({marks})",  # noqa: S608
+                [*values, is_active, False, "2026-01-01 00:00:00+00:00"],
+            )
+    migrate("")
+    kept = User.objects.order_by("id").values_list("email", "email_key", "display_name_key")
+    assert list(kept) == [
+        ("", None, "ö"),
+        ("ann@X.org", "ann@x.org", "ö"),
+        *[("", None, "ö")] * 3,
+    ]
+    assert "idle had the e-mail address of ann" in caplog.text
+    assert "x.org" not in caplog.text.lower()

@@ -1,0 +1,167 @@
+"""/users, and what changes a person."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from apps.accounts import actions
+from apps.accounts.models import User
+from apps.core.errors import ApiError
+from tests.races import Outcome, at_once
+
+ADDRESS = "Carol@example.org"
+STRONG = "a long way to the hall"
+
+
+def refused(code: str, act, **arguments) -> str:
+    """The refusal of an action, which changed nothing."""
+    before = list(User.objects.order_by("pk").values())
+    with pytest.raises(ApiError) as error:
+        act(**arguments)
+    assert (error.value.code, list(User.objects.order_by("pk").values())) == (code, before)
+    return error.value.detail
+
+
+def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, make, alice, bob, sam):
+    api().get("/users").fails(401, "not_authenticated")
+    zoe = make.user("Zoe")
+    actions.update_user(actor=zoe, user=zoe, display_name="Änne Öl_X")
+
+    def names(query: str) -> list[str]:
+        return [one["username"] for one in api(alice).get(f"/users{query}").gives()["results"]]
+
+    assert names("") == ["alice", "bob", "sam", "Zoe"]
+    assert names("?search=O") == ["bob", "Zoe"]
+    assert names("?search=%C3%96L_") == ["Zoe"]
+    assert names("?search=%25") == names("?search=nobody") == []
+
+
+def test_a_person_is_read_by_name_ignoring_case_and_by_self(api, alice, bob):
+    api(alice).get("/users/nobody").fails(404, "not_found")
+    found = api(alice).get("/users/BOB").gives()
+    assert (found["username"], found["uuid"]) == ("bob", str(bob.uuid))
+    assert found["web_url"] == "http://testserver/users/bob"
+    assert api(bob).get("/users/self").gives()["uuid"] == found["uuid"]
+
+
+def test_an_address_is_shown_to_its_person_and_to_staff_alone(api, make, alice, sam):
+    carol = make.user("carol", email=ADDRESS)
+    for path in ("/users", "/users/carol", "/events?scope=user:carol"):
+        assert "example.org" not in api(alice).get(path).response.content.decode().lower()
+    for viewer in (carol, sam):
+        for path in ("/users", "/users/carol"):
+            assert ADDRESS in api(viewer).get(path).response.content.decode()
+    assert api(carol).get("/users/self").gives()["email"] == ADDRESS
+
+
+def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
+    refused("staff_required", actions.update_user, actor=bob, user=alice, display_name="Al")
+    with events("user-updated", "user-updated") as recorded:
+        actions.update_user(actor=alice, user=alice, display_name="Alice Á", email="")
+        actions.update_user(actor=sam, user=alice, email=ADDRESS, display_name="Alice Á")
+    assert [event.data for event in recorded] == [
+        {"changed": ["display_name"]},
+        {"changed": ["email"]},
+    ]
+    alice.refresh_from_db()
+    assert (alice.display_name, alice.email) == ("Alice Á", ADDRESS)
+    with events():
+        actions.update_user(actor=alice, user=alice, email=ADDRESS)
+
+
+def test_an_address_belongs_to_one_person_ignoring_case(make, alice, bob):
+    carol = make.user("carol", email=ADDRESS)
+    for email in (ADDRESS.lower(), ADDRESS.upper()):
+        change = {"actor": bob, "user": bob, "email": email}
+        assert "Another account" in refused("validation_failed", actions.update_user, **change)
+        new = {"actor": None, "username": "dave", "email": email}
+        assert "Another account" in refused("validation_failed", actions.create_user, **new)
+    refused("validation_failed", actions.update_user, actor=bob, user=bob, email="bob at home")
+    actions.update_user(actor=carol, user=carol, email="carol@example.com")
+    actions.update_user(actor=bob, user=bob, email=ADDRESS.lower())
+    assert {alice.email, make.user("erin").email} == {""}
+
+
+def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events):
+    for person in (alice, bob):
+        refused("staff_required", actions.update_user, actor=alice, user=person, is_staff=True)
+    refused("invalid_transition", actions.update_user, actor=sam, user=sam, is_staff=False)
+    with events("user-updated", "user-updated"):
+        actions.update_user(actor=sam, user=bob, is_staff=True)
+        actions.update_user(actor=bob, user=sam, is_staff=False)
+    for person, is_staff in ((bob, True), (sam, False)):
+        person.refresh_from_db()
+        assert (person.is_staff, person.is_superuser) == (is_staff, is_staff)
+
+
+def test_a_deactivated_person_is_refused_at_the_next_call_and_reactivated_with_their_tokens(
+    api, alice, bob, sam, events
+):
+    refused("staff_required", actions.deactivate_user, actor=alice, user=alice)
+    caller = api(alice)
+    caller.get("/users/self").gives()
+    with events("user-deactivated") as recorded:
+        actions.deactivate_user(actor=sam, user=alice)
+        actions.deactivate_user(actor=sam, user=alice)
+    assert (recorded[0].target["username"], recorded[0].data, recorded[0].site) == ("alice", {}, 1)
+    caller.get("/users/self").fails(401, "inactive_user")
+    assert api(bob).get("/users/alice").gives()["is_active"] is False
+    refused("staff_required", actions.reactivate_user, actor=alice, user=alice)
+    with events("user-updated") as recorded:
+        actions.reactivate_user(actor=sam, user=alice)
+        actions.reactivate_user(actor=sam, user=alice)
+    assert recorded[0].data == {"changed": ["is_active"]}
+    caller.get("/users/self").gives()
+
+
+def test_the_last_of_the_staff_stays(make, sam):
+    idle = make.user("idle", is_staff=True)
+    actions.deactivate_user(actor=sam, user=idle)
+    refused("invalid_transition", actions.deactivate_user, actor=sam, user=sam)
+    actions.reactivate_user(actor=sam, user=idle)
+    actions.deactivate_user(actor=idle, user=sam)
+
+
+def test_nobody_makes_a_token_for_a_deactivated_person(api, alice, sam):
+    actions.deactivate_user(actor=sam, user=alice)
+    body = {"name": "laptop", "username": "alice"}
+    assert "deactivated" in api(sam).post("/api-tokens", **body).fails(422, "validation_failed")
+
+
+def test_a_password_is_changed_without_a_trace_of_it(make, bob, sam, events):
+    alice = make.user("alice", password="old and known well")
+    refused("staff_required", actions.change_password, actor=bob, user=alice, password=STRONG)
+    for weak in ("", "short", "password", "1234567890", "alice1234"):
+        change = {"actor": alice, "user": alice, "password": weak}
+        assert refused("validation_failed", actions.change_password, **change)
+    with events("user-updated") as recorded:
+        actions.change_password(actor=alice, user=alice, password=STRONG)
+    assert recorded[0].data == {"changed": ["password"]}
+    alice.refresh_from_db()
+    assert alice.check_password(STRONG)
+    assert alice.tokens.get().is_usable
+
+
+def test_the_keys_follow_the_names_whoever_writes_them(make):
+    carol = make.user("Carol", email=ADDRESS)
+    carol.display_name = "İ" * 100
+    carol.save(update_fields=["display_name"])
+    carol.refresh_from_db()
+    assert carol.display_name_key == carol.display_name.lower()
+    assert (carol.username_key, carol.email_key) == ("carol", ADDRESS.lower())
+    carol.username = "two words"
+    with pytest.raises(ValidationError):
+        carol.full_clean()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_of_the_staff_who_leave_together_leave_one(make, sam):
+    sue = make.user("sue", is_staff=True)
+
+    found = at_once(
+        lambda: Outcome(lambda: actions.deactivate_user(actor=sam, user=sue)),
+        lambda: Outcome(lambda: actions.deactivate_user(actor=sue, user=sam)),
+    )
+    assert found == {(200, None): 1, (409, "invalid_transition"): 1}
+    assert User.objects.filter(is_staff=True, is_active=True).count() == 1

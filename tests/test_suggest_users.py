@@ -1,0 +1,96 @@
+"""/suggest-users (behaviour.md §1, trap 11)."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.actions import deactivate_user, update_user
+from apps.accounts.models import User
+from tests.api import Api
+
+ADDRESS = "carol@example.org"
+
+
+def names(api: Api, query: str) -> list[str]:
+    return [one["username"] for one in api.get(f"/suggest-users?{query}").gives()["results"]]
+
+
+@pytest.fixture
+def crowd(make, carol):
+    """carol, whom others know as Dr. Ada and by an address, and a dozen of one kind."""
+    update_user(actor=carol, user=carol, display_name="Dr. Ada", email=ADDRESS)
+    for number in range(12):
+        make.user(f"Ada{number:02}")
+
+
+def test_a_stranger_is_shown_five_whose_name_begins_so(api, crowd):
+    assert names(api(), "") == names(api(), "name=") == names(api(), "name=a") == []
+    assert names(api(), "name=aD") == [f"Ada0{number}" for number in range(5)]
+    assert names(api(), "name=dr.%20a") == ["carol"]
+    assert names(api(), "name=da0") == names(api(), "name=%25%25") == names(api(), "name=a_a") == []
+
+
+def test_whoever_is_known_is_shown_ten_and_finds_by_one_letter(api, crowd, alice):
+    assert len(names(api(alice), "name=ada")) == 10
+    assert names(api(alice), "name=D") == names(api(alice), "name=c") == ["carol"]
+
+
+def test_an_address_finds_its_person_exactly_and_only_for_the_known(api, crowd, alice):
+    assert names(api(), f"email={ADDRESS}") == []
+    assert names(api(alice), "email=carol") == names(api(alice), "email=") == []
+    assert names(api(alice), f"email={ADDRESS.upper()}") == ["carol"]
+    assert names(api(alice), f"email={ADDRESS}&name=ali") == ["carol", "alice"]
+
+
+def test_no_address_is_returned_and_no_inactive_person(api, crowd, carol, sam):
+    answer = api(sam).get(f"/suggest-users?email={ADDRESS}&name=car").gives()
+    assert set(answer["results"][0]) == {"uuid", "username", "display_name", "is_member"}
+    deactivate_user(actor=sam, user=carol)
+    assert names(api(sam), f"email={ADDRESS}&name=car") == names(api(), "name=car") == []
+
+
+def test_who_is_in_a_team_is_told_to_its_members(api, acme, alice, bob, carol, sam):
+    def inside(caller: Api) -> list[bool]:
+        rows = caller.get("/suggest-users?name=bob&team_slug=ACME").gives()["results"]
+        return [one["is_member"] for one in rows]
+
+    api(carol).get("/suggest-users?name=bob&team_slug=acme").fails(403, "forbidden")
+    api(alice).get("/suggest-users?name=bob&team_slug=nobody").fails(404, "not_found")
+    assert inside(api(alice)) == inside(api(sam)) == [True]
+    assert inside(api()) == [False]
+    assert [one["is_member"] for one in api(bob).get("/suggest-users?name=b").json["results"]] == [
+        False
+    ]
+
+
+def statements(api: Api, query: str) -> list[str]:
+    """What the database was asked, with every text that was looked for left out."""
+    with CaptureQueriesContext(connection) as asked:
+        names(api, query)
+    return [re.sub(r"'[^']*'|%\(\w+\)s", "?", one["sql"]) for one in asked.captured_queries]
+
+
+def test_a_stranger_cannot_tell_by_the_time_who_is_here(api, crowd):
+    """Neither is an address looked up, nor does a hit cost another statement than a miss."""
+    hit, miss = (statements(api(), f"name={name}") for name in ("carol", "nobody"))
+    assert hit == miss and len(hit) == 2
+    assert statements(api(), f"email={ADDRESS}") == statements(api(), "email=nobody@x.org") == []
+
+
+@pytest.mark.parametrize("name", ["username", "display_name"])
+def test_a_prefix_is_looked_up_in_an_index(name, db):
+    User.objects.bulk_create(
+        User(username=f"u{n}", username_key=f"u{n}", display_name_key=f"d{n}") for n in range(3000)
+    )
+    text = {"username": "u123", "display_name": "d123"}[name]
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE accounts_user" if connection.vendor == "postgresql" else "ANALYZE")
+    rows = User.objects.all().beginning(name, text)[:5]
+    plan = json.dumps(rows.explain())
+    assert re.search(r"SEARCH accounts_user USING INDEX|Index Cond|Bitmap Index Scan", plan), plan
+    assert len(rows) == 5
