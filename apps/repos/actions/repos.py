@@ -1,4 +1,4 @@
-"""What changes repositories. Each function is one transaction, one change and its event."""
+"""Making and changing repositories."""
 
 from __future__ import annotations
 
