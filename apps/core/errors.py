@@ -40,6 +40,15 @@ class ApiError(Exception):
         return body
 
 
+class Moved(ApiError):
+    """301: the path has a former slug of something that is elsewhere now (behaviour.md trap 14)."""
+
+    status = 301
+
+    def __init__(self, url: str) -> None:
+        super().__init__("moved", f"This is at {url} now.", headers={"Location": url})
+
+
 class BadRequest(ApiError):
     status = 400
 

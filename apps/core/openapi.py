@@ -67,7 +67,7 @@ class OperationSchema(AutoSchema):
             "parameters": [*path_parameters(path_regex), *map(query_parameter, declared.query)],
             "security": [] if declared.level is Level.PUBLIC else [{"bearer": []}, {"basic": []}],
             "requestBody": self.request_body(declared),
-            "responses": self.responses(declared),
+            "responses": {**self.responses(declared), **moved(path_regex, method)},
         }
         return {key: value for key, value in document.items() if value or key == "security"}
 
@@ -132,6 +132,14 @@ def path_parameters(path_regex: str) -> list[dict[str, Any]]:
         {"in": "path", "name": name, "required": True, "schema": path_schema(converter)}
         for converter, name in re.findall(r"<(\w+):(\w+)>", path_regex)
     ]
+
+
+def moved(path_regex: str, method: str) -> dict[str, Any]:
+    """What a read of something below a slug may answer: it is elsewhere now."""
+    if method.lower() != "get" or not re.search(r"<(team|repo)_slug:(team|repo)_slug>", path_regex):
+        return {}
+    location = {"description": "Where it is now.", "schema": {"type": "string"}}
+    return {"301": {"description": "The slug is a former one.", "headers": {"Location": location}}}
 
 
 def path_schema(converter: str) -> dict[str, Any]:

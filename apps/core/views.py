@@ -1,7 +1,8 @@
 """The door of the API: every request passes the same steps in the same order (behaviour.md §2).
 
-405 → authenticate 401 → place 404 → level 403 → inner parents and the row 404 → query and body
-400, 413, 415, 422 → the method, which only acts. Core owns the order and knows no model.
+405 → authenticate 401 → place 404 → level 403 → former slug 301 → inner parents and the row 404
+→ query and body 400, 413, 415, 422 → the method, which only acts. Core owns the order and knows
+no model.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 
 from apps.core.access import Level, Place, check_level
-from apps.core.errors import Unauthenticated, plain_error
+from apps.core.errors import Moved, Unauthenticated, plain_error
+from apps.core.openapi import PREFIX
 from apps.core.operation import Operation
 from apps.core.pagination import Sliceable, page_of
 from apps.core.parsers import read_json
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from apps.accounts.models import User
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+def base_url(request: HttpRequest) -> str:
+    """Scheme and host of the URLs in answers: `BASE_URL`, else as the request came."""
+    return settings.BASE_URL or f"{request.scheme}://{request.get_host()}"
 
 
 class ApiViewSet(ViewSet):
@@ -38,6 +45,8 @@ class ApiViewSet(ViewSet):
     level: Level
     input: dict[str, Any]
     params: dict[str, Any]
+    moved_to = ""
+    """Where the place is today, below the API's prefix, when the path has a former slug of it."""
 
     def find_place(self) -> Place | None:
         """The team, user or repository of the path; raises 404. None: the site itself."""
@@ -51,6 +60,7 @@ class ApiViewSet(ViewSet):
         self.caller = self.authenticate(request, declared.level)
         self.place = self.find_place()
         self.check_access(declared)
+        self.follow_move()
         self.enter()
         self.read(request, declared)
 
@@ -76,6 +86,15 @@ class ApiViewSet(ViewSet):
             self.place.check_open(self.caller, writing=writing)
         self.level = check_level(self.place, self.caller, declared.level)
 
+    def follow_move(self) -> None:
+        """Send a reader who may read the place on to where it is now."""
+        if self.moved_to:
+            path = self.request.path.removeprefix(PREFIX).split("/")
+            rest = path[len(self.moved_to.split("/")) :]
+            address = "/".join([f"{self.base}{PREFIX}{self.moved_to}", *rest])
+            query = self.request.META.get("QUERY_STRING", "")
+            raise Moved(f"{address}?{query}" if query else address)
+
     def read(self, request: Request, declared: Operation) -> None:
         """Parse query and body; a method without an input takes nothing, or `{}`."""
         plain: HttpRequest = request._request
@@ -92,10 +111,7 @@ class ApiViewSet(ViewSet):
 
     @property
     def base(self) -> str:
-        """Scheme and host of the URLs in answers: `BASE_URL`, else as the request came."""
-        if settings.BASE_URL:
-            return str(settings.BASE_URL)
-        return f"{self.request.scheme}://{self.request.get_host()}"
+        return base_url(self.request._request)
 
     def page(self, rows: Sliceable, record: Callable[..., dict[str, Any]]) -> dict[str, Any]:
         """The asked page of `rows`, each made by `record(row, base)`."""

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
@@ -21,13 +21,16 @@ from apps.core.access import Level, check_level
 from apps.core.errors import (
     ApiError,
     Forbidden,
+    Moved,
     Unauthenticated,
     UnsupportedMediaType,
     as_api_error,
     plain_error,
 )
 from apps.core.locks import give_back_connection
+from apps.core.views import base_url
 from apps.repos import gitpush, gitstream
+from apps.repos.doors import find_repo, has_moved
 from apps.repos.git.protocol import Service, advertisement
 from apps.repos.models import Repo
 
@@ -114,7 +117,7 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     """
     credentials = credentials_of(request)
     caller: Any = usable_token(credentials[1]).user if credentials else AnonymousUser()
-    repo = Repo.objects.under(names).filter(slug=names["repo_slug"]).first()
+    repo = find(names, former=request.method == "GET")
     writing = service is Service.RECEIVE_PACK
     needed = Level.WRITE if writing else Level.READ
     if caller.is_anonymous and (repo is None or repo.access(caller) < needed):
@@ -123,10 +126,20 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
         raise plain_error(404)
     repo.check_open(caller, writing=writing)
     check_level(repo, caller, needed)
+    if has_moved(repo, names):
+        raise Moved(f"{base_url(request)}/{repo.path}.git/info/refs?service=git-{service}")
     if writing:
         repo.check_writable()
     give_back_connection()
     return caller, repo
+
+
+def find(names: dict[str, Any], *, former: bool) -> Repo | None:
+    """The repository of the path; git follows the move of the GET that begins each exchange."""
+    try:
+        return find_repo(names, former=former)
+    except Http404:
+        return None
 
 
 def check_content_type(request: HttpRequest, service: Service) -> None:

@@ -12,7 +12,7 @@ from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.teams import rules
-from apps.teams.models import Member, Role, Team
+from apps.teams.models import FormerTeamSlug, Member, Role, Team
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -26,6 +26,7 @@ def create_team(*, actor: User, name: str, slug: str) -> Team:
             team = Team.objects.create(name=name, slug=slug)
     except IntegrityError:
         raise _slug_taken(slug) from None
+    FormerTeamSlug.objects.filter(slug=slug).delete()
     Member.objects.create(team=team, user=actor, role=Role.OWNER, added_by=actor)
     record(Kind.TEAM_CREATED, actor=actor, about=team)
     return team
@@ -35,7 +36,10 @@ def create_team(*, actor: User, name: str, slug: str) -> Team:
 def update_team(
     *, actor: User, team: Team, name: str, slug: str, is_active: bool | None = None
 ) -> None:
-    """Rename, re-address, retire or revive a team. Locks it. 409 `slug_taken`."""
+    """Rename, re-address, retire or revive a team. Locks it. 409 `slug_taken`.
+
+    The slug it had leads to it until somebody takes it (behaviour.md trap 14).
+    """
     lock(team)
     wanted = {"name": name, "slug": slug}
     if is_active is not None:
@@ -43,6 +47,7 @@ def update_team(
     changed = [field for field, value in wanted.items() if getattr(team, field) != value]
     if not changed:
         return
+    former = team.slug
     for field in changed:
         setattr(team, field, wanted[field])
     team.updated_at = timezone.now()
@@ -51,6 +56,9 @@ def update_team(
             team.save(update_fields=[*changed, "updated_at"])
     except IntegrityError:
         raise _slug_taken(slug) from None
+    if slug != former:
+        FormerTeamSlug.objects.filter(slug=slug).delete()
+        FormerTeamSlug.objects.create(team=team, slug=former)
     record(Kind.TEAM_UPDATED, actor=actor, about=team, data={"changed": changed})
 
 

@@ -75,6 +75,10 @@ class Team(models.Model):
     def path(self) -> str:
         return f"teams/{self.slug}"
 
+    @property
+    def api_path(self) -> str:
+        return f"/{self.path}"
+
     def role_of(self, user: User | AnonymousUser) -> Role | None:
         """The person's role here now: one query, never remembered, so that a lock means it."""
         if user.pk is None:
@@ -107,6 +111,16 @@ class Team(models.Model):
 
     def event_title(self) -> None:
         return None
+
+
+class FormerTeamSlug(models.Model):
+    """A slug that a team gave up. It leads to the team until somebody takes it (trap 14)."""
+
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="former_slugs")
+    slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)
+
+    def __str__(self) -> str:
+        return f"{self.slug}, now {self.team_id}"
 
 
 class Member(models.Model):

@@ -52,6 +52,21 @@ def test_moving_forcing_and_deleting_are_told_apart(server, path, git):
     assert events_of(server, path)[-1] == ("branch-deleted", "topic")
 
 
+def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
+    """A push begins with the same GET as a fetch, so that it ends at today's address as well."""
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    server.api("alice").put(api_path(path), name="Api", slug="renamed").gives()
+    head = ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    told = ours("ls-remote", ours.url, "refs/heads/main")
+    assert "redirecting to" in told and head in told
+    stranger = git("carol")
+    assert "403" in stranger.fails("ls-remote", stranger.url)
+    assert "renamed" not in stranger.fails("ls-remote", stranger.url)
+
+
 def test_every_protocol_version_fetches(git):
     ours, theirs = git(), git()
     for version in "012":

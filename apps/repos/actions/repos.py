@@ -13,7 +13,7 @@ from apps.core.errors import Conflict
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.repos.models import Repo, Visibility
+from apps.repos.models import FormerRepoSlug, Repo, Visibility
 
 if TYPE_CHECKING:
     from apps.teams.models import Team
@@ -42,6 +42,7 @@ def create_repo(
             )
     except IntegrityError:
         raise _slug_taken(slug) from None
+    _take_slug(repo)
     repo.git.create(repo.default_branch)
     record(Kind.REPO_CREATED, actor=actor, about=repo)
     return repo
@@ -59,7 +60,7 @@ def update_repo(
 ) -> None:
     """Change what people see of a repository; what is not given stays. Locks it.
 
-    409 `slug_taken`.
+    The slug it had leads to it until another takes it (behaviour.md trap 14). 409 `slug_taken`.
     """
     lock(repo)
     wanted: dict[str, Any] = {"name": name, "slug": slug}
@@ -70,6 +71,7 @@ def update_repo(
     changed = [field for field, value in wanted.items() if getattr(repo, field) != value]
     if not changed:
         return
+    former = repo.slug
     for field in changed:
         setattr(repo, field, wanted[field])
     repo.updated_at = timezone.now()
@@ -78,7 +80,16 @@ def update_repo(
             repo.save(update_fields=[*changed, "updated_at"])
     except IntegrityError:
         raise _slug_taken(slug) from None
+    if slug != former:
+        _take_slug(repo)
+        FormerRepoSlug.objects.create(repo=repo, slug=former)
     record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": changed})
+
+
+def _take_slug(repo: Repo) -> None:
+    """Whatever had this slug here before is no longer found by it."""
+    here = Repo.objects.filter(owner_team=repo.owner_team_id, owner_user=repo.owner_user_id)
+    FormerRepoSlug.objects.filter(slug=repo.slug, repo__in=here).delete()
 
 
 def _slug_taken(slug: str) -> Conflict:

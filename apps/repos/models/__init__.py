@@ -5,12 +5,13 @@ and no record runs git (behaviour.md §3).
 """
 
 from apps.repos.models.ref import REF_MAX, PushJournal, Ref
-from apps.repos.models.repo import BRANCHES, TAGS, Repo, RepoQuerySet, Visibility
+from apps.repos.models.repo import BRANCHES, TAGS, FormerRepoSlug, Repo, RepoQuerySet, Visibility
 
 __all__ = [
     "BRANCHES",
     "REF_MAX",
     "TAGS",
+    "FormerRepoSlug",
     "PushJournal",
     "Ref",
     "Repo",

@@ -161,3 +161,18 @@ class Repo(models.Model):
 
     def event_title(self) -> None:
         return None
+
+
+class FormerRepoSlug(models.Model):
+    """A slug that a repository gave up. It leads there until its owner's space has another
+    repository of that slug (behaviour.md trap 14).
+    """
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="former_slugs")
+    slug = models.CharField(max_length=REPO_SLUG_MAX)
+
+    class Meta:
+        indexes = [models.Index(fields=["slug", "repo"], name="former_repo_slug")]
+
+    def __str__(self) -> str:
+        return f"{self.slug}, now {self.repo_id}"

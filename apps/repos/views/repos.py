@@ -15,6 +15,7 @@ from apps.repos import actions
 from apps.repos.doors import InRepo, find_owner
 from apps.repos.models import Repo
 from apps.repos.serializers import CreateRepo, RepoRecord, UpdateRepo, repo_record
+from apps.teams.models import Team
 
 
 class RepoViewSet(InRepo):
@@ -28,7 +29,9 @@ class RepoViewSet(InRepo):
         """The owner for the list, the repository for one."""
         if "repo_slug" in self.kwargs:
             return super().find_place()
-        self.owner = find_owner(self.kwargs)
+        self.owner = find_owner(self.kwargs, former=not self.writing)
+        if isinstance(self.owner, Team) and self.owner.slug != self.kwargs["team_slug"]:
+            self.moved_to = self.owner.api_path
         return self.owner
 
     @operation(

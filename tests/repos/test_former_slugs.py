@@ -1,0 +1,83 @@
+"""Former slugs lead to where things are now, until somebody takes them (behaviour.md trap 14)."""
+
+from __future__ import annotations
+
+from tests.api import Answer
+
+
+def rename(api, repo, slug: str, by) -> str:
+    """Give the repository another slug; returns its new address."""
+    found = api(by).put(repo.api_path, name="Api", slug=slug).gives()["api_url"]
+    return str(found).removeprefix("http://testserver")
+
+
+def leads_to(answer: Answer, path: str) -> None:
+    assert answer.status == 301
+    assert answer.header("Location") == f"http://testserver{path}"
+
+
+def test_a_former_slug_leads_those_who_may_read_to_the_repo(api, repo, alice, carol):
+    now = rename(api, repo, "engine", alice)
+    api().get(repo.api_path).fails(401, "not_authenticated")
+    assert "engine" not in api(carol).get(repo.api_path).fails(403, "forbidden")
+    leads_to(api(alice).get(repo.api_path), now)
+    leads_to(api(alice).get(f"{repo.api_path}/threads/1?x=%C3%A9&y"), f"{now}/threads/1?x=%C3%A9&y")
+    leads_to(api(alice).send("HEAD", repo.api_path), now)
+
+
+def test_nothing_is_changed_through_a_former_slug(api, repo, alice, events):
+    rename(api, repo, "engine", alice)
+    with events():
+        api(alice).put(repo.api_path, name="x", slug="x").fails(404, "not_found")
+        body = {"title": "t", "body": "", "kind": "issue"}
+        api(alice).post(f"{repo.api_path}/threads", **body).fails(404, "not_found")
+
+
+def test_whoever_takes_a_former_slug_has_it(api, make, repo, alice):
+    before = repo.api_path
+    rename(api, repo, "engine", alice)
+    taker = make.repo(repo.owner, "api", by=alice)
+    assert api(alice).get(before).gives()["uuid"] == str(taker.uuid)
+    gone = rename(api, taker, "other", alice)
+    leads_to(api(alice).get(before), gone)
+
+
+def test_a_slug_that_is_taken_back_is_not_a_former_one(api, repo, alice):
+    before = repo.api_path
+    now = rename(api, repo, "engine", alice)
+    repo.slug = "engine"
+    rename(api, repo, "api", alice)
+    assert api(alice).get(before).gives()["slug"] == "api"
+    leads_to(api(alice).get(now.removeprefix("/api/v1")), f"/api/v1{before}")
+
+
+def test_a_slug_that_one_repo_gave_up_another_may_be_renamed_to(api, make, repo, alice):
+    before = repo.api_path
+    rename(api, repo, "engine", alice)
+    other = make.repo(repo.owner, "other", by=alice)
+    rename(api, other, "api", alice)
+    assert api(alice).get(before).gives()["uuid"] == str(other.uuid)
+
+
+def test_a_former_slug_of_the_team_leads_to_all_below_it(api, make, acme, alice, carol):
+    repo = make.repo(acme, "api", by=alice)
+    rename(api, repo, "engine", alice)
+    api(alice).put("/teams/acme", name="Acme", slug="guild").gives()
+    home = "/api/v1/teams/guild"
+    leads_to(api(carol).get("/teams/acme"), home)
+    api(carol).get("/teams/acme/members").fails(403, "forbidden")
+    leads_to(api(alice).get("/teams/acme/members?page=2"), f"{home}/members?page=2")
+    leads_to(api(alice).get("/teams/acme/repos"), f"{home}/repos")
+    for slug in ("api", "engine"):
+        leads_to(api(alice).get(f"/teams/acme/repos/{slug}/pulls"), f"{home}/repos/engine/pulls")
+    api(alice).put("/teams/acme", name="Acme", slug="acme").fails(404, "not_found")
+    api(alice).get("/teams/acme/repos/nothing").fails(404, "not_found")
+
+
+def test_whoever_takes_a_former_team_slug_has_it(api, make, acme, alice, carol):
+    make.repo(acme, "api", by=alice)
+    api(alice).put("/teams/acme", name="Acme", slug="guild").gives()
+    taken = api(carol).post("/teams", name="Other", slug="acme").gives(201)
+    assert api(alice).get("/teams/acme").gives()["uuid"] == taken["uuid"]
+    api(alice).get("/teams/acme/repos/api").fails(404, "not_found")
+    api(alice).put("/teams/guild", name="Acme", slug="acme").fails(409, "slug_taken")
