@@ -9,7 +9,7 @@ from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
 from apps.repos.views import CheckRepoSlugViewSet, RepoViewSet
-from apps.site.views import SiteSettingsViewSet
+from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.teams.views import (
     CheckTeamSlugViewSet,
     MemberViewSet,
@@ -50,6 +50,7 @@ route("check-username", CheckUsernameViewSet)
 route("check-team-slug", CheckTeamSlugViewSet)
 route("suggest-users", SuggestUsersViewSet)
 route("events", EventViewSet)
+route("rate-limits", RateLimitViewSet)
 route("site-settings", SiteSettingsViewSet)
 route("tail-events", TailViewSet)
 route("teams", TeamViewSet)

@@ -29,6 +29,8 @@ class Environment:
     secret_key: str
     allowed_hosts: list[str]
     database: dict[str, Any]
+    redis_url: str
+    trusted_proxies: int
 
     @classmethod
     def read(cls, root: Path, variables: Mapping[str, str] = os.environ) -> Environment:
@@ -41,6 +43,8 @@ class Environment:
         hosts = reader.get("ALLOWED_HOSTS", _default_hosts(host, base_url), _hosts)
         inside = f"sqlite:///{quote(str(data_dir))}/guildhall.db"
         database = reader.get("DATABASE_URL", inside, _database)
+        redis_url = reader.get("REDIS_URL", "", _redis_url)
+        trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
         reader.stop_if_wrong()
         return cls(
             data_dir=data_dir,
@@ -50,6 +54,8 @@ class Environment:
             secret_key=variables.get("SECRET_KEY") or stored_key(data_dir),
             allowed_hosts=hosts,
             database=database,
+            redis_url=redis_url,
+            trusted_proxies=trusted_proxies,
         )
 
 
@@ -154,6 +160,26 @@ def _database(text: str) -> dict[str, Any]:
         raise ValueError("names no database.")
     ours = _SQLITE if scheme == "sqlite" else _POSTGRESQL
     return {**database, "OPTIONS": {**ours, **database.get("OPTIONS", {})}}
+
+
+def _redis_url(text: str) -> str:
+    """What redis-py would take, read here so that a wrong one ends the start."""
+    parts = urlsplit(text)
+    network = parts.scheme in {"redis", "rediss"} and parts.hostname and parts.port != 0
+    local = parts.scheme == "unix" and parts.path
+    if text and not (network or local):
+        raise ValueError('must be like "redis://localhost:6379/0".')
+    if network and not re.fullmatch(r"(/[0-9]{0,5})?", parts.path):
+        raise ValueError("names no database: a number follows the last slash.")
+    if not re.fullmatch(r"(db=[0-9]{1,5})?", parts.query) or parts.fragment:
+        raise ValueError("takes no options but db=, the number of the database.")
+    return text
+
+
+def _trusted_proxies(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,2}", text):
+        raise ValueError("must be how many proxies of yours a request passes, from 0 to 99.")
+    return int(text)
 
 
 # `IMMEDIATE` makes every transaction a writer from its first statement, so that none fails half

@@ -1,6 +1,6 @@
 """All settings, from the environment only (engine.md §1). A wrong value stops the start.
 
-DATABASE_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, HOST, PORT.
+DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ PORT = env.port
 SECRET_KEY = env.secret_key
 ALLOWED_HOSTS = env.allowed_hosts
 DATABASES = {"default": env.database}
+REDIS_URL = env.redis_url
+TRUSTED_PROXIES = env.trusted_proxies
 DEBUG = False
 
 INSTALLED_APPS = [
@@ -99,8 +101,8 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
-# Who understands an event scope, and who looks at a push, named here so that the lower apps need
-# not import the higher ones (architecture.md §3).
+# Who understands an event scope, who looks at a push, and who counts a request, named here so that
+# the lower apps need not import the higher ones (architecture.md §3).
 EVENT_SCOPES = {
     "user": "apps.accounts.scopes.UserScope",
     "team": "apps.teams.scopes.TeamScope",
@@ -109,6 +111,10 @@ EVENT_SCOPES = {
     "pull": "apps.pulls.scopes.PullScope",
 }
 AFTER_PUSH = ["apps.pulls.pushes"]
+CHARGE = "apps.site.limits.charge_api"
+
+# Seconds between two looks at whether another process has changed a rate limit.
+LIMITS_LOOK = 2.0
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.auth.TokenAuthentication"],

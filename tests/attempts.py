@@ -19,6 +19,7 @@ from apps.accounts.actions import create_token
 from apps.events.models import Event
 from apps.pulls.models import Pull
 from apps.repos.models import Visibility
+from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
 from tests.world import World
 
@@ -108,6 +109,13 @@ class Attempt:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
+    def uuid(self) -> object:
+        return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
+
+    def rate_limit(self) -> object:
+        sam = self.world.people["sam"]
+        return create_rate_limit(actor=sam, scope="git", max_requests=9, window_seconds=60).uuid
+
     def token(self) -> object:
         return create_token(actor=self.author, owner=self.author, name="another")[0].uuid
 
@@ -153,7 +161,7 @@ class Attempt:
 FILL = {
     "team_slug": lambda attempt: attempt.world.acme.slug,
     "username": Attempt.member,
-    "uuid": Attempt.token,
+    "uuid": Attempt.uuid,
     "id": Attempt.event,
     "number": Attempt.number,
     "reply_number": Attempt.reply,

@@ -18,6 +18,7 @@ from django.test import override_settings
 from apps.accounts.models import User
 from apps.events.models import Event
 from apps.repos.models import Repo
+from apps.site import limits
 from apps.teams.models import Role, Team
 from tests.api import Api
 from tests.make import Make
@@ -35,6 +36,13 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("repositories")
     with override_settings(REPOSITORIES_DIR=folder):
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_charged_yet() -> None:
+    """Rate limits are kept in memory: each test begins with those of its own database."""
+    limits.rulebook.forget()
+    limits.counters.cache_clear()
 
 
 @pytest.fixture

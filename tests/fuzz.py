@@ -27,6 +27,8 @@ BEYOND_A_SCHEMA = {
     "GET /api-tokens": "a person who is there",
     "GET /events": "scopes",
     "PUT /site-settings": "a duration",
+    "POST /rate-limits": "scopes",
+    "PUT /rate-limits/{uuid}": "scopes",
     "POST /teams": "reserved names",
     "PUT /teams/{team_slug}": "reserved names",
     "POST /teams/{team_slug}/members": "a person who is there",

@@ -30,3 +30,6 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 else:
     # A test run holds few connections; a pool would outlive the test database.
     DATABASES["default"]["OPTIONS"].pop("pool", None)
+# Tests count in their own process unless they say otherwise, and see each change at once.
+REDIS_URL = ""
+LIMITS_LOOK = 3600.0

@@ -24,7 +24,6 @@ LATER = {
     "forks",
     "pings",
     "protections",
-    "rate limits",
     "reply versions",
     "signup invites",
     "uploads",
@@ -41,6 +40,7 @@ RECORDS = {
     "Thread": "number:integer title body kind priority status",
     "Reply": "number:integer parent_reply_number?:integer kind status body links:array "
     "created_by_uuid:string|null created_by_username:string|null",
+    "Rate limit": "uuid scope max_requests:integer window_seconds:integer is_enabled:boolean",
     "Site settings": "rate_limits_enabled:boolean signup_invite_creators "
     "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "
     "signups_require_invite:boolean",

@@ -20,6 +20,7 @@ from apps.accounts.actions import create_token
 from apps.accounts.models import User
 from apps.repos.git import run
 from apps.repos.models import Repo, Visibility
+from apps.site.actions import create_rate_limit
 from tests import snapshot
 from tests.attempts import CELLS, PEOPLE, Attempt, Cell
 from tests.routes import routed
@@ -124,6 +125,12 @@ class Many:
         for person in self.people:
             self.make.member(self.make.team(owner=person), self.bob)
 
+    def rate_limits(self) -> None:
+        sam = self.world.people["sam"]
+        for person in self.people:
+            scope = f"user:{person.username}"
+            create_rate_limit(actor=sam, scope=scope, max_requests=9, window_seconds=60)
+
     def members(self) -> None:
         for person in self.people:
             self.make.member(self.world.acme, person)
@@ -162,6 +169,7 @@ class Many:
 
 LISTS: dict[str, Callable[[Many], Any]] = {
     "/api-tokens": Many.tokens,
+    "/rate-limits": Many.rate_limits,
     "/users": lambda many: many.people,
     "/teams": Many.teams,
     "/teams/{team_slug}/members": Many.members,
@@ -189,7 +197,7 @@ def test_thirty_rows_cost_what_one_does(path, world, db):
     number = pull.number if "/pulls" in path else thread.number
     filled = path.format(team_slug="acme", repo_slug="private", number=number) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
-    api = world.api("bob")
+    api = world.api("sam" if path == "/rate-limits" else "bob")
     api.get("/api-tokens/self").gives()  # notes the token's use, which is an UPDATE a minute
     costs, sizes = [], []
     for count in (1, 30):

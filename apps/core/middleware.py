@@ -15,7 +15,10 @@ URI_LIMIT = 4000
 
 
 def api_errors(get_response: Next) -> Next:
-    """Answer in ErrorBody for an unknown route, a bad host, a malformed path or a 500."""
+    """Answer in ErrorBody for an unknown route, a bad host, a malformed path or a 500.
+
+    Every answer gets the headers that have been left in `request.answer_headers`.
+    """
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith("/api/"):
@@ -25,7 +28,9 @@ def api_errors(get_response: Next) -> Next:
         response = get_response(request)
         foreign = response.get("Content-Type", "").partition(";")[0] != "application/json"
         if response.status_code >= 400 and foreign:
-            return error_answer(response.status_code)
+            response = error_answer(response.status_code)
+        for name, value in getattr(request, "answer_headers", {}).items():
+            response[name] = value
         return response
 
     return answer

@@ -35,8 +35,22 @@ ERRORS = {
     "414": "The address is too long.",
     "415": "The body is not JSON.",
     "422": "A property or parameter is not valid; `detail` names it.",
-    "429": "Too much at once; `too_many_streams` for the live stream.",
+    "429": "Too much at once: `rate_limited`, or `too_many_streams` for the live stream.",
     "503": "Busy; `Retry-After` says when to try again.",
+}
+
+HEADERS = {
+    "X-RateLimit-Limit": ("integer", "How many requests the tightest rate limit lets through."),
+    "X-RateLimit-Remaining": ("integer", "How many of them are left."),
+    "X-RateLimit-Reset": ("integer", "When its window ends, in seconds since 1970."),
+    "X-RateLimit-Resource": ("string", "Its scope."),
+}
+"""On every answer to which a rate limit applies (behaviour.md §6)."""
+RETRY_AFTER = {
+    "Retry-After": {
+        "description": "Seconds to wait; with `rate_limited` and 503.",
+        "schema": {"type": "integer"},
+    }
 }
 
 
@@ -79,7 +93,7 @@ class OperationSchema(AutoSchema):
         return {"content": content, "required": declared.body_required}
 
     def responses(self, declared: Operation) -> dict[str, Any]:
-        good: dict[str, Any] = {"description": declared.summary}
+        good: dict[str, Any] = {"description": declared.summary, "headers": header_references()}
         if declared.media_type != "application/json":
             good["content"] = {declared.media_type: {"schema": {"type": "string"}}}
         elif declared.gives is not None:
@@ -181,7 +195,27 @@ def error_answers() -> dict[str, Any]:
     """The refusals, described once: every operation refers to them."""
     body = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
     return {
-        f"Error{status}": {"description": text, "content": body} for status, text in ERRORS.items()
+        f"Error{status}": {
+            "description": text,
+            "headers": {
+                **header_references(),
+                **(RETRY_AFTER if status in {"429", "503"} else {}),
+            },
+            "content": body,
+        }
+        for status, text in ERRORS.items()
+    }
+
+
+def header_references() -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
+
+
+def described_headers() -> dict[str, Any]:
+    """What each header says; described once, referred to by every answer."""
+    return {
+        name: {"description": text, "schema": {"type": kind}}
+        for name, (kind, text) in HEADERS.items()
     }
 
 
@@ -199,6 +233,7 @@ def document() -> dict[str, Any]:
     made["servers"] = [{"url": PREFIX}]
     made["paths"] = {path.removeprefix(PREFIX): item for path, item in made["paths"].items()}
     made["components"]["responses"] = error_answers()
+    made["components"]["headers"] = described_headers()
     made["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "basic": {

@@ -1,17 +1,19 @@
 """The door of the API: every request passes the same steps in the same order (behaviour.md §2).
 
-405 → authenticate 401 → place 404 → level 403 → former slug 301 → inner parents and the row 404
-→ query and body 400, 413, 415, 422 → the method, which only acts. Core owns the order and knows
-no model.
+405 → authenticate 401 → charge 429 → place 404 → level 403 → former slug 301 → inner parents and
+the row 404 → query and body 400, 413, 415, 422 → the method, which only acts. Core owns the order
+and knows no model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.urls import get_resolver
+from django.utils.module_loading import import_string
 from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 
@@ -38,6 +40,10 @@ class ApiViewSet(ViewSet):
     """A resource. Subclasses say where it is (`find_place`, `enter`) and what it does."""
 
     family = ""
+    charged_as: tuple[str, ...] = ()
+    """Rate limits that its requests count for, beside those of every request."""
+    free_for_staff = False
+    """Whether staff passes without being charged."""
     format_kwarg = None
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     place: Place | None
@@ -73,7 +79,21 @@ class ApiViewSet(ViewSet):
         return cast("Operation", found)
 
     def authenticate(self, request: Request, level: Level) -> User:
-        """The caller; anonymous is refused unless the operation is public."""
+        """The caller, charged for this request; 401, 429.
+
+        A failure is charged as well, to the address, so that guessing comes to an end.
+        """
+        charge = import_string(settings.CHARGE)
+        try:
+            caller = self.identify(request, level)
+        except Unauthenticated:
+            charge(self, None)
+            raise
+        charge(self, caller if request.user.is_authenticated else None)
+        return caller
+
+    def identify(self, request: Request, level: Level) -> User:
+        """Who is calling; anonymous is refused unless the operation is public."""
         if not request.user.is_authenticated and level is not Level.PUBLIC:
             raise Unauthenticated(
                 "not_authenticated", "Send an API token: Authorization: Bearer <token>."
@@ -123,3 +143,14 @@ class ApiViewSet(ViewSet):
             page=self.params["page"],
             per_page=self.params["per_page"],
         )
+
+
+def families() -> list[str]:
+    """The families of all routed operations, sorted: the tags of the OpenAPI document."""
+    return sorted({family for family in _families(get_resolver().url_patterns) if family})
+
+
+def _families(patterns: Iterable[Any]) -> Iterator[str]:
+    for pattern in patterns:
+        yield from _families(getattr(pattern, "url_patterns", ()))
+        yield getattr(getattr(getattr(pattern, "callback", None), "cls", None), "family", "")

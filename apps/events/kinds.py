@@ -44,6 +44,9 @@ class Kind(StrEnum):
     USER_UPDATED = "user-updated"
     USER_DEACTIVATED = "user-deactivated"
     SITE_SETTINGS_UPDATED = "site-settings-updated"
+    RATE_LIMIT_CREATED = "rate-limit-created"
+    RATE_LIMIT_UPDATED = "rate-limit-updated"
+    RATE_LIMIT_DELETED = "rate-limit-deleted"
 
 
 WORDS: dict[Kind, str] = {
@@ -85,5 +88,8 @@ WORDS: dict[Kind, str] = {
     Kind.USER_UPDATED: "changed an account",
     Kind.USER_DEACTIVATED: "deactivated an account",
     Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site",
+    Kind.RATE_LIMIT_CREATED: "added a rate limit",
+    Kind.RATE_LIMIT_UPDATED: "changed a rate limit",
+    Kind.RATE_LIMIT_DELETED: "lifted a rate limit",
 }
 """What its actor did, for people; the page of the event's subject is linked behind it."""

@@ -150,6 +150,8 @@ class EventViewSet(Selecting):
 class TailViewSet(Selecting):
     """/tail-events"""
 
+    charged_as = ("stream",)
+
     @operation(
         Level.NONE,
         query=(SCOPE, KIND, LAST_EVENT_ID, LAST_EVENT_ID_HEADER, HTML),

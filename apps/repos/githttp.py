@@ -1,6 +1,6 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git` (engine.md §3).
 
-The door asks the same questions as the API's: 401 → 404 → 403. Refusals are plain text, which
+The door asks the same questions as the API's: 401 → 429 → 404 → 403. Refusals are plain text, which
 git prints behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
 """
 
@@ -33,6 +33,7 @@ from apps.repos import gitpush, gitstream
 from apps.repos.doors import find_repo, has_moved
 from apps.repos.git.protocol import Service, advertisement
 from apps.repos.models import Repo
+from apps.site.limits import charge_git
 
 FETCH_LIMIT = 16 * 1024 * 1024
 """Bytes of a fetch's request: what the client has and wants, not objects."""
@@ -115,13 +116,14 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     what is public; for anything else they are asked to sign in, whether it exists or not. Then
     the database connection is given back: what follows may take minutes.
     """
-    credentials = credentials_of(request)
-    caller: Any = usable_token(credentials[1]).user if credentials else AnonymousUser()
+    caller = caller_of(request)
     repo = find(names, former=request.method == "GET")
     writing = service is Service.RECEIVE_PACK
     needed = Level.WRITE if writing else Level.READ
     if caller.is_anonymous and (repo is None or repo.access(caller) < needed):
         raise Unauthenticated("not_authenticated", "Sign in with an API token as the password.")
+    if caller.is_anonymous:
+        charge_git(request, None)
     if repo is None:
         raise plain_error(404)
     repo.check_open(caller, writing=writing)
@@ -140,6 +142,24 @@ def find(names: dict[str, Any], *, former: bool) -> Repo | None:
         return find_repo(names, former=former)
     except Http404:
         return None
+
+
+def caller_of(request: HttpRequest) -> Any:
+    """Who the token stands for, charged for this request; anonymous without one. 401, 429.
+
+    A token that is not valid is charged to the address. That git asks without one first is not
+    charged here: it does so whenever it signs in.
+    """
+    try:
+        credentials = credentials_of(request)
+        if credentials is None:
+            return AnonymousUser()
+        caller = usable_token(credentials[1]).user
+    except Unauthenticated:
+        charge_git(request, None)
+        raise
+    charge_git(request, caller)
+    return caller
 
 
 def check_content_type(request: HttpRequest, service: Service) -> None:

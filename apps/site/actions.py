@@ -1,16 +1,22 @@
-"""What changes the site. Each function is one transaction, one change and its event."""
+"""What changes the site and its rate limits.
+
+Each function is one transaction, one change and its event.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.core.errors import Conflict
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.site.models import SiteSettings
+from apps.site import limits
+from apps.site.models import RateLimit, SiteSettings
+from apps.site.rules import checked_scope
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -44,8 +50,92 @@ def update_site_settings(
     changed = _changed(row, wanted)
     if changed:
         _stamp(row, changed, actor)
+        limits.changed()
         record(Kind.SITE_SETTINGS_UPDATED, actor=actor, about=row, data={"changed": changed})
     return row
+
+
+@transaction.atomic
+def create_rate_limit(
+    *,
+    actor: User | None,
+    scope: str,
+    max_requests: int,
+    window_seconds: int,
+    is_enabled: bool = True,
+) -> RateLimit:
+    """Limit a scope; it holds from the next request on. The bounds are checked by the input.
+
+    Errors: 422 for a scope that is none, 409 `rate_limit_exists`.
+    """
+    row = RateLimit(
+        scope=checked_scope(scope),
+        max_requests=max_requests,
+        window_seconds=window_seconds,
+        is_enabled=is_enabled,
+        updated_by=actor,
+    )
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        raise _exists(row) from None
+    limits.changed()
+    record(Kind.RATE_LIMIT_CREATED, actor=actor, about=row, data=_about(row))
+    return row
+
+
+@transaction.atomic
+def update_rate_limit(
+    *,
+    actor: User | None,
+    rate_limit: RateLimit,
+    scope: str | None = None,
+    max_requests: int | None = None,
+    window_seconds: int | None = None,
+    is_enabled: bool | None = None,
+) -> None:
+    """Change what is given. Locks the row. 422 and 409 as in `create_rate_limit`."""
+    wanted = {
+        "scope": None if scope is None else checked_scope(scope),
+        "max_requests": max_requests,
+        "window_seconds": window_seconds,
+        "is_enabled": is_enabled,
+    }
+    lock(rate_limit)
+    changed = _changed(rate_limit, wanted)
+    if not changed:
+        return
+    try:
+        with transaction.atomic():
+            _stamp(rate_limit, changed, actor)
+    except IntegrityError:
+        raise _exists(rate_limit) from None
+    limits.changed()
+    data = {**_about(rate_limit), "changed": changed}
+    record(Kind.RATE_LIMIT_UPDATED, actor=actor, about=rate_limit, data=data)
+
+
+@transaction.atomic
+def delete_rate_limit(*, actor: User | None, rate_limit: RateLimit) -> None:
+    """Lift a limit; what it has counted is forgotten in time. Locks the row."""
+    lock(rate_limit)
+    RateLimit.objects.filter(pk=rate_limit.pk).delete()
+    limits.changed()
+    record(Kind.RATE_LIMIT_DELETED, actor=actor, about=rate_limit, data=_about(rate_limit))
+
+
+def _about(row: RateLimit) -> dict[str, Any]:
+    return {
+        "scope": row.scope,
+        "max_requests": row.max_requests,
+        "window_seconds": row.window_seconds,
+        "is_enabled": row.is_enabled,
+    }
+
+
+def _exists(row: RateLimit) -> Conflict:
+    return Conflict("rate_limit_exists", f'There is a rate limit for "{row.scope}" already.')
 
 
 def _changed(row: Any, wanted: dict[str, Any]) -> list[str]:

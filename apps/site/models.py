@@ -1,8 +1,9 @@
-"""What holds for the whole site: its settings."""
+"""What holds for the whole site: its settings, and its rate limits."""
 
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from enum import StrEnum
 
 from django.conf import settings
@@ -37,6 +38,8 @@ class SiteSettings(models.Model):
     """A humantime duration, as it was given."""
     signups_enabled = models.BooleanField(default=True)
     signups_require_invite = models.BooleanField(default=True)
+    limits_version = models.PositiveBigIntegerField(default=0, editable=False)
+    """Grows with each change of a rate limit, so that other processes notice (limits.py)."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_by = models.ForeignKey(
@@ -72,6 +75,38 @@ class SiteSettings(models.Model):
 
     def event_target(self) -> Target:
         return Target("site-settings", api="/site-settings")
+
+    def event_title(self) -> None:
+        return None
+
+
+class RateLimit(models.Model):
+    """How many requests a scope lets through in a window (behaviour.md §2)."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    scope = models.CharField(max_length=64, unique=True)
+    """One of `rules.known_scopes()`, or `user:` with a username as it is spelled."""
+    max_requests = models.PositiveIntegerField()
+    window_seconds = models.PositiveIntegerField()
+    is_enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        editable=False,
+        on_delete=models.PROTECT,
+        related_name="+",
+    )
+
+    def __str__(self) -> str:
+        return f"{self.scope}: {self.max_requests} in {self.window_seconds} s"
+
+    def event_keys(self) -> Keys:
+        return Keys(site=True)
+
+    def event_target(self) -> Target:
+        return Target("rate-limit", {"uuid": str(self.uuid)}, api=f"/rate-limits/{self.uuid}")
 
     def event_title(self) -> None:
         return None

@@ -7,8 +7,9 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.core.durations import WHAT, parse_duration
-from apps.core.serializers import Bool, Choice, Input, Int, Moment, Name, Output
-from apps.site.models import InviteCreators, SiteSettings
+from apps.core.serializers import Bool, Choice, Input, Int, Moment, Name, Output, Str
+from apps.site.models import InviteCreators, RateLimit, SiteSettings
+from apps.site.rules import REQUESTS_MAX, SCOPE_MAX, WINDOW_MAX
 
 
 def duration_problem(text: str) -> str | None:
@@ -51,6 +52,51 @@ def site_settings_record(row: SiteSettings) -> dict[str, Any]:
         "signup_invite_min_account_age": row.signup_invite_min_account_age,
         "signups_enabled": row.signups_enabled,
         "signups_require_invite": row.signups_require_invite,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "updated_by_username": row.updated_by.username if row.updated_by else None,
+    }
+
+
+SCOPE_HELP = (
+    "`api`, `anonymous`, `authenticated`, `write`, `git`, `stream`, `login`, `signup`, a tag of "
+    "this document, or `user:<username>`."
+)
+
+
+class CreateRateLimit(Input):
+    scope = Str(most=SCOPE_MAX, help_text=SCOPE_HELP)
+    max_requests = Int(min_value=1, max_value=REQUESTS_MAX)
+    window_seconds = Int(min_value=1, max_value=WINDOW_MAX)
+    is_enabled = Bool()
+
+
+class UpdateRateLimit(Input):
+    scope = Str(most=SCOPE_MAX, required=False, help_text=SCOPE_HELP)
+    max_requests = Int(min_value=1, max_value=REQUESTS_MAX, required=False)
+    window_seconds = Int(min_value=1, max_value=WINDOW_MAX, required=False)
+    is_enabled = Bool(required=False)
+
+
+class RateLimitRecord(Output):
+    uuid = serializers.UUIDField()
+    scope = serializers.CharField()
+    max_requests = serializers.IntegerField()
+    window_seconds = serializers.IntegerField()
+    is_enabled = serializers.BooleanField()
+    created_at = Moment()
+    updated_at = Moment()
+    updated_by_username = serializers.CharField(allow_null=True)
+
+
+def rate_limit_record(row: RateLimit, base: str = "") -> dict[str, Any]:
+    """Needs `updated_by` loaded."""
+    return {
+        "uuid": row.uuid,
+        "scope": row.scope,
+        "max_requests": row.max_requests,
+        "window_seconds": row.window_seconds,
+        "is_enabled": row.is_enabled,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
         "updated_by_username": row.updated_by.username if row.updated_by else None,

@@ -43,7 +43,7 @@ def test_the_description_names_its_versions_and_where_its_paths_are():
     assert all(path.startswith("/") for path in document["paths"])
 
 
-def test_the_description_is_made_once_and_needs_no_database(client):
+def test_the_description_is_made_once(client, db):
     assert openapi.text() is openapi.text()
     assert orjson.loads(openapi.text()) == openapi.document()
     assert client.get("/api/v1/openapi.json").content == openapi.text()
@@ -54,7 +54,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used():
     used = {part["$ref"] for part in parts(document) if "$ref" in part}
     there = {
         f"#/components/{kind}/{name}"
-        for kind in ("schemas", "responses")
+        for kind in ("schemas", "responses", "headers")
         for name in document["components"][kind]
     }
     assert used == there

@@ -1,0 +1,253 @@
+"""Counting in sliding windows, in this process or in Redis (engine.md §6). Knows no Django.
+
+Two integers per key: what came in the window before, and in this one. The older counts for the
+part of it that a window ending now still covers. Times are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+MOST_KEYS = 100_000
+"""Keys that one process holds, about 250 bytes each; beyond it the longest unused one goes."""
+PATIENCE = 0.05
+"""Seconds that Redis has to answer."""
+PAUSE = 5.0
+"""Seconds for which a Redis that did not is left alone."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most `most` in a window of so many milliseconds."""
+
+    scope: str
+    most: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A key as it stands: both integers, and how far into the window that is."""
+
+    previous: int
+    current: int
+    elapsed: int
+
+    def weight(self, limit: Limit) -> int:
+        """What counts now, times the window, so that it is a whole number."""
+        return self.previous * (limit.window - self.elapsed) + self.current * limit.window
+
+    def has_room(self, limit: Limit) -> bool:
+        return self.weight(limit) + limit.window <= limit.most * limit.window
+
+    def left(self, limit: Limit) -> int:
+        """How many more would be let in now."""
+        return max(0, limit.most - -(-self.weight(limit) // limit.window))
+
+    def wait(self, limit: Limit) -> int:
+        """Milliseconds until one more is let in, when no other comes; 0 for at once."""
+        if self.has_room(limit):
+            return 0
+        if self.current < limit.most:
+            return _fading(self.previous, limit.most - 1 - self.current, limit) - self.elapsed
+        return limit.window - self.elapsed + _fading(self.current, limit.most - 1, limit)
+
+
+def _fading(older: int, room: int, limit: Limit) -> int:
+    """How far into a window the count of the one before has faded to `room`."""
+    return max(0, limit.window - room * limit.window // older)
+
+
+Asked = Sequence[tuple[str, Limit]]
+"""Keys with their limits. A key belongs to one length of window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """Whether all had room, each as it stands afterwards, and when that was."""
+
+    admitted: bool
+    counts: list[Count]
+    now: int
+
+
+def milliseconds() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryCounters:
+    """Counts in this process."""
+
+    def __init__(self, clock: Callable[[], int] = milliseconds, most_keys: int = MOST_KEYS) -> None:
+        self.clock = clock
+        self.most_keys = most_keys
+        self.lock = Lock()
+        self.kept: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
+        """Index of the window, and both integers; the longest unused key first."""
+
+    def charge(self, asked: Asked) -> Charged:
+        """Count one for each key, if all of them have room; else for none."""
+        now = self.clock()
+        with self.lock:
+            counts = [self._count(key, limit, now) for key, limit in asked]
+            admitted = all(
+                count.has_room(limit) for count, (_, limit) in zip(counts, asked, strict=True)
+            )
+            if admitted:
+                counts = [
+                    self._add(key, limit, count, now)
+                    for count, (key, limit) in zip(counts, asked, strict=True)
+                ]
+        return Charged(admitted, counts, now)
+
+    def _count(self, key: str, limit: Limit, now: int) -> Count:
+        index, elapsed = divmod(now, limit.window)
+        found = self.kept.get(key)
+        if found is None:
+            return Count(0, 0, elapsed)
+        self.kept.move_to_end(key)
+        then, previous, current = found
+        if then >= index:  # greater where the clock was set back
+            return Count(previous, current, elapsed if then == index else 0)
+        return Count(current if then == index - 1 else 0, 0, elapsed)
+
+    def _add(self, key: str, limit: Limit, count: Count, now: int) -> Count:
+        index = max(now // limit.window, self.kept.get(key, (0, 0, 0))[0])
+        self.kept[key] = (index, count.previous, count.current + 1)
+        if len(self.kept) > self.most_keys:
+            self.kept.popitem(last=False)
+        return Count(count.previous, count.current + 1, count.elapsed)
+
+
+SCRIPT = """
+local now = tonumber(ARGV[1])
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local admitted, state, answer = 1, {}, {}
+for n, key in ipairs(KEYS) do
+  local window, most = tonumber(ARGV[2 * n]), tonumber(ARGV[2 * n + 1])
+  local index = math.floor(now / window)
+  local elapsed = now - index * window
+  local previous, current = 0, 0
+  local kept = redis.call('GET', key)
+  if kept then
+    local a, b, c = string.match(kept, '(%d+) (%d+) (%d+)')
+    local before = tonumber(a)
+    if before >= index then
+      previous, current = tonumber(b), tonumber(c)
+      if before > index then
+        index, elapsed = before, 0
+      end
+    elseif before == index - 1 then
+      previous = tonumber(c)
+    end
+  end
+  if previous * (window - elapsed) + (current + 1) * window > most * window then
+    admitted = 0
+  end
+  state[n] = {index, previous, current, elapsed, window}
+end
+for n, key in ipairs(KEYS) do
+  local index, previous, current, elapsed, window = unpack(state[n])
+  if admitted == 1 then
+    current = current + 1
+    local kept = string.format('%d %d %d', index, previous, current)
+    redis.call('SET', key, kept, 'PX', 2 * window)
+  end
+  answer[3 * n - 2], answer[3 * n - 1], answer[3 * n] = previous, current, elapsed
+end
+return {admitted, now, unpack(answer)}
+"""
+
+
+class RedisCounters:
+    """Counts in Redis, by its clock, in one call for all keys."""
+
+    def __init__(
+        self, url: str, *, prefix: str = "guildhall", clock: Callable[[], int] = lambda: 0
+    ) -> None:
+        self.prefix = prefix
+        self.clock = clock
+        """0 stands for the time of Redis."""
+        # redis-py would try a dead one again and again, for seconds (engine.md §6).
+        client = Redis.from_url(
+            url,
+            socket_timeout=PATIENCE,
+            socket_connect_timeout=PATIENCE,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+        self.script: Any = client.register_script(SCRIPT)
+
+    def charge(self, asked: Asked) -> Charged:
+        """As `MemoryCounters.charge`; raises `RedisError`."""
+        keys = [f"{self.prefix}:limit:{key}" for key, _ in asked]
+        values = [self.clock()]
+        for _, limit in asked:
+            values += [limit.window, limit.most]
+        admitted, now, *numbers = self.script(keys, values)
+        counts = [Count(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
+        return Charged(bool(admitted), counts, now)
+
+
+class SharedCounters:
+    """Counts in Redis, and in this process while Redis does not answer. No request fails of it."""
+
+    def __init__(self, shared: RedisCounters) -> None:
+        self.shared = shared
+        self.own = MemoryCounters()
+        self.lock = Lock()
+        self.lost = False
+        self.leave_until = 0.0
+
+    def charge(self, asked: Asked) -> Charged:
+        """As `MemoryCounters.charge`."""
+        probing = self.lost
+        if probing and not self._may_probe():
+            return self.own.charge(asked)
+        try:
+            charged = self.shared.charge(asked)
+        except (RedisError, OSError) as error:
+            self._lose(error)
+            return self.own.charge(asked)
+        if probing:
+            self._regain()
+        return charged
+
+    def _may_probe(self) -> bool:
+        """Whether the pause is over. One request may try then, and the next pause begins."""
+        with self.lock:
+            now = time.monotonic()
+            if now < self.leave_until:
+                return False
+            self.leave_until = now + PAUSE
+            return True
+
+    def _lose(self, error: Exception) -> None:
+        with self.lock:
+            self.leave_until = time.monotonic() + PAUSE
+            news, self.lost = not self.lost, True
+        if news:
+            reason = " ".join(str(error).split())
+            logger.warning("Redis does not answer, rate limits are counted here: %s", reason)
+
+    def _regain(self) -> None:
+        with self.lock:
+            news, self.lost = self.lost, False
+        if news:
+            logger.warning("Redis answers again and counts the rate limits")

@@ -1,0 +1,222 @@
+"""The one door of rate limits: API, git, stream and pages charge a request here (behaviour.md §6).
+
+What is charged when: docs/rate-limits.md. Counting itself: counters.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+from django.http import HttpRequest
+
+from apps.core.errors import TooMany
+from apps.site.addresses import address_of
+from apps.site.counters import (
+    Asked,
+    Charged,
+    Count,
+    Limit,
+    MemoryCounters,
+    RedisCounters,
+    SharedCounters,
+)
+from apps.site.kinds import USER, RateScope
+from apps.site.models import RateLimit, SiteSettings
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+    from apps.core.views import ApiViewSet
+
+
+class Counters(Protocol):
+    def charge(self, asked: Asked) -> Charged: ...
+
+
+@cache
+def counters() -> Counters:
+    """This process's way to count: Redis where there is one, else its own memory."""
+    if settings.REDIS_URL:
+        return SharedCounters(RedisCounters(settings.REDIS_URL))
+    return MemoryCounters()
+
+
+class Rulebook:
+    """The limits that hold now, in memory, by scope.
+
+    Looked at anew every `settings.LIMITS_LOOK` seconds, and at once after a change in this
+    process; read anew when their version has changed.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.limits: Mapping[str, Limit] = {}
+        self.version: int | None = None
+        self.look_at = 0.0
+        self.changes = 0
+
+    def now(self) -> Mapping[str, Limit]:
+        """Limits by scope; `user:<username>` in lower case. Empty while they are switched off."""
+        moment = time.monotonic()
+        if moment < self.look_at:
+            return self.limits
+        with self.lock:
+            if moment >= self.look_at:
+                changes = self.changes
+                self._look()
+                if changes == self.changes:
+                    self.look_at = moment + settings.LIMITS_LOOK
+            return self.limits
+
+    def forget(self) -> None:
+        """Look again at the next request."""
+        self.changes += 1
+        self.version = None
+        self.look_at = 0.0
+
+    def _look(self) -> None:
+        """One small query; a second one when something has changed."""
+        row = SiteSettings.objects.filter(pk=SiteSettings.ONLY)
+        enabled, version = row.values_list("rate_limits_enabled", "limits_version").first() or (
+            True,
+            None,
+        )
+        if not enabled:
+            self.limits, self.version = {}, None
+        elif version is None or version != self.version:
+            self.limits, self.version = read_limits(), version
+
+
+def read_limits() -> dict[str, Limit]:
+    rows = RateLimit.objects.filter(is_enabled=True)
+    found = rows.values_list("scope", "max_requests", "window_seconds")
+    return {
+        scope.lower() if scope.startswith(USER) else scope: Limit(scope, most, seconds * 1000)
+        for scope, most, seconds in found
+    }
+
+
+rulebook = Rulebook()
+
+
+def changed() -> None:
+    """Tell all processes that limits have changed: this one now, the others at their next look.
+
+    Called inside the transaction of the change. Once more after it, because another thread may
+    have read the old state until then.
+    """
+    SiteSettings.load()
+    row = SiteSettings.objects.filter(pk=SiteSettings.ONLY)
+    row.update(limits_version=F("limits_version") + 1)
+    rulebook.forget()
+    if connection.in_atomic_block:
+        transaction.on_commit(rulebook.forget)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a request stands with its tightest limit; what the headers say."""
+
+    limit: Limit
+    count: Count
+    now: int
+
+    @property
+    def wait(self) -> int:
+        """Whole seconds until one more is let in; 0 for at once."""
+        return -(-self.count.wait(self.limit) // 1000)
+
+    @property
+    def reset(self) -> int:
+        """When this window ends, in seconds since 1970; later where even then there is no room."""
+        end = self.now - self.count.elapsed + self.limit.window
+        return -(-max(end, self.now + self.count.wait(self.limit)) // 1000)
+
+    def headers(self) -> dict[str, str]:
+        return {
+            "X-RateLimit-Limit": str(self.limit.most),
+            "X-RateLimit-Remaining": str(self.count.left(self.limit)),
+            "X-RateLimit-Reset": str(self.reset),
+            "X-RateLimit-Resource": self.limit.scope,
+        }
+
+
+def charge(
+    request: HttpRequest, scopes: Iterable[str], *, user: User | None = None
+) -> Standing | None:
+    """Count a request in each of `scopes` that has a limit; None where none has.
+
+    By user where one is given, else by address. Raises `TooMany` when one of them is used up,
+    and then counts it nowhere. `request.answer_headers` has the headers either way.
+    """
+    limits = rulebook.now()
+    found = [limits[scope] for scope in dict.fromkeys(scopes) if scope in limits] if limits else []
+    if not found:
+        return None
+    who = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
+    asked = [(f"{limit.scope}:{limit.window}:{who}", limit) for limit in found]
+    charged = counters().charge(asked)
+    all_standing = [
+        Standing(limit, count, charged.now)
+        for limit, count in zip(found, charged.counts, strict=True)
+    ]
+    if charged.admitted:
+        standing = min(all_standing, key=lambda one: (one.count.left(one.limit), -one.reset))
+    else:
+        standing = max(all_standing, key=lambda one: one.count.wait(one.limit))
+    vars(request)["answer_headers"] = standing.headers()
+    if not charged.admitted:
+        raise refusal(standing)
+    return standing
+
+
+def refusal(standing: Standing) -> TooMany:
+    """429, with `Retry-After` in seconds."""
+    limit = standing.limit
+    return TooMany(
+        "rate_limited",
+        f"The limit of {limit.most} requests in {limit.window // 1000} s for {limit.scope} is used "
+        f"up. Try again in {standing.wait} s.",
+        headers={**standing.headers(), "Retry-After": str(max(1, standing.wait))},
+    )
+
+
+def personal(user: User | None) -> str:
+    """The scope of who is asking: `user:<username>` where it has a limit, else what it replaces."""
+    if user is None:
+        return RateScope.ANONYMOUS
+    own = USER + user.username_key
+    return own if own in rulebook.now() else RateScope.AUTHENTICATED
+
+
+def charge_api(view: ApiViewSet, user: User | None) -> None:
+    """Charge an API request, the stream's too, before anything is looked up; 429.
+
+    Staff is never locked out of the limits themselves. `user` None: nobody has signed in.
+    """
+    if user is not None and user.is_staff and view.free_for_staff:
+        return
+    scopes = [RateScope.API, personal(user), view.family, *view.charged_as]
+    if view.writing:
+        scopes.append(RateScope.WRITE)
+    charge(view.request._request, scopes, user=user)
+
+
+def charge_git(request: HttpRequest, user: User | None) -> None:
+    """Charge a request of git's; 429, which git prints."""
+    charge(request, [RateScope.GIT, personal(user)], user=user)
+
+
+def charge_page(request: HttpRequest, scope: RateScope) -> None:
+    """Charge a try to sign in (`LOGIN`) or up (`SIGNUP`) to its address, before anything is read.
+
+    Raises `TooMany`: answer 429 with its `detail` and `headers`.
+    """
+    charge(request, [scope])

@@ -1,0 +1,37 @@
+"""Which scopes a rate limit may have, and its bounds (behaviour.md §2)."""
+
+from __future__ import annotations
+
+from django.contrib.auth import get_user_model
+
+from apps.core.errors import Invalid
+from apps.core.views import families
+from apps.site.kinds import USER, RateScope
+
+SCOPE_MAX = 64
+REQUESTS_MAX = 1_000_000
+WINDOW_MAX = 86_400
+"""Seconds."""
+
+
+def known_scopes() -> list[str]:
+    """Every scope but those of single users: our own words, then the families of operations."""
+    return list(dict.fromkeys([*map(str, RateScope), *families()]))
+
+
+def checked_scope(text: str) -> str:
+    """The scope as it is stored; a username in the spelling of its owner.
+
+    Errors: 422 for one that is none, naming all; 422 `user_not_found`.
+    """
+    if not text.startswith(USER):
+        known = known_scopes()
+        if text not in known:
+            named = ", ".join([*known, f"{USER}<username>"])
+            raise Invalid("validation_failed", f'scope: "{text}" is not one of {named}.')
+        return text
+    name = text.removeprefix(USER)
+    user = get_user_model().objects.filter(username_key=name.lower()).first()
+    if user is None:
+        raise Invalid("user_not_found", f'There is no user "{name}".')
+    return f"{USER}{user.username}"
