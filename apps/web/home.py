@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.http import HttpResponse
 
 from apps.core.access import Level
@@ -17,4 +18,5 @@ SHOWN = 10
 def home(request: Visit) -> HttpResponse:
     """Repositories have no pages yet: their clone addresses are shown."""
     repos = Repo.objects.visible_to(request.user).select_related("owner_team", "owner_user")
-    return show(request, "home", repos=repos.order_by("-id")[:SHOWN])
+    base = settings.BASE_URL or request.build_absolute_uri("/")[:-1]
+    return show(request, "home", repos=repos.order_by("-id")[:SHOWN], base=base)

@@ -1,0 +1,173 @@
+"""The pages in a real Chromium, from a real server: by keyboard alone, without JavaScript, at 320
+pixels, in light and dark; and what axe finds, which is nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server import Server
+from tests.web.browser import Browser, programs
+from tests.web.visitor import PASSWORD
+
+pytestmark = pytest.mark.browser
+AXE = Path(__file__).with_name("axe") / "axe.min.js"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+LOOKS: list[Any] = [[(1280, "light"), (320, "dark")]]
+"""Each width and each theme once; crossed, they are slow."""
+LOOKS += [pytest.param([(1280, "dark"), (320, "light")], marks=pytest.mark.slow)]
+PEOPLE = f"""
+from apps.accounts.actions import create_token, create_user
+from apps.accounts.models import User
+from apps.repos.actions import create_repo
+for number in range(3):
+    ada = create_user(actor=None, username=f"Ada{{number}}", password={PASSWORD!r})
+    print(create_token(actor=ada, owner=ada, name="W" * 255)[0].uuid)
+create_repo(actor=ada, owner=ada, name="Api", slug="a" * 100, visibility="public")
+"""
+ANYBODY = ["/", "/signin", "/nowhere"]
+SIGNED_IN = ["/", "/signin", "/settings", "/settings/tokens", "/settings/tokens/{token}/revoke"]
+OUTLINE = (
+    "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]"
+)
+FOCUSED = "const e = document.activeElement; return e.name || e.innerText"
+
+
+class Site:
+    """A server, a browser, and `tokens`: the ids of a token of Ada0, Ada1 and Ada2 each."""
+
+    def __init__(self, server: Server, browser: Browser) -> None:
+        self.server, self.browser = server, browser
+        self.tokens = server.run(PEOPLE).split()
+
+    def open(self, path: str) -> None:
+        self.browser.open(self.server.url + path)
+
+    def sign_in(self, name: str) -> None:
+        self.browser.forget()
+        self.open("/signin")
+        self.browser.fill("[name=username]", name)
+        self.browser.fill("[name=password]", PASSWORD)
+        self.browser.click("main button")
+
+    def tab_to(self, name: str) -> None:
+        """Press Tab until this has the focus, which is to be seen at every stop."""
+        for _ in range(30):
+            self.browser.press("Tab")
+            style, width = self.browser.run(OUTLINE)
+            assert style == "solid" and width == "2px", f"Tab does not reach {name}"
+            if self.focused() == name:
+                return
+        raise AssertionError(f"Tab does not reach {name}")
+
+    def go(self, name: str, *keys: str, to: str) -> None:
+        """Tab to this, press these keys there, and come to the page with that heading."""
+        self.tab_to(name)
+        self.browser.run("document.querySelector('h1').remove()")
+        self.browser.press(*keys)
+        self.browser.arrive(to)
+
+    def focused(self) -> str:
+        """The name or the words of what has the focus."""
+        return " ".join(self.browser.run(FOCUSED).split())
+
+    def check(self, path: str, looks: list[tuple[int, str]]) -> None:
+        """What holds for every page, in each of these looks."""
+        self.browser.console()
+        for width, theme in looks:
+            with self.browser.looking(width=width, theme=theme):
+                self.open(path)
+                self.check_shown(f"{path} at {width}, {theme}")
+        assert all(" 404 " in line for line in self.browser.console() if path == "/nowhere")
+
+    def check_shown(self, where: str) -> None:
+        """axe finds nothing, nothing sticks out, and there is one heading."""
+        self.browser.run(AXE.read_text())
+        options = {"runOnly": TAGS, "resultTypes": ["violations", "incomplete"]}
+        found = self.browser.run("return axe.run(document, arguments[0])", options)
+        wrong = [(one["id"], node["html"]) for one in found["violations"] for node in one["nodes"]]
+        assert not wrong, (where, wrong)
+        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert self.browser.run(wide) == 0, where
+        assert self.browser.run("return document.querySelectorAll('h1').length") == 1, where
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    if programs() is None:
+        why = "Chromium and its driver are not installed (Debian: chromium, chromium-driver)"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    folder = tmp_path_factory.mktemp("browser")
+    with Server(folder) as server, Browser(folder) as browser:
+        yield Site(server, browser)
+
+
+@pytest.mark.parametrize("looks", LOOKS, ids=str)
+@pytest.mark.parametrize("path", ANYBODY)
+def test_axe_finds_nothing_for_anybody(site, path, looks):
+    site.browser.forget()
+    site.check(path, looks)
+
+
+@pytest.mark.parametrize("looks", LOOKS, ids=str)
+@pytest.mark.parametrize("path", SIGNED_IN)
+def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):
+    site.sign_in("Ada0")
+    site.check(path.format(token=site.tokens[0]), looks)
+
+
+def test_a_token_is_made_and_revoked_by_keyboard_alone(site):
+    browser = site.browser
+    browser.forget()
+    site.open("/")
+    browser.press("Tab")
+    assert site.focused() == "Skip to content"
+    site.go("Sign in", "Enter", to="Sign in")
+    site.tab_to("username")
+    browser.press("Ada1")
+    site.tab_to("password")
+    browser.press(PASSWORD, "Enter")
+    browser.arrive("Hello, Ada1")
+    site.go("Tokens", "Enter", to="Tokens")
+    site.go("name", "laptop", "Enter", to="Tokens")
+    assert "Copy it now" in browser.text()
+    site.check_shown("the new token")
+    site.go("Revoke laptop", "Enter", to="Revoke laptop?")
+    site.go("Revoke token", "Space", to="Tokens")
+    assert "The token laptop is revoked." in browser.text()
+
+
+def test_an_error_is_said_and_its_link_leads_to_the_field(site):
+    browser = site.browser
+    browser.forget()
+    site.open("/signin")
+    browser.fill("[name=username]", "Ada1")
+    browser.click("main button")
+    assert browser.run("return document.activeElement.getAttribute('role')") == "alert"
+    site.check_shown("a refused sign-in")
+    browser.press("Tab", "Enter")
+    browser.press("x")
+    assert browser.run("return document.querySelector('[name=password]').value") == "x"
+    assert browser.run("return document.title").startswith("Error: Sign in")
+
+
+def test_everything_works_without_javascript(site):
+    browser = site.browser
+    with browser.without_javascript():
+        site.sign_in("Ada2")
+        assert browser.path == "/"
+        browser.click("a[href='/settings/tokens']")
+        browser.fill("[name=name]", "phone")
+        browser.click("main button")
+        browser.find("input.secret")
+        browser.click("a[href$='/revoke']")
+        browser.click("main button")
+        assert "is revoked" in browser.text()
+        browser.click("header button")
+        assert browser.path == "/" and "Sign in" in browser.text("header")
