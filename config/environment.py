@@ -7,15 +7,34 @@ import re
 import secrets
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from email.utils import formataddr, parseaddr
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import dj_database_url
 
 Value = TypeVar("Value")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+
+SMTP = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+"""Ways to send mail, and their usual ports: in the clear, with STARTTLS, inside TLS."""
+
+
+@dataclass(frozen=True)
+class Mail:
+    """How mail leaves: printed (`console`), as files in a folder (`filebased`), or by `smtp`."""
+
+    kind: str
+    folder: str = ""
+    host: str = ""
+    port: int = 0
+    user: str = ""
+    password: str = field(default="", repr=False)
+    starts_tls: bool = False
+    inside_tls: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,8 @@ class Environment:
     database: dict[str, Any]
     redis_url: str
     trusted_proxies: int
+    email: Mail
+    email_from: str
 
     @classmethod
     def read(cls, root: Path, variables: Mapping[str, str] = os.environ) -> Environment:
@@ -45,6 +66,8 @@ class Environment:
         database = reader.get("DATABASE_URL", inside, _database)
         redis_url = reader.get("REDIS_URL", "", _redis_url)
         trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
+        email = reader.get("EMAIL_URL", "", _email)
+        email_from = reader.get("EMAIL_FROM", _default_sender(base_url), _sender)
         reader.stop_if_wrong()
         return cls(
             data_dir=data_dir,
@@ -56,6 +79,8 @@ class Environment:
             database=database,
             redis_url=redis_url,
             trusted_proxies=trusted_proxies,
+            email=email,
+            email_from=email_from,
         )
 
 
@@ -193,3 +218,34 @@ _POSTGRESQL: dict[str, Any] = {
     "options": "-c lock_timeout=20s",
     "pool": {"min_size": 1, "max_size": 20},
 }
+
+
+def _email(text: str) -> Mail:
+    """Nothing said: messages are printed. What is wrong is not repeated: it may hold a password."""
+    parts = urlsplit(text)
+    if not text:
+        return Mail("console")
+    if parts.scheme == "file" and parts.path and not parts.netloc:
+        return Mail("filebased", folder=unquote(parts.path))
+    if parts.scheme not in SMTP or not parts.hostname or parts.path.strip("/"):
+        raise ValueError('must be like "smtp+tls://user:password@mail.example.org:587".')
+    return Mail(
+        "smtp",
+        host=parts.hostname,
+        port=parts.port or SMTP[parts.scheme],
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        starts_tls=parts.scheme == "smtp+tls",
+        inside_tls=parts.scheme == "smtps",
+    )
+
+
+def _default_sender(base_url: str) -> str:
+    return f"Guildhall <guildhall@{urlsplit(base_url).hostname or 'localhost'}>"
+
+
+def _sender(text: str) -> str:
+    name, address = parseaddr(text)
+    if "@" not in address or "\n" in text:
+        raise ValueError('must be like "Guildhall <guildhall@example.org>".')
+    return formataddr((name, address))

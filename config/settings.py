@@ -1,6 +1,7 @@
 """All settings, from the environment only (engine.md §1). A wrong value stops the start.
 
-DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT.
+DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
+EMAIL_URL, EMAIL_FROM.
 """
 
 from __future__ import annotations
@@ -22,6 +23,13 @@ ALLOWED_HOSTS = env.allowed_hosts
 DATABASES = {"default": env.database}
 REDIS_URL = env.redis_url
 TRUSTED_PROXIES = env.trusted_proxies
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.email_from
+EMAIL_BACKEND = f"django.core.mail.backends.{env.email.kind}.EmailBackend"
+EMAIL_FILE_PATH = env.email.folder
+EMAIL_HOST, EMAIL_PORT = env.email.host, env.email.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
+EMAIL_TIMEOUT = 20
 DEBUG = False
 
 INSTALLED_APPS = [
@@ -99,6 +107,7 @@ SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 # TLS ends at the proxy: what a browser names as its origin is BASE_URL's, not the request's.
 CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
+PASSWORD_RESET_TIMEOUT = 3 * 3600
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
 # Who understands an event scope, who looks at a push, and who counts a request, named here so that

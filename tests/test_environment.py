@@ -43,6 +43,11 @@ def read(tmp_path):
         ("DATABASE_URL", "sqlite://"),
         ("DATABASE_URL", "postgres://localhost"),
         ("DATABASE_URL", "postgres://localhost:port/guildhall"),
+        ("EMAIL_URL", "mail.example.org"),
+        ("EMAIL_URL", "smtp://"),
+        ("EMAIL_URL", "smtp://mail.example.org:port"),
+        ("EMAIL_URL", "file://folder"),
+        ("EMAIL_FROM", "Guildhall"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_begins_with_its_variable(read, name, value):
@@ -126,3 +131,22 @@ def test_the_secret_key_is_made_once_and_is_its_owners_alone(read):
 def test_a_given_secret_key_leaves_no_file(read, tmp_path):
     assert read(SECRET_KEY="given").secret_key == "given"
     assert not (tmp_path / "tree").exists()
+
+
+def test_mail_is_printed_unless_told_otherwise_and_its_password_is_not_shown(read):
+    assert (read().email.kind, read().email_from) == ("console", "Guildhall <guildhall@localhost>")
+    given = read(EMAIL_URL="smtp+tls://me:p%40ss@mail.example.org", EMAIL_FROM="hall@example.org")
+    mail = given.email
+    assert (mail.host, mail.port, mail.user, mail.password) == (
+        "mail.example.org",
+        587,
+        "me",
+        "p@ss",
+    )
+    assert mail.starts_tls and not mail.inside_tls and given.email_from == "hall@example.org"
+    assert "p@ss" not in repr(given)
+    assert read(EMAIL_URL="smtps://mail.example.org").email.inside_tls
+    assert read(EMAIL_URL="file:///var/mail").email.folder == "/var/mail"
+    with pytest.raises(SystemExit) as stop:
+        read(EMAIL_URL="imap://me:secret@mail.example.org")
+    assert "secret" not in str(stop.value)

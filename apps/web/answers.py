@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -32,8 +33,8 @@ TEXTS = {
     404: "The address may be mistyped, or what was here is gone.",
     413: "What was sent is larger than this page takes.",
 }
-HIDDEN = ("csrfmiddlewaretoken", "next", "invite")
-"""What a form carries beside what was typed."""
+HIDDEN = ("csrfmiddlewaretoken", "next", "invite", "password", "again", "current")
+"""What a form carries beside what was typed, and passwords."""
 
 
 class Visit(HttpRequest):
@@ -66,6 +67,21 @@ def own_path(path: str) -> str:
     return path if ours else reverse("home")
 
 
+def secret(response: HttpResponse) -> HttpResponse:
+    """A page whose address or text lets somebody in: no cache keeps it, no `Referer` names it.
+
+    Not `no-referrer`, with which browsers send `Origin: null`, and the CSRF check refuses that.
+    """
+    response["Cache-Control"] = "no-store"
+    response["Referrer-Policy"] = "strict-origin"
+    return response
+
+
+def base_of(request: HttpRequest) -> str:
+    """Scheme and host of our addresses: `BASE_URL`, else as the request came."""
+    return str(settings.BASE_URL) or request.build_absolute_uri("/")[:-1]
+
+
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     """Somebody unknown is led to sign in; what they sent is shown, so that it is not lost."""
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
@@ -78,11 +94,7 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
 
 def typed(request: HttpRequest) -> dict[str, str]:
     """What a person has typed into the form that was sent, without passwords and tokens."""
-    return {
-        name: str(text)
-        for name, text in request.POST.items()
-        if name not in HIDDEN and "password" not in name
-    }
+    return {name: str(text) for name, text in request.POST.items() if name not in HIDDEN}
 
 
 def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
@@ -96,12 +108,18 @@ def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
             status=error.status,
             code=error.status,
             title=TITLES.get(error.status, TITLES[400]),
-            text=TEXTS.get(error.status, error.detail),
+            text=said(error),
             seconds=error.headers.get("Retry-After"),
         )
     for name, value in error.headers.items():
         response[name] = value
     return response
+
+
+def said(error: ApiError) -> str:
+    """What the page says: our words for a bare status, else those of the refusal."""
+    plain = error.detail == plain_error(error.status).detail
+    return TEXTS.get(error.status, error.detail) if plain else error.detail
 
 
 def refuse_plainly(request: HttpRequest, status: int) -> HttpResponse:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+from django.contrib.auth import get_user
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
@@ -18,6 +19,9 @@ from django.views.decorators.gzip import gzip_page
 from apps.core.access import Level, check_level
 from apps.core.errors import as_api_error
 from apps.web.answers import Visit, ask_to_sign_in, refuse
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
 
 View = Callable[..., HttpResponse]
 READ = ("GET",)
@@ -61,7 +65,10 @@ def enter(request: Visit, needs: Level, charge: str) -> HttpResponse | None:
     """The steps before the page; an answer when one of them is the last."""
     if not hasattr(request, "kept"):
         request.kept = {}
-    signed_in = request.user.is_authenticated
+    # The person itself: the middleware's lazy stand-in is no row that an action could lock.
+    user = get_user(request)
+    request.user = cast("User", user)
+    signed_in = user.is_authenticated
     if not signed_in and needs is not Level.PUBLIC:
         return ask_to_sign_in(request)
     if signed_in:

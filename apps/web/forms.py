@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 
+from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
 from apps.accounts.serializers import CreateToken
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError
@@ -18,6 +19,8 @@ from apps.web.answers import Visit
 
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
+HINT = "At least 8 characters, not only digits, and none of those that everybody takes."
+NOT_YOURS = "This is not your password."
 
 
 def most(takes: type[Input], name: str) -> int:
@@ -77,13 +80,16 @@ def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
     )
 
 
-def password_field(label: str, autocomplete: str, *, hint: str = "") -> forms.CharField:
+def password_field(
+    label: str, autocomplete: str, *, hint: str = "", required: bool = True
+) -> forms.CharField:
     """A password, exactly as it is typed; it is never shown again."""
     field = text_field(
         label,
         length=PASSWORD_MAX,
         widget=forms.PasswordInput,
         help_text=hint,
+        required=required,
         autocomplete=autocomplete,
     )
     field.strip = False
@@ -99,6 +105,52 @@ class SignIn(PageForm):
         spellcheck="false",
     )
     password = password_field("Password", "current-password")
+
+
+class Account(PageForm):
+    display_name = text_field(
+        "Name",
+        length=DISPLAY_NAME_MAX,
+        required=False,
+        help_text="How you are called, beside your username.",
+        autocomplete="name",
+    )
+    email = text_field(
+        "E-mail",
+        length=EMAIL_MAX,
+        required=False,
+        widget=forms.EmailInput,
+        help_text="For a new password, should you forget yours. Others do not see it.",
+        autocomplete="email",
+    )
+    current = password_field(
+        "Your password",
+        "current-password",
+        required=False,
+        hint="Only to change the e-mail address.",
+    )
+
+
+class TwiceForm(PageForm):
+    """Asks for a new password twice: nobody sees what they type."""
+
+    password = password_field("New password", "new-password", hint=HINT)
+    again = password_field("The same again", "new-password")
+
+    def clean_again(self) -> str:
+        again: str = self.cleaned_data["again"]
+        if "password" in self.cleaned_data and again != self.cleaned_data["password"]:
+            raise forms.ValidationError("These two are not the same.")
+        return again
+
+
+class ChangePassword(TwiceForm):
+    current = password_field("Your password until now", "current-password")
+    field_order = ["current"]
+
+
+class AskReset(PageForm):
+    email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
 
 
 class NewToken(PageForm):

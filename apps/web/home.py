@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.http import HttpResponse
 
 from apps.core.access import Level
 from apps.repos.models import Repo
-from apps.web.answers import Visit, show
+from apps.web.answers import Visit, base_of, show
 from apps.web.door import page
 
 SHOWN = 10
@@ -18,5 +17,4 @@ SHOWN = 10
 def home(request: Visit) -> HttpResponse:
     """Repositories have no pages yet: their clone addresses are shown."""
     repos = Repo.objects.visible_to(request.user).select_related("owner_team", "owner_user")
-    base = settings.BASE_URL or request.build_absolute_uri("/")[:-1]
-    return show(request, "home", repos=repos.order_by("-id")[:SHOWN], base=base)
+    return show(request, "home", repos=repos.order_by("-id")[:SHOWN], base=base_of(request))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.web import home, settings, signin, tokens
+from apps.web import home, passwords, settings, signin, tokens
 
 urlpatterns = [
     path("", home.home, name="home"),
     path("signin", signin.signin, name="signin"),
     path("signout", signin.signout, name="signout"),
     path("admin/login/", signin.admin_signin, name="admin-signin"),
+    path("reset", passwords.reset, name="reset"),
+    path("reset/sent", passwords.reset_sent, name="reset-sent"),
+    path("reset/<uid:uid>/<slug:token>", passwords.new_password, name="new-password"),
     path("settings", settings.settings, name="settings"),
+    path("settings/password", passwords.password, name="password"),
     path("settings/tokens", tokens.tokens, name="tokens"),
     path("settings/tokens/<uid:uid>/revoke", tokens.revoke_token, name="revoke-token"),
 ]

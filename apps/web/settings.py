@@ -1,15 +1,30 @@
-"""`/settings`: what one's own account is, and the ways to change it."""
+"""`/settings`: one's own account."""
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.http import HttpResponse
 
+from apps.accounts import actions
 from apps.core.access import Level
-from apps.web.answers import Visit, show
-from apps.web.door import page
+from apps.web.answers import Visit, see, show
+from apps.web.door import FORM, page
+from apps.web.forms import NOT_YOURS, Account
 
 
-@page(Level.NONE)
+@page(Level.NONE, methods=FORM, charge="login")
 def settings(request: Visit) -> HttpResponse:
-    """The account as it is."""
-    return show(request, "settings")
+    """Another e-mail address takes the password: whoever reads mail there gets a new one."""
+    user = request.user
+    form = Account(request, display_name=user.display_name, email=user.email)
+    if request.method == "POST" and form.is_valid():
+        sent = {name: form.cleaned_data[name] for name in ("display_name", "email")}
+        moved = sent["email"].lower() != user.email.lower()
+        if moved and not user.check_password(form.cleaned_data["current"]):
+            form.add_error("current", NOT_YOURS)
+        else:
+            with form.refusals():
+                actions.update_user(actor=user, user=user, **sent)
+                messages.success(request, "Your account is saved.")
+                return see("settings")
+    return show(request, "settings", form=form, status=form.status)

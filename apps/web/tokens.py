@@ -15,7 +15,7 @@ from apps.accounts.rules import ORDERINGS, token_status
 from apps.core.access import Level
 from apps.core.pagination import page_of
 from apps.core.parsers import PAGE
-from apps.web.answers import Visit, see, show
+from apps.web.answers import Visit, secret, see, show
 from apps.web.door import FORM, page
 from apps.web.forms import NewToken
 
@@ -34,7 +34,7 @@ def tokens(request: Visit) -> HttpResponse:
             _, text = actions.create_token(
                 actor=request.user, owner=request.user, **form.cleaned_data
             )
-    response = show(
+    answer = show(
         request,
         "tokens",
         status=201 if text else form.status,
@@ -50,8 +50,7 @@ def tokens(request: Visit) -> HttpResponse:
             per_page=ROWS,
         ),
     )
-    response["Cache-Control"] = "no-store"
-    return response
+    return secret(answer)
 
 
 @page(Level.NONE, methods=FORM)

@@ -116,17 +116,18 @@ class Browser:
     def text(self, css: str = "main") -> str:
         return str(self.ask("GET", f"{self.session}/element/{self.find(css)}/text"))
 
-    def arrive(self, heading: str) -> None:
-        """Wait for the page with this heading: a key starts a journey that nobody announces."""
-        pause, script = (
-            Event(),
-            "return document.readyState + document.querySelector('h1')?.innerText",
-        )
+    def until(self, condition: str) -> None:
+        """Wait for this JavaScript to be true; nobody announces the end of a journey."""
+        pause = Event()
         for _ in range(int(PATIENCE / PAUSE)):
-            if self.run(script) == f"complete{heading}":
+            if self.run(f"return document.readyState === 'complete' && ({condition})"):
                 return
             pause.wait(PAUSE)
-        raise AssertionError(f"still at {self.path}: {self.text()}")
+        raise AssertionError(f"at {self.path} never {condition}: {self.text()}")
+
+    def arrive(self, heading: str) -> None:
+        """Wait for the page with this heading."""
+        self.until(f"document.querySelector('h1')?.innerText === {json.dumps(heading)}")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """What this JavaScript returns; a promise is waited for."""

@@ -1,0 +1,72 @@
+"""`/settings/password`, `/reset`: a new password, for who knows the old one or reads the mail."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.tokens import default_token_generator
+from django.http import HttpResponse
+
+from apps.accounts import actions
+from apps.accounts.models import User
+from apps.core.access import Level
+from apps.core.errors import NotFound
+from apps.web.answers import Visit, base_of, secret, see, show
+from apps.web.door import FORM, page
+from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
+from apps.web.mail import send_resets
+
+GONE = "This link has been used or has ended. Ask for another one."
+
+
+@page(Level.NONE, methods=FORM, charge="login")
+def password(request: Visit) -> HttpResponse:
+    """Ends all other sessions: each holds a digest of the password that it began with."""
+    form = ChangePassword(request)
+    if request.method == "POST" and form.is_valid():
+        if not request.user.check_password(form.cleaned_data["current"]):
+            form.add_error("current", NOT_YOURS)
+        elif changed(form, request.user):
+            update_session_auth_hash(request, request.user)
+            messages.success(request, "Your password is changed. Your other sessions have ended.")
+            return see("password")
+    return show(request, "password", form=form, status=form.status)
+
+
+@page(Level.PUBLIC, methods=FORM, charge="login")
+def reset(request: Visit) -> HttpResponse:
+    """The answer is the same whether there is such an account or not."""
+    form = AskReset(request)
+    if request.method == "POST" and form.is_valid():
+        key = form.cleaned_data["email"].lower()
+        send_resets(User.objects.filter(email_key=key, is_active=True), base_of(request))
+        return see("reset-sent")
+    return show(request, "reset", form=form, status=form.status)
+
+
+@page(Level.PUBLIC)
+def reset_sent(request: Visit) -> HttpResponse:
+    """What to do now."""
+    return show(request, "reset_sent")
+
+
+@page(Level.PUBLIC, methods=FORM, charge="login")
+def new_password(request: Visit, uid: UUID, token: str) -> HttpResponse:
+    """The link from the mail works once, for three hours, and not for a deactivated account."""
+    user = User.objects.filter(uuid=uid, is_active=True).first()
+    if user is None or not default_token_generator.check_token(user, token):
+        raise NotFound("not_found", GONE)
+    form = TwiceForm(request)
+    if request.method == "POST" and form.is_valid() and changed(form, user):
+        messages.success(request, "Your password is changed. Sign in with it.")
+        return see("signin")
+    return secret(show(request, "new_password", form=form, status=form.status))
+
+
+def changed(form: TwiceForm, user: User) -> bool:
+    """Whether the person's password is the one in the form now; if not, the form says why."""
+    with form.refusals():
+        actions.change_password(actor=user, user=user, password=form.cleaned_data["password"])
+    return not form.errors

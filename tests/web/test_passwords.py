@@ -1,0 +1,132 @@
+"""`/settings/password`, `/reset` and what comes by mail."""
+
+import re
+from threading import get_ident
+
+import pytest
+from django.core import mail
+from django.core.mail.backends.locmem import EmailBackend
+
+from apps.web import mail as sending
+from tests.api import Api
+from tests.web.visitor import PASSWORD
+
+NEW = "new horse, new battery"
+SENT = "Look into your mail"
+
+
+def change(person, current=PASSWORD, password=NEW, again=NEW):
+    fields = {"current": current, "password": password, "again": again}
+    return person.post("/settings/password", **fields)
+
+
+def mails():
+    """What has been sent, once nothing waits any more."""
+    sending.SENDER.submit(get_ident).result()
+    return mail.outbox
+
+
+def link_in(message):
+    return re.findall(r"http://testserver(/reset/\S+)", message.body)[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"current": "wrong"}, "This is not your password."),
+        ({"again": "other"}, "These two are not the same."),
+        ({"password": "short1!", "again": "short1!"}, "too short"),
+        ({"password": "password", "again": "password"}, "too common"),
+        ({"password": "", "again": ""}, "This is needed."),
+    ],
+)
+def test_a_wrong_old_or_a_weak_new_password_changes_nothing(visit, ada, events, fields, said):
+    person = visit(ada)
+    with events():
+        page = change(person, **fields).gives(422)
+    assert said in page.alert() and person.is_signed_in
+    assert not any(page.value(name) for name in ("current", "password", "again"))
+    visit().sign_in("Ada").leads("/")
+
+
+def test_a_new_password_ends_all_other_sessions_but_no_token(visit, ada, make, events):
+    person, elsewhere = visit(ada), visit(ada)
+    before = person.client.session.session_key
+    with events("user-updated"):
+        change(person).leads("/settings/password")
+    assert person.is_signed_in and not elsewhere.is_signed_in
+    assert person.client.session.session_key != before
+    visit().sign_in("Ada").gives(422)
+    visit().sign_in("Ada", NEW).leads("/")
+    Api(make.token(ada)).get("/api-tokens/self").gives()
+
+
+def test_a_reset_answers_the_same_whether_there_is_such_an_account_or_not(visit, ada, make):
+    gone = make.user("gone", email="gone@example.org")
+    gone.is_active = False
+    gone.save()
+    for address in ("nobody@example.org", "gone@example.org", ada.email):
+        visit().post("/reset", email=address).leads("/reset/sent")
+    assert visit().get("/reset/sent").gives().h1 == SENT
+    assert [one.to for one in mails()] == [["ada@example.org"]]
+    visit().post("/reset", email="").gives(422)
+
+
+def test_the_answer_does_not_wait_for_the_mail(visit, ada, monkeypatch):
+    senders = []
+    monkeypatch.setattr(EmailBackend, "open", lambda self: senders.append(get_ident()))
+    monkeypatch.setattr(EmailBackend, "send_messages", lambda self, some: self.open())
+    visit().post("/reset", email=ada.email).leads("/reset/sent")
+    mails()
+    assert senders and get_ident() not in senders
+
+
+def test_the_link_gives_a_new_password_once_and_ends_every_session(visit, ada, events):
+    inside = visit(ada)
+    visit().post("/reset", email="ADA@example.org").leads("/reset/sent")
+    link = link_in(mails()[0])
+    reader = visit()
+    page = reader.get(link).gives()
+    assert page.header("Referrer-Policy") == "strict-origin"
+    assert page.header("Cache-Control") == "no-store"
+    with events():
+        reader.post(link, password="short1!", again="short1!").gives(422)
+    with events("user-updated"):
+        reader.post(link, password=NEW, again=NEW).leads("/signin")
+    assert not inside.is_signed_in and not reader.is_signed_in
+    assert "Sign in with it" in reader.get("/signin").text
+    assert "has been used" in reader.get(link).gives(404).text
+    reader.post(link, password=PASSWORD, again=PASSWORD).gives(404)
+    visit().sign_in("Ada", NEW).leads("/")
+
+
+def test_a_link_ends_in_time_with_the_account_and_with_another_address(visit, ada, settings):
+    visit().post("/reset", email=ada.email)
+    link = link_in(mails()[0])
+    visit().get(link[:-1] + "x").gives(404)
+    visit().get(link.replace(str(ada.uuid), "0" * 8 + str(ada.uuid)[8:])).gives(404)
+    for field, value in (("is_active", False), ("email", "other@example.org")):
+        was = getattr(ada, field)
+        setattr(ada, field, value)
+        ada.save()
+        visit().get(link).gives(404)
+        setattr(ada, field, was)
+        ada.save()
+    visit().get(link).gives(200)
+    settings.PASSWORD_RESET_TIMEOUT = -1
+    visit().get(link).gives(404)
+
+
+def test_a_message_that_cannot_be_sent_is_logged_without_its_address(
+    visit, ada, monkeypatch, caplog
+):
+    def refuse(*_):
+        raise OSError("ada@example.org refused")
+
+    monkeypatch.setattr(EmailBackend, "send_messages", refuse)
+    visit().post("/reset", email=ada.email).leads("/reset/sent")
+    mails()
+    assert [record.getMessage() for record in caplog.records] == [
+        "A message could not be sent: OSError"
+    ]
+    assert "ada@" not in caplog.text
