@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from rest_framework.routers import Route, SimpleRouter
 
-from apps.accounts.views import CheckUsernameViewSet, TokenViewSet, UserViewSet
+from apps.accounts.views import (
+    CheckUsernameViewSet,
+    InviteViewSet,
+    TokenViewSet,
+    UserViewSet,
+)
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
@@ -45,6 +50,7 @@ def route(prefix: str, viewset: type[ApiViewSet]) -> None:
 
 route("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
+route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
 route("check-username", CheckUsernameViewSet)
 route("check-team-slug", CheckTeamSlugViewSet)

@@ -7,6 +7,7 @@ M member, D admin, O owner, St staff, In inactive. `case` says whose the thing i
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
-from apps.accounts.actions import create_token
+from apps.accounts.actions import create_invite, create_token
 from apps.events.models import Event
 from apps.pulls.models import Pull
 from apps.repos.models import Visibility
@@ -110,7 +112,14 @@ class Attempt:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
+        """Of an invite, a rate limit or a token, as the address has it."""
+        if "/signup-invites/" in self.cell.operation:
+            return self.invite()
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
+
+    def invite(self) -> object:
+        sam = self.world.people["sam"]
+        return create_invite(actor=sam, expires_at=timezone.now() + dt.timedelta(days=1)).uuid
 
     def rate_limit(self) -> object:
         sam = self.world.people["sam"]

@@ -25,7 +25,6 @@ LATER = {
     "pings",
     "protections",
     "reply versions",
-    "signup invites",
     "uploads",
 }
 """The subjects that have not been built yet."""
@@ -44,6 +43,9 @@ RECORDS = {
     "Site settings": "rate_limits_enabled:boolean signup_invite_creators "
     "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "
     "signups_require_invite:boolean",
+    "Signup invite": "uuid email:string|null expires_at status",
+    "User": "uuid username",
+    "Availability response": "available:boolean suggestion:string|null",
     "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
     "scopes:array summary:object created_at",
 }

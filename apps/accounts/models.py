@@ -1,12 +1,14 @@
-"""People and their API tokens."""
+"""People, their API tokens, and the invites by which they come."""
 
 from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 import secrets
 import uuid
 import zlib
+from enum import StrEnum
 from typing import Any
 
 from django.contrib.auth.models import (
@@ -259,6 +261,110 @@ class ApiToken(models.Model):
 
     def event_target(self) -> Target:
         return Target("token", {"uuid": str(self.uuid)}, api=f"/api-tokens/{self.uuid}")
+
+    def event_title(self) -> None:
+        return None
+
+
+class InviteStatus(StrEnum):
+    PENDING = "pending"
+    ACCEPTED = "accepted"
+    EXPIRED = "expired"
+
+
+class InviteQuerySet(models.QuerySet["Invite"]):
+    def alive(self) -> InviteQuerySet:
+        """Those that nobody has deleted."""
+        return self.filter(deleted_at=None)
+
+    def visible_to(self, user: User) -> InviteQuerySet:
+        """One's own invites; staff sees all. Not the deleted ones."""
+        return self.alive() if user.is_staff else self.alive().filter(created_by=user)
+
+    def with_status(self, status: str) -> InviteQuerySet:
+        """The invites that have this status now."""
+        if status == InviteStatus.ACCEPTED:
+            return self.exclude(accepted_at=None)
+        past = Q(expires_at__lte=timezone.now())
+        return self.filter(past if status == InviteStatus.EXPIRED else ~past, accepted_at=None)
+
+    def search(self, text: str) -> InviteQuerySet:
+        """Invites by a part of their address or of a name or address of who accepted them.
+
+        Ignores case. Also by their uuid, or how it begins.
+        """
+        key = text.lower()
+        found = Q(email_key__contains=key) | Q(accepted_by__username_key__contains=key)
+        found |= Q(accepted_by__display_name_key__contains=key)
+        found |= Q(accepted_by__email_key__contains=key)
+        digits = key.replace("-", "")
+        if re.fullmatch("[0-9a-f]{1,32}", digits):
+            first, last = (uuid.UUID(digits.ljust(32, digit)) for digit in "0f")
+            found |= Q(uuid__gte=first, uuid__lte=last)
+        return self.filter(found)
+
+    def in_order(self, sort: str) -> InviteQuerySet:
+        """Sorted by one of `rules.SORTS`, ties by id in the same direction."""
+        sign = "-" if sort.startswith("-") else ""
+        column = "email_key" if sort.lstrip("-") == "email" else sort.lstrip("-")
+        return self.order_by(f"{sign}{column}", f"{sign}id")
+
+
+class Invite(models.Model):
+    """Lets one person sign up, until it expires or is deleted, which is kept on record."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    email = models.EmailField(max_length=EMAIL_MAX, blank=True)
+    """Who is meant; empty for whoever has the link."""
+    email_key = models.CharField(max_length=2 * EMAIL_MAX, blank=True, editable=False)
+    expires_at = models.DateTimeField()
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="invites")
+    created_at = models.DateTimeField(default=timezone.now)
+    accepted_by = models.ForeignKey(
+        User, null=True, on_delete=models.PROTECT, related_name="accepted_invites"
+    )
+    accepted_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+
+    objects = InviteQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["created_by", "created_at"], name="invite_of_a_day"),
+            *(
+                models.Index(fields=[column, "id"], name=name, condition=Q(deleted_at=None))
+                for column, name in (
+                    ("created_at", "invite_by_age"),
+                    ("expires_at", "invite_by_end"),
+                    ("email_key", "invite_by_email"),
+                )
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"invite {self.uuid}"
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Keep the look-up key in step with the address."""
+        self.email_key = self.email.lower()
+        super().save(*args, **options)
+
+    @property
+    def status(self) -> InviteStatus:
+        if self.accepted_at is not None:
+            return InviteStatus.ACCEPTED
+        ended = self.expires_at <= timezone.now()
+        return InviteStatus.EXPIRED if ended else InviteStatus.PENDING
+
+    def url(self, base: str) -> str:
+        """The page where it is accepted; `base` is scheme and host."""
+        return f"{base}/signup?invite={self.uuid}"
+
+    def event_keys(self) -> Keys:
+        return Keys(site=True)
+
+    def event_target(self) -> Target:
+        return Target("invite", {"uuid": str(self.uuid)}, api=f"/signup-invites/{self.uuid}")
 
     def event_title(self) -> None:
         return None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Callable
 from enum import StrEnum
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.utils import timezone
 
-from apps.accounts.models import ApiToken, User
-from apps.core.errors import Forbidden, Invalid
+from apps.accounts.models import ApiToken, Invite, InviteStatus, User
+from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.slugs import username_problem
+from apps.site.models import InviteCreators, SiteSettings
 
 
 class TokenStatus(StrEnum):
@@ -30,6 +34,10 @@ ORDERINGS = [
     "last_used_at",
     "-last_used_at",
 ]
+
+
+SORTS = ["-created_at", "created_at", "expires_at", "-expires_at", "email", "-email"]
+INVITES_COUNT_FOR = dt.timedelta(hours=24)
 
 
 def token_status(token: ApiToken) -> TokenStatus:
@@ -88,3 +96,56 @@ def _check(name: str, validate: Callable[[], None]) -> None:
         validate()
     except ValidationError as error:
         raise Invalid("validation_failed", f"{name}: {' '.join(error.messages)}") from None
+
+
+def check_may_invite(actor: User, settings: SiteSettings) -> None:
+    """Who may invite, from what age on, and how many in 24 hours; staff is no exception.
+
+    Deleted invites count. The caller holds the actor's lock. Errors: 403 `staff_required`,
+    403 `account_too_young`, 429 `signup_invite_limit_reached`, which says when to try again.
+    """
+    if settings.signup_invite_creators != InviteCreators.USERS:
+        check_staff(actor)
+    now, most = timezone.now(), settings.signup_invite_max_per_24h
+    if now - actor.created_at < settings.min_account_age:
+        age = settings.signup_invite_min_account_age
+        raise Forbidden("account_too_young", f"To invite, an account has to be {age} old.")
+    if most == 0:
+        raise TooMany("signup_invite_limit_reached", "Nobody may make invites at the moment.")
+    since = now - INVITES_COUNT_FOR
+    recent = Invite.objects.filter(created_by=actor, created_at__gt=since).order_by("-created_at")
+    for oldest in recent[most - 1 : most]:
+        wait = math.ceil((oldest.created_at - since).total_seconds())
+        raise TooMany(
+            "signup_invite_limit_reached",
+            f"You have made {most} invites in 24 hours, which is the limit.",
+            headers={"Retry-After": str(wait)},
+        )
+
+
+def check_may_join(settings: SiteSettings, invite: Invite | None, email: str) -> None:
+    """Whether somebody may sign up with this invite, or without one, and this address.
+
+    Errors: 403 `forbidden` where signing up is closed or needs an invite; 404 for a deleted
+    invite, 409 `invite_already_accepted`, 409 `invalid_transition` for an expired one; 422 for
+    another address than that of the invite.
+    """
+    if not settings.signups_enabled:
+        raise Forbidden("forbidden", "Nobody can sign up at the moment.")
+    if invite is None:
+        if settings.signups_require_invite:
+            raise Forbidden("forbidden", "Signing up needs an invite.")
+        return
+    if invite.deleted_at is not None:
+        raise NotFound("not_found", "There is no such invite.")
+    if invite.status is InviteStatus.ACCEPTED:
+        raise already_accepted()
+    if invite.status is InviteStatus.EXPIRED:
+        raise Conflict("invalid_transition", "This invite has expired.")
+    if invite.email_key not in {"", email.lower()}:
+        raise Invalid("validation_failed", "email: This invite is for another address.")
+
+
+def already_accepted() -> Conflict:
+    """409 for whatever is wanted of an invite that somebody has accepted."""
+    return Conflict("invite_already_accepted", "Somebody has accepted this invite already.")

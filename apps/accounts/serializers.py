@@ -7,10 +7,11 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from apps.accounts.models import ApiToken, User
-from apps.accounts.rules import TokenStatus, token_status
+from apps.accounts.models import EMAIL_MAX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.rules import TokenStatus, check_email, token_status
 from apps.core.durations import WHAT, parse_future
-from apps.core.serializers import Input, Moment, Output, Str
+from apps.core.errors import Invalid
+from apps.core.serializers import Input, Moment, Name, Output, Str
 
 
 class Future(Str):
@@ -92,3 +93,60 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     if viewer.is_staff or viewer.pk == user.pk:
         record["email"] = user.email
     return record
+
+
+def email_problem(text: str) -> str | None:
+    try:
+        check_email(text)
+    except Invalid as refused:
+        return refused.detail.removeprefix("email: ")
+    return None
+
+
+class Email(Name):
+    """An address, or the empty text for none."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(problem=email_problem, most=EMAIL_MAX, blank=True, **options)
+
+
+class CreateInvite(Input):
+    expires_at = Future()
+    email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
+
+
+class UpdateInvite(Input):
+    email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
+    expires_at = Future(required=False)
+
+
+class InviteRecord(Output):
+    uuid = serializers.UUIDField()
+    email = serializers.CharField(allow_null=True)
+    status = serializers.ChoiceField([str(status) for status in InviteStatus])
+    expires_at = Moment()
+    created_by_uuid = serializers.UUIDField()
+    created_by_username = serializers.CharField()
+    created_at = Moment()
+    accepted_at = Moment(allow_null=True)
+    accepted_by_uuid = serializers.UUIDField(allow_null=True)
+    accepted_by_username = serializers.CharField(allow_null=True)
+    invite_url = serializers.CharField()
+
+
+def invite_record(invite: Invite, base: str) -> dict[str, Any]:
+    """Needs `created_by` and `accepted_by` loaded."""
+    accepted_by = invite.accepted_by
+    return {
+        "uuid": invite.uuid,
+        "email": invite.email or None,
+        "status": invite.status,
+        "expires_at": invite.expires_at,
+        "created_by_uuid": invite.created_by.uuid,
+        "created_by_username": invite.created_by.username,
+        "created_at": invite.created_at,
+        "accepted_at": invite.accepted_at,
+        "accepted_by_uuid": accepted_by.uuid if accepted_by else None,
+        "accepted_by_username": accepted_by.username if accepted_by else None,
+        "invite_url": invite.url(base),
+    }

@@ -1,4 +1,4 @@
-"""`/users`: who is here. `/api-tokens`: a person's own tokens; staff reaches everybody's."""
+"""`/users` who is here, `/signup-invites` who may come, `/api-tokens` by which they call."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.accounts import actions
-from apps.accounts.models import ApiToken, User
-from apps.accounts.rules import ORDERINGS, named_user
+from apps.accounts.models import ApiToken, Invite, InviteStatus, User
+from apps.accounts.rules import ORDERINGS, SORTS, named_user
 from apps.accounts.serializers import (
+    CreateInvite,
     CreateToken,
+    InviteRecord,
     NewTokenRecord,
     TokenRecord,
+    UpdateInvite,
     UserRecord,
+    invite_record,
     token_record,
     user_record,
 )
@@ -152,3 +156,59 @@ class CheckUsernameViewSet(ApiViewSet):
     def list(self) -> Response:
         """Tell whether a username can be had."""
         return USERNAMES.answer(self.params["username"], User.objects.all().taken)
+
+
+class InviteViewSet(ApiViewSet):
+    """/signup-invites, /signup-invites/{uuid}"""
+
+    family = "signup-invites"
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    invite: Invite
+
+    def enter(self) -> None:
+        invites = Invite.objects.visible_to(self.caller)
+        self.invites = invites.select_related("created_by", "accepted_by")
+        if "uuid" in self.kwargs:
+            self.invite = get_object_or_404(self.invites, uuid=self.kwargs["uuid"])
+
+    @operation(
+        Level.STAFF,
+        gives=InviteRecord,
+        paged=True,
+        query=(
+            text_query("search", "Part of the address, or of a name of who accepted; the uuid."),
+            choice_query("status", [str(status) for status in InviteStatus]),
+            choice_query("sort", SORTS, "Newest first unless told otherwise."),
+        ),
+    )
+    def list(self) -> dict[str, Any]:
+        """List signup invites, but not the deleted ones."""
+        rows = self.invites.in_order(self.params["sort"] or SORTS[0])
+        if self.params["search"]:
+            rows = rows.search(self.params["search"])
+        if self.params["status"]:
+            rows = rows.with_status(self.params["status"])
+        return self.page(rows, invite_record)
+
+    @operation(Level.STAFF, takes=CreateInvite, gives=InviteRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Invite somebody to sign up."""
+        invite = actions.create_invite(actor=self.caller, **self.input)
+        return invite_record(invite, self.base)
+
+    @operation(Level.STAFF, gives=InviteRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a signup invite."""
+        return invite_record(self.invite, self.base)
+
+    @operation(Level.STAFF, takes=UpdateInvite, gives=InviteRecord)
+    def update(self) -> dict[str, Any]:
+        """Change whom an invite is for, or when it ends."""
+        actions.update_invite(actor=self.caller, invite=self.invite, **self.input)
+        return invite_record(self.invite, self.base)
+
+    @operation(Level.STAFF, status=204)
+    def destroy(self) -> None:
+        """Delete a signup invite."""
+        actions.delete_invite(actor=self.caller, invite=self.invite)

@@ -43,6 +43,10 @@ class Kind(StrEnum):
     USER_JOINED = "user-joined"
     USER_UPDATED = "user-updated"
     USER_DEACTIVATED = "user-deactivated"
+    INVITE_CREATED = "invite-created"
+    INVITE_UPDATED = "invite-updated"
+    INVITE_ACCEPTED = "invite-accepted"
+    INVITE_DELETED = "invite-deleted"
     SITE_SETTINGS_UPDATED = "site-settings-updated"
     RATE_LIMIT_CREATED = "rate-limit-created"
     RATE_LIMIT_UPDATED = "rate-limit-updated"
@@ -87,6 +91,10 @@ WORDS: dict[Kind, str] = {
     Kind.USER_JOINED: "joined",
     Kind.USER_UPDATED: "changed an account",
     Kind.USER_DEACTIVATED: "deactivated an account",
+    Kind.INVITE_CREATED: "invited somebody",
+    Kind.INVITE_UPDATED: "changed an invite",
+    Kind.INVITE_ACCEPTED: "accepted an invite",
+    Kind.INVITE_DELETED: "deleted an invite",
     Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site",
     Kind.RATE_LIMIT_CREATED: "added a rate limit",
     Kind.RATE_LIMIT_UPDATED: "changed a rate limit",

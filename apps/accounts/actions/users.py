@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from apps.accounts import rules
-from apps.accounts.models import User
+from apps.accounts.models import Invite, User
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.site.models import SiteSettings
 
 
 @transaction.atomic
@@ -29,17 +31,49 @@ def create_user(
     """
     rules.check_username(username)
     rules.check_email(email)
-    try:
-        with transaction.atomic():
-            user = User.objects.create_user(
-                username, email, password, is_staff=is_staff, is_superuser=is_staff
-            )
-    except IntegrityError:
-        if User.objects.filter(username_key=username.lower()).exists():
-            raise Conflict("slug_taken", f'The username "{username}" is taken.') from None
-        raise _email_taken() from None
+    user = _new(username, email, make_password(password))
+    user.is_staff = user.is_superuser = is_staff
+    _insert(user)
     record(Kind.USER_JOINED, actor=actor or user, about=user)
     return user
+
+
+def sign_up(
+    *, actor: User | None = None, username: str, email: str, password: str, invite: Invite | None
+) -> User:
+    """Let somebody in by themself, as the site's settings allow (behaviour.md §1, trap 10).
+
+    `invite` None is without one. Events `user-joined`, and `invite-accepted` where one was used.
+    Locks the invite: of two who accept it at once, one joins. Errors: those of
+    `rules.check_may_join`; 422 for a name, address or password that will not do; 409 `slug_taken`.
+    """
+    if invite is not None:
+        invite.refresh_from_db()
+    rules.check_may_join(SiteSettings.load(), invite, email)
+    rules.check_username(username)
+    if not email:
+        raise Invalid("validation_failed", "email: This field is required.")
+    rules.check_email(email)
+    user = _new(username, email, "")
+    rules.check_password(password, user)
+    user.password = make_password(password)
+    _join(actor or user, user, invite)
+    return user
+
+
+@transaction.atomic
+def _join(actor: User, user: User, invite: Invite | None) -> None:
+    """Ask again what was asked before the password was hashed, now under the lock."""
+    if invite is not None:
+        lock(invite)
+    rules.check_may_join(SiteSettings.load(), invite, user.email)
+    _insert(user)
+    if invite is not None:
+        invite.accepted_at, invite.accepted_by = timezone.now(), user
+        invite.save(update_fields=["accepted_at", "accepted_by"])
+    record(Kind.USER_JOINED, actor=actor, about=user)
+    if invite is not None:
+        record(Kind.INVITE_ACCEPTED, actor=actor, about=invite)
 
 
 @transaction.atomic
@@ -140,6 +174,22 @@ def _check_somebody_stays(user: User, *, leaving: bool) -> None:
             "invalid_transition",
             f"{user} is the last of the staff. Make somebody else staff first.",
         )
+
+
+def _new(username: str, email: str, hashed: str) -> User:
+    address = User.objects.normalize_email(email)
+    return User(username=username, email=address, password=hashed)
+
+
+def _insert(user: User) -> None:
+    """Store a new person; 409 `slug_taken`, 422 for an address that is in use."""
+    try:
+        with transaction.atomic():
+            user.save()
+    except IntegrityError:
+        if User.objects.filter(username_key=user.username_key).exists():
+            raise Conflict("slug_taken", f'The username "{user}" is taken.') from None
+        raise _email_taken() from None
 
 
 def _email_taken() -> Invalid:
