@@ -13,7 +13,12 @@ from apps.accounts.views import (
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
-from apps.repos.views import CheckRepoSlugViewSet, RepoViewSet
+from apps.repos.views import (
+    ApproverViewSet,
+    CheckRepoSlugViewSet,
+    ProtectionViewSet,
+    RepoViewSet,
+)
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.teams.views import (
     CheckTeamSlugViewSet,
@@ -65,6 +70,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
     route(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)
     route(f"{owner}/repos", RepoViewSet)
+    route(f"{repo}/protections", ProtectionViewSet)
+    route(f"{repo}/protections/<uid:protection_uuid>/approvers", ApproverViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
     route(f"{repo}/pulls", PullViewSet)

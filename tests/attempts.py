@@ -163,6 +163,9 @@ class Attempt:
             self.of = self.make.pull(self.repo, by=self.person)
         return self.of
 
+    def protection(self) -> object:
+        return self.world.protections[self.repo.pk].uuid
+
     def review(self) -> object:
         return self.make.review(self.of, by=self.author).uuid
 
@@ -173,6 +176,8 @@ FILL = {
     "uuid": Attempt.uuid,
     "id": Attempt.event,
     "number": Attempt.number,
+    "protection_uuid": Attempt.protection,
+    "user_uuid": lambda attempt: attempt.world.alice.uuid,
     "reply_number": Attempt.reply,
     "review_uuid": Attempt.review,
 }

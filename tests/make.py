@@ -10,7 +10,7 @@ from apps.accounts.models import User
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
-from apps.repos.models import Repo
+from apps.repos.models import Protection, Repo
 from apps.teams import actions as teams
 from apps.teams.models import Member, Role, Team
 from apps.threads import actions as threads
@@ -48,6 +48,14 @@ class Make:
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
         return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)
+
+    def protection(
+        self, repo: Repo, branch: str = "main", *, by: User, approver: User | None = None
+    ) -> Protection:
+        made = repos.create_protection(actor=by, repo=repo, branch=branch)
+        if approver is not None:
+            repos.add_approver(actor=by, protection=made, user=approver)
+        return made
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}

@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
+from apps.repos.actions import add_approver
 from apps.repos.git import run
 from apps.repos.models import Repo, Visibility
 from apps.site.actions import create_rate_limit
@@ -151,6 +152,16 @@ class Many:
             for person in self.people
         )
 
+    def protections(self) -> None:
+        for person in self.people:
+            self.make.protection(self.repo, f"release-{person.pk}", by=self.bob, approver=self.bob)
+
+    def approvers(self) -> None:
+        for person in self.people:
+            self.make.member(self.world.acme, person)
+            protection = self.world.protections[self.repo.pk]
+            add_approver(actor=self.bob, protection=protection, user=person)
+
     def threads(self) -> None:
         for person in self.people:
             self.make.thread(self.repo, by=person)
@@ -185,6 +196,8 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams": Many.teams,
     "/teams/{team_slug}/members": Many.members,
     "/teams/{team_slug}/repos": Many.repos,
+    "/teams/{team_slug}/repos/{repo_slug}/protections": Many.protections,
+    "/teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}/approvers": Many.approvers,
     "/teams/{team_slug}/repos/{repo_slug}/threads": Many.threads,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}": Many.replies,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies": Many.replies,
@@ -209,7 +222,9 @@ def test_thirty_rows_cost_what_one_does(path, world, db):
         some[world.repos["team", Visibility.PRIVATE].pk] for some in (world.threads, world.pulls)
     )
     number = pull.number if "/pulls" in path else thread.number
-    filled = path.format(team_slug="acme", repo_slug="private", number=number) + "?per_page=100"
+    protection = world.protections[pull.repo_id].uuid
+    names = {"team_slug": "acme", "repo_slug": "private", "protection_uuid": protection}
+    filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
     api = world.api("sam" if path in FOR_STAFF else "bob")
     api.get("/api-tokens/self").gives()  # notes the token's use, which is an UPDATE a minute

@@ -12,7 +12,7 @@ from django.db import connection
 
 from apps.accounts.models import User
 from apps.pulls.models import Pull, Review
-from apps.repos.models import Repo, Visibility
+from apps.repos.models import Protection, Repo, Visibility
 from apps.site.models import SiteSettings
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
@@ -46,6 +46,7 @@ class World:
         for name, role in MEMBERS.items():
             self.make.member(self.acme, self.people[name], role)
         User.objects.filter(username="ina").update(is_active=False)
+        self.protections: dict[int, Protection] = {}
         self.threads: dict[int, Thread] = {}
         self.replies: dict[int, Reply] = {}
         self.pulls: dict[int, Pull] = {}
@@ -57,8 +58,11 @@ class World:
         }
 
     def make_repo(self, owner: Team | User, visibility: Visibility) -> Repo:
-        """A repository, called what its visibility is, with what zoe has written in it."""
+        """A repository, called what its visibility is, with what zoe has written in it; `main` is
+        protected, and alice approves.
+        """
         repo = self.make.repo(owner, visibility.value, by=self.alice, visibility=visibility)
+        self.protections[repo.pk] = self.make.protection(repo, by=self.alice, approver=self.alice)
         self.threads[repo.pk] = self.make.thread(repo, by=self.zoe)
         self.replies[repo.pk] = self.make.reply(self.threads[repo.pk], by=self.zoe)
         self.pulls[repo.pk] = self.make.pull(repo, by=self.zoe)

@@ -18,6 +18,11 @@ class Kind(StrEnum):
     BRANCH_DELETED = "branch-deleted"
     TAG_CREATED = "tag-created"
     TAG_DELETED = "tag-deleted"
+    PROTECTION_CREATED = "protection-created"
+    PROTECTION_UPDATED = "protection-updated"
+    PROTECTION_DELETED = "protection-deleted"
+    APPROVER_ADDED = "approver-added"
+    APPROVER_REMOVED = "approver-removed"
     PULL_CREATED = "pull-created"
     PULL_UPDATED = "pull-updated"
     PULL_PUSHED = "pull-pushed"
@@ -66,6 +71,11 @@ WORDS: dict[Kind, str] = {
     Kind.BRANCH_DELETED: "deleted a branch",
     Kind.TAG_CREATED: "pushed a new tag",
     Kind.TAG_DELETED: "deleted a tag",
+    Kind.PROTECTION_CREATED: "protected a branch",
+    Kind.PROTECTION_UPDATED: "changed the protection of a branch",
+    Kind.PROTECTION_DELETED: "ended the protection of a branch",
+    Kind.APPROVER_ADDED: "added an approver to the protection of a branch",
+    Kind.APPROVER_REMOVED: "removed an approver from the protection of a branch",
     Kind.PULL_CREATED: "opened a pull request",
     Kind.PULL_UPDATED: "edited the pull request",
     Kind.PULL_PUSHED: "pushed to the pull request",

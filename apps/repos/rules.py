@@ -1,4 +1,4 @@
-"""Pure questions about refs and pushes."""
+"""Pure questions about refs, pushes and protections."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from apps.core.access import Level
+from apps.core.errors import Invalid
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
+from apps.repos.git.repo import valid_branch_name
 from apps.repos.models import BRANCHES, Repo
 
 if TYPE_CHECKING:
@@ -80,3 +83,21 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
         if rest is not None and (best is None or len(rest) + 1 > len(best)):
             best = [step, *rest]
     return best
+
+
+def pattern_problem(text: str) -> str | None:
+    """Why this can be no branch to protect, exact or a glob; None when it can."""
+    if "**" in text:
+        return '"**" is not known here: "*" stands for anything but "/".'
+    if valid_branch_name(text.replace("*", "x")):
+        return None
+    return f'"{text[:100]}" is neither the name of a branch nor a pattern with "*".'
+
+
+def check_may_approve(repo: Repo, user: User) -> None:
+    """An approver must be able to read what they approve: 422 (behaviour.md §8.3)."""
+    if not user.is_active:
+        raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
+    if repo.access(user) < Level.READ:
+        text = f"{user.username} has no access to {repo}, and so cannot approve there."
+        raise Invalid("approver_lacks_access", text)

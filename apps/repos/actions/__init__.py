@@ -1,5 +1,20 @@
 """What changes repositories. Each function is one transaction, one change and its event."""
 
+from apps.repos.actions.protections import (
+    add_approver,
+    create_protection,
+    delete_protection,
+    remove_approver,
+    update_protection,
+)
 from apps.repos.actions.repos import create_repo, update_repo
 
-__all__ = ["create_repo", "update_repo"]
+__all__ = [
+    "add_approver",
+    "create_protection",
+    "create_repo",
+    "delete_protection",
+    "remove_approver",
+    "update_protection",
+    "update_repo",
+]

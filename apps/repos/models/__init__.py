@@ -4,17 +4,31 @@ Everything that reads need of git is stored here when a push or a merge happens,
 and no record runs git (behaviour.md §3).
 """
 
+from apps.repos.models.protection import (
+    PATTERN_MAX,
+    REQUIRED_MAX,
+    Approver,
+    Protection,
+    glob_matches,
+    protecting,
+)
 from apps.repos.models.ref import REF_MAX, PushJournal, Ref
 from apps.repos.models.repo import BRANCHES, TAGS, FormerRepoSlug, Repo, RepoQuerySet, Visibility
 
 __all__ = [
     "BRANCHES",
+    "PATTERN_MAX",
     "REF_MAX",
+    "REQUIRED_MAX",
     "TAGS",
+    "Approver",
     "FormerRepoSlug",
+    "Protection",
     "PushJournal",
     "Ref",
     "Repo",
     "RepoQuerySet",
     "Visibility",
+    "glob_matches",
+    "protecting",
 ]

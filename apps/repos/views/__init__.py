@@ -1,5 +1,6 @@
 """The resources of repositories."""
 
+from apps.repos.views.protections import ApproverViewSet, ProtectionViewSet
 from apps.repos.views.repos import CheckRepoSlugViewSet, RepoViewSet
 
-__all__ = ["CheckRepoSlugViewSet", "RepoViewSet"]
+__all__ = ["ApproverViewSet", "CheckRepoSlugViewSet", "ProtectionViewSet", "RepoViewSet"]

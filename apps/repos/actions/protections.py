@@ -1,0 +1,120 @@
+"""Protecting branches, and naming who approves what is merged into them.
+
+Each locks the repository first: a push is let in, and a merge lands, under the same lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from apps.core.errors import Conflict, Invalid
+from apps.core.locks import lock
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.repos import rules
+from apps.repos.models import REQUIRED_MAX, Approver, Protection, Repo
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+
+@transaction.atomic
+def create_protection(*, actor: User, repo: Repo, branch: str) -> Protection:
+    """Close a branch, or a glob of branches, to pushes. Locks the repository.
+
+    409 `protection_exists` for the same pattern.
+    """
+    lock(repo)
+    try:
+        with transaction.atomic():
+            protection = Protection.objects.create(repo=repo, branch=branch, created_by=actor)
+    except IntegrityError:
+        raise _exists(branch) from None
+    record(Kind.PROTECTION_CREATED, actor=actor, about=protection, data=_about(protection))
+    return protection
+
+
+@transaction.atomic
+def update_protection(
+    *,
+    actor: User,
+    protection: Protection,
+    branch: str | None = None,
+    required_approvals: int | None = None,
+) -> None:
+    """Protect other branches, or ask for more or fewer approvals. Locks the repository.
+
+    Errors: 409 `protection_exists`, 422 for a number of approvals outside 1 to 100.
+    """
+    lock(protection.repo)
+    lock(protection)
+    if required_approvals is not None and not 1 <= required_approvals <= REQUIRED_MAX:
+        raise Invalid("validation_failed", f"required_approvals: Must be 1 to {REQUIRED_MAX}.")
+    asked: dict[str, Any] = {"branch": branch, "required_approvals": required_approvals}
+    wanted = {name: value for name, value in asked.items() if value is not None}
+    changed = [name for name, value in wanted.items() if getattr(protection, name) != value]
+    if not changed:
+        return
+    before = _about(protection)
+    for name in changed:
+        setattr(protection, name, wanted[name])
+    protection.updated_at = timezone.now()
+    try:
+        with transaction.atomic():
+            protection.save(update_fields=[*changed, "updated_at"])
+    except IntegrityError:
+        raise _exists(protection.branch) from None
+    data = {**_about(protection), "before": before, "changed": changed}
+    record(Kind.PROTECTION_UPDATED, actor=actor, about=protection, data=data)
+
+
+@transaction.atomic
+def delete_protection(*, actor: User, protection: Protection) -> None:
+    """Open its branches again. Locks the repository, then the protection."""
+    lock(protection.repo)
+    lock(protection)
+    Protection.objects.filter(pk=protection.pk).delete()
+    record(Kind.PROTECTION_DELETED, actor=actor, about=protection, data=_about(protection))
+
+
+@transaction.atomic
+def add_approver(*, actor: User, protection: Protection, user: User) -> Approver:
+    """Name somebody whose approval counts. Locks the repository, then the protection.
+
+    Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
+    """
+    lock(protection.repo)
+    lock(protection)
+    rules.check_may_approve(protection.repo, user)
+    try:
+        with transaction.atomic():
+            approver = Approver.objects.create(protection=protection, user=user, added_by=actor)
+    except IntegrityError:
+        raise Conflict("approver_exists", f"{user.username} is an approver already.") from None
+    record(Kind.APPROVER_ADDED, actor=actor, about=approver, data=_who(approver))
+    return approver
+
+
+@transaction.atomic
+def remove_approver(*, actor: User, approver: Approver) -> None:
+    """Their approval counts no more. Locks the repository, the protection, then the approver."""
+    lock(approver.protection.repo)
+    lock(approver.protection)
+    lock(approver)
+    Approver.objects.filter(pk=approver.pk).delete()
+    record(Kind.APPROVER_REMOVED, actor=actor, about=approver, data=_who(approver))
+
+
+def _about(protection: Protection) -> dict[str, Any]:
+    return {"branch": protection.branch, "required_approvals": protection.required_approvals}
+
+
+def _who(approver: Approver) -> dict[str, Any]:
+    return {"username": approver.user.username, "branch": approver.protection.branch}
+
+
+def _exists(branch: str) -> Conflict:
+    return Conflict("protection_exists", f'"{branch}" is protected already.')

@@ -1,0 +1,189 @@
+"""…/protections: list, create, read, change, delete (behaviour.md §8)."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apps.core.errors import Invalid
+from apps.repos.actions import update_protection
+from apps.repos.models import Protection, glob_matches
+from apps.teams.models import Role
+from tests.races import at_once
+from tests.repos import paths
+
+
+def test_admins_protect_a_branch_and_readers_see_it(api, repo, alice, bob, carol, events):
+    url = paths.protections(repo)
+    api().post(url, branch="main").fails(401, "not_authenticated")
+    api(carol).post(url, branch="main").fails(403, "forbidden")
+    with events("protection-created") as found:
+        made = api(alice).post(url, branch="main").gives(201)
+    assert {**made, "uuid": "", "created_at": "", "updated_at": ""} == {
+        "uuid": "",
+        "branch": "main",
+        "required_approvals": 1,
+        "approver_count": 0,
+        "created_by_username": "alice",
+        "created_at": "",
+        "updated_at": "",
+    }
+    assert api(alice).get(f"{url}/{made['uuid']}").gives() == made
+    assert found[0].data == {"branch": "main", "required_approvals": 1}
+    assert found[0].target == {"kind": "protection", "uuid": made["uuid"]}
+    api(carol).get(url).fails(403, "forbidden")
+
+
+def test_members_do_not_protect_and_admins_do(api, make, team_repo, acme, bob):
+    dan = make.user("dan")
+    make.member(acme, dan, Role.ADMIN)
+    url = paths.protections(team_repo)
+    api(bob).post(url, branch="main").fails(403, "role_required")
+    api(dan).post(url, branch="main").gives(201)
+    assert len(api(bob).get(url).gives()["results"]) == 1
+
+
+def test_the_same_pattern_is_protected_once_and_case_counts(api, make, repo, alice, events):
+    url = paths.protections(repo)
+    api(alice).post(url, branch="Main").gives(201)
+    api(alice).post(url, branch="main").gives(201)
+    with events():
+        api(alice).post(url, branch="main").fails(409, "protection_exists")
+    other = make.repo(alice, "other", by=alice)
+    api(alice).post(paths.protections(other), branch="main").gives(201)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "validation_failed"),
+        ({"branch": ""}, "validation_failed"),
+        ({"branch": 1}, "validation_failed"),
+        ({"branch": "a b"}, "validation_failed"),
+        ({"branch": "a..b"}, "validation_failed"),
+        ({"branch": "-main"}, "validation_failed"),
+        ({"branch": "release/**"}, "validation_failed"),
+        ({"branch": "v[12]"}, "validation_failed"),
+        ({"branch": "v?"}, "validation_failed"),
+        ({"branch": "x" * 256}, "validation_failed"),
+        ({"branch": "main", "required_approvals": 2}, "unknown_field"),
+    ],
+)
+def test_a_body_that_protects_nothing_is_refused(api, team_repo, alice, body, code):
+    detail = api(alice).post(paths.protections(team_repo), **body).fails(422, code)
+    assert "branch" in detail
+
+
+def test_protections_are_listed_oldest_first_by_page(api, make, repo, alice):
+    for branch in ("main", "release/*", "*"):
+        make.protection(repo, branch, by=alice, approver=alice if branch == "*" else None)
+    page = api(alice).get(f"{paths.protections(repo)}?per_page=2").gives()
+    assert [row["branch"] for row in page["results"]] == ["main", "release/*"]
+    last = api(alice).get(page["next"]).gives()["results"]
+    assert [(row["branch"], row["approver_count"]) for row in last] == [("*", 1)]
+
+
+def test_a_protection_is_moved_to_another_branch(api, make, repo, alice, events):
+    protection = make.protection(repo, by=alice, approver=alice)
+    make.protection(repo, "trunk", by=alice)
+    url = paths.protection(protection)
+    api(alice).put(url, branch="trunk").fails(409, "protection_exists")
+    with events():
+        api(alice).send("PUT", url, {"branch": "main"}).gives()
+        api(alice).send("PUT", url, {}).gives()
+    with events("protection-updated") as found:
+        changed = api(alice).put(url, branch="release/*").gives()
+    assert (changed["branch"], changed["approver_count"]) == ("release/*", 1)
+    assert changed["updated_at"] > changed["created_at"]
+    assert api(alice).get(url).gives() == changed
+    assert found[0].data == {
+        "branch": "release/*",
+        "required_approvals": 1,
+        "changed": ["branch"],
+        "before": {"branch": "main", "required_approvals": 1},
+    }
+
+
+def test_a_protection_ends_with_its_approvers(api, make, repo, alice, events):
+    protection = make.protection(repo, by=alice, approver=alice)
+    url = paths.protection(protection)
+    with events("protection-deleted") as found:
+        api(alice).delete(url).gives(204)
+    assert found[0].data["branch"] == "main"
+    for answer in (api(alice).get(url), api(alice).delete(url), api(alice).put(url, branch="x")):
+        answer.fails(404, "not_found")
+    api(alice).get(f"{url}/approvers").fails(404, "not_found")
+
+
+def test_a_protection_of_another_repository_is_not_found(api, make, repo, alice):
+    other = make.protection(make.repo(alice, "other", by=alice), by=alice)
+    for ident in (other.uuid, uuid.uuid4()):
+        api(alice).get(f"{paths.protections(repo)}/{ident}").fails(404, "not_found")
+    api(alice).get(f"{paths.protections(repo)}/main").fails(404, "not_found")
+
+
+def test_an_archived_repository_keeps_its_protections_as_they_are(api, make, repo, alice):
+    protection = make.protection(repo, by=alice)
+    repo.is_archived = True
+    repo.save()
+    url = paths.protection(protection)
+    api(alice).delete(url).fails(409, "repo_archived")
+    api(alice).put(url, branch="x").fails(409, "repo_archived")
+    api(alice).post(paths.protections(repo), branch="x").fails(409, "repo_archived")
+    api(alice).get(url).gives()
+
+
+def test_how_many_approvals_are_asked_for_is_changed_by_the_action_alone(
+    api, make, repo, alice, sam, events
+):
+    protection = make.protection(repo, by=alice)
+    for wrong in (0, 101, -1):
+        with pytest.raises(Invalid):
+            update_protection(actor=sam, protection=protection, required_approvals=wrong)
+    with events("protection-updated") as found:
+        update_protection(actor=sam, protection=protection, required_approvals=2)
+    assert found[0].data["changed"] == ["required_approvals"]
+    assert api(alice).get(paths.protection(protection)).gives()["required_approvals"] == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_protect_the_same_pattern_one_wins(api, make, team_repo, alice, sam):
+    url, callers = paths.protections(team_repo), [api(alice), api(sam)]
+    found = at_once(*(lambda c=caller: c.post(url, branch="main") for caller in callers))
+    assert found == {(201, None): 1, (409, "protection_exists"): 1}
+    assert Protection.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched", "others"),
+    [
+        ("main", ["main"], ["Main", "main/x", "x/main", "mainx"]),
+        ("release/*", ["release/1", "release/"], ["release", "release/1/x", "Release/1"]),
+        ("*", ["main", "a.b"], ["a/b"]),
+        ("*/*", ["a/b"], ["a", "a/b/c"]),
+        ("v*.*", ["v1.0", "v.", "v1.2.3"], ["v1", "1.0", "v/1.0"]),
+        ("a*a", ["aa", "aba"], ["a", "ab"]),
+        ("a*b*a", ["aba", "abba", "aXbXa"], ["aa", "aab"]),
+        ("a.c", ["a.c"], ["abc"]),
+    ],
+)
+def test_a_star_stands_for_anything_but_a_slash(pattern, matched, others):
+    assert [name for name in [*matched, *others] if glob_matches(pattern, name)] == matched
+
+
+@given(st.text("ab/", max_size=8), st.text("ab/*", max_size=8))
+def test_a_glob_finds_what_trying_everything_finds(name, pattern):
+    def tried(pattern: str, name: str) -> bool:
+        if not pattern or pattern[0] != "*":
+            return pattern[:1] == name[:1] and (not name or tried(pattern[1:], name[1:]))
+        here = tried(pattern[1:], name)
+        return here or (name[:1] not in ("", "/") and tried(pattern, name[1:]))
+
+    assert glob_matches(pattern, name) == tried(pattern, name)
+
+
+def test_no_pattern_takes_long():
+    assert not glob_matches("*a" * 120, "a" * 254 + "b")
