@@ -8,8 +8,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django = get_asgi_application()
 
 from apps.events.stream import PATH, Receive, Scope, Send, close_on_sigterm, live  # noqa: E402
+from config.checks import warn_of_counting_apart  # noqa: E402
 
 stream = live(django)
+warn_of_counting_apart()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

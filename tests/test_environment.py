@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from config.environment import Environment
 
@@ -48,6 +49,17 @@ def read(tmp_path):
         ("EMAIL_URL", "smtp://mail.example.org:port"),
         ("EMAIL_URL", "file://folder"),
         ("EMAIL_FROM", "Guildhall"),
+        ("REDIS_URL", "localhost:6379"),
+        ("REDIS_URL", "http://localhost"),
+        ("REDIS_URL", "redis://"),
+        ("REDIS_URL", "redis://localhost:port"),
+        ("REDIS_URL", "redis://localhost/cache"),
+        ("REDIS_URL", "redis://localhost?socket_timeout=60"),
+        ("REDIS_URL", "unix://"),
+        ("TRUSTED_PROXIES", "-1"),
+        ("TRUSTED_PROXIES", "one"),
+        ("TRUSTED_PROXIES", "٣"),
+        ("TRUSTED_PROXIES", "100"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_begins_with_its_variable(read, name, value):
@@ -83,6 +95,22 @@ def test_without_variables_everything_is_embedded_and_local(read, tmp_path):
     assert found.allowed_hosts == ["localhost", "127.0.0.1", "[::1]"]
     assert found.database["NAME"] == f"{found.data_dir}/guildhall.db"
     assert found.database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost",
+        "redis://:secret@redis.example:6380/3",
+        "rediss://redis.example/0",
+        "unix:///run/redis.sock?db=2",
+    ],
+)
+def test_what_is_counted_elsewhere_is_counted_in_redis(read, url):
+    assert read().redis_url == "" and read().trusted_proxies == 0
+    assert read(REDIS_URL=url).redis_url == url
+    assert Redis.from_url(url).connection_pool is not None
+    assert read(TRUSTED_PROXIES="2").trusted_proxies == 2
 
 
 def test_an_empty_variable_counts_as_not_set(read):

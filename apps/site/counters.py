@@ -208,8 +208,9 @@ class RedisCounters:
 class SharedCounters:
     """Counts in Redis, and in this process while Redis does not answer. No request fails of it."""
 
-    def __init__(self, shared: RedisCounters) -> None:
+    def __init__(self, shared: RedisCounters, pause: float = PAUSE) -> None:
         self.shared = shared
+        self.pause = pause
         self.own = MemoryCounters()
         self.lock = Lock()
         self.lost = False
@@ -235,12 +236,12 @@ class SharedCounters:
             now = time.monotonic()
             if now < self.leave_until:
                 return False
-            self.leave_until = now + PAUSE
+            self.leave_until = now + self.pause
             return True
 
     def _lose(self, error: Exception) -> None:
         with self.lock:
-            self.leave_until = time.monotonic() + PAUSE
+            self.leave_until = time.monotonic() + self.pause
             news, self.lost = not self.lost, True
         if news:
             reason = " ".join(str(error).split())

@@ -1,0 +1,52 @@
+"""What `check --deploy` and the start tell an operator about how this process will run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Tags, Warning, register
+
+logger = logging.getLogger(__name__)
+
+SEVERAL = (
+    "Rate limits are counted in each process for itself: with {workers} workers people get up to "
+    "{workers} times as many requests. Set REDIS_URL to count together."
+)
+
+
+@register(Tags.security, deploy=True)
+def counters_are_shared(app_configs: Any, **options: Any) -> list[CheckMessage]:
+    """How many processes there will be is not known here, so this is said whenever it matters."""
+    if settings.REDIS_URL:
+        return []
+    hint = "One process may do without. The start of several gunicorn workers warns again."
+    text = SEVERAL.format(workers="several")
+    return [Warning(text, hint=hint, id="guildhall.W001")]
+
+
+def warn_of_counting_apart() -> None:
+    """Say at the start of each of several gunicorn workers that they do not count together."""
+    if settings.REDIS_URL or "gunicorn.arbiter" not in sys.modules:
+        return
+    workers = gunicorn_workers(sys.argv[1:], os.environ)
+    if workers > 1:
+        logger.warning(SEVERAL.format(workers=workers))
+
+
+def gunicorn_workers(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """How many workers gunicorn has, from its command line and environment.
+
+    A number in its configuration file is not seen.
+    """
+    from gunicorn.config import Config
+
+    more = shlex.split(environment.get("GUNICORN_CMD_ARGS", ""))
+    parser = Config().parser()
+    given = parser.parse_known_args([*more, *arguments])[0].workers
+    return int(given or environment.get("WEB_CONCURRENCY") or 1)

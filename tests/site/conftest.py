@@ -1,0 +1,91 @@
+"""A Redis for tests: that of `REDIS_URL`, or one that is started here, if any is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from redis import Redis
+from redis.exceptions import RedisError
+
+from tests.server import PATIENCE
+
+
+class RedisServer:
+    """`with RedisServer(folder) as server:` a Redis of its own, which may be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+
+    def __enter__(self) -> Self:
+        bound = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
+        self.process = subprocess.Popen(
+            ["redis-server", *bound, "--save", "", "--appendonly", "no"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        end = time.monotonic() + PATIENCE
+        while not self.answers():
+            assert time.monotonic() < end and self.process.poll() is None, "Redis does not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def answers(self) -> bool:
+        client = Redis.from_url(self.url, protocol=2)
+        try:
+            return bool(client.ping())
+        except RedisError:
+            return False
+        finally:
+            client.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+
+def no_redis() -> None:
+    """Skip, or fail where CI has promised one."""
+    if os.environ.get("CI") == "true":
+        pytest.fail("CI needs Redis: REDIS_URL, or an installed redis-server")
+    pytest.skip("needs Redis: REDIS_URL, or an installed redis-server")
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis that belongs to this test."""
+    if not shutil.which("redis-server"):
+        no_redis()
+    with RedisServer(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Redis that may be in use by others."""
+    if os.environ.get("REDIS_URL"):
+        yield os.environ["REDIS_URL"]
+    elif shutil.which("redis-server"):
+        with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+            yield server.url
+    else:
+        no_redis()
+
+
+@pytest.fixture
+def fresh_prefix() -> Callable[[], str]:
+    """Keys of this test alone; they expire by themselves."""
+    return lambda: f"guildhall-test-{uuid.uuid4().hex}"

@@ -1,0 +1,165 @@
+"""The sliding-window counter: what it promises, and that memory and Redis count alike."""
+
+from threading import Barrier, Thread
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from apps.site.counters import Count, Limit, MemoryCounters, RedisCounters
+
+SECOND = 1000
+steps = st.lists(st.integers(0, 3 * SECOND), max_size=60)
+"""Milliseconds from one request to the next, against windows of a second or so."""
+limits = st.builds(
+    Limit, st.just("api"), st.integers(1, 8), st.sampled_from([SECOND, 700, 3 * SECOND])
+)
+relaxed = settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+class Clock:
+    def __init__(self, now=1_000_000 * SECOND):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def admitted_times(limit, waits, counters=None, clock=None):
+    """When requests that come after these pauses are let in."""
+    clock = clock or Clock()
+    counters = counters or MemoryCounters(clock)
+    times = []
+    for pause in waits:
+        clock.now += pause
+        if counters.charge([("key", limit)]).admitted:
+            times.append(clock.now)
+    return times
+
+
+@relaxed
+@given(limits, steps)
+def test_no_aligned_window_lets_in_more_than_the_limit(limit, waits):
+    times = admitted_times(limit, waits)
+    windows = [time // limit.window for time in times]
+    assert all(windows.count(index) <= limit.most for index in windows)
+
+
+@relaxed
+@given(limits, steps)
+def test_no_sliding_window_lets_in_more_than_the_estimate_allows(limit, waits):
+    """At each moment: this window's, and the older ones as far as they still count."""
+    times = admitted_times(limit, waits)
+    for number, now in enumerate(times):
+        index, elapsed = divmod(now, limit.window)
+        earlier = [time // limit.window for time in times[: number + 1]]
+        older = earlier.count(index - 1) * (limit.window - elapsed)
+        assert older + earlier.count(index) * limit.window <= limit.most * limit.window
+        within = [time for time in times[: number + 1] if now - time < limit.window]
+        assert len(within) < 2 * limit.most or limit.most == 1
+
+
+@relaxed
+@given(limits, steps)
+def test_who_waits_as_told_is_let_in_and_not_a_millisecond_sooner(limit, waits):
+    clock = Clock()
+    counters = MemoryCounters(clock)
+    admitted_times(limit, waits, counters, clock)
+    while (charged := counters.charge([("key", limit)])).admitted:
+        pass
+    wait = charged.counts[0].wait(limit)
+    assert 0 < wait <= 2 * limit.window
+    clock.now += wait - 1
+    assert not counters.charge([("key", limit)]).admitted
+    clock.now += 1
+    assert counters.charge([("key", limit)]).admitted
+
+
+@relaxed
+@given(limits, steps)
+def test_what_is_said_to_be_left_is_what_is_let_in(limit, waits):
+    clock = Clock()
+    counters = MemoryCounters(clock)
+    for pause in waits:
+        clock.now += pause
+        left = counters.charge([("key", limit)]).counts[0].left(limit)
+    if waits:
+        assert [counters.charge([("key", limit)]).admitted for _ in range(left + 1)] == [
+            *[True] * left,
+            False,
+        ]
+
+
+@relaxed
+@given(st.lists(limits, min_size=1, max_size=4), steps)
+def test_memory_and_redis_count_alike(redis_url, fresh_prefix, several, waits):
+    memory_clock = Clock()
+    memory = MemoryCounters(memory_clock)
+    redis = RedisCounters(redis_url, prefix=fresh_prefix(), clock=memory_clock)
+    asked = [(f"{number}:{limit.window}", limit) for number, limit in enumerate(several)]
+    for number, pause in enumerate(waits):
+        memory_clock.now += pause
+        some = asked[: 1 + number % len(asked)]
+        assert redis.charge(some) == memory.charge(some)
+
+
+def test_a_refusal_counts_nowhere():
+    counters = MemoryCounters(Clock())
+    one, many = Limit("write", 1, SECOND), Limit("api", 5, SECOND)
+    both = [("one", one), ("many", many)]
+    assert [counters.charge(both).admitted for _ in range(3)] == [True, False, False]
+    assert counters.charge([("many", many)]).counts == [Count(0, 2, 0)]
+
+
+def test_a_clock_that_is_set_back_gives_nothing_away():
+    clock = Clock()
+    counters, limit = MemoryCounters(clock), Limit("api", 2, SECOND)
+    assert len(admitted_times(limit, [0, 0, 0], counters, clock)) == 2
+    clock.now -= 10 * SECOND
+    assert not counters.charge([("key", limit)]).admitted
+
+
+def test_memory_is_bounded_and_forgets_the_longest_unused():
+    counters, limit = MemoryCounters(Clock(), most_keys=100), Limit("api", 1, SECOND)
+    for number in range(1000):
+        counters.charge([(str(number), limit)])
+        counters.charge([("mine", limit)])
+    assert len(counters.kept) == 100
+    assert not counters.charge([("mine", limit)]).admitted
+
+
+def test_threads_share_one_count():
+    counters, limit, barrier = MemoryCounters(Clock()), Limit("api", 500, SECOND), Barrier(8)
+    admitted: list[bool] = []
+
+    def run():
+        barrier.wait(timeout=20)
+        admitted.extend(counters.charge([("key", limit)]).admitted for _ in range(200))
+
+    threads = [Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert (len(admitted), sum(admitted)) == (1600, 500)
+
+
+def test_what_redis_keeps_goes_by_itself(redis_url, fresh_prefix):
+    counters = RedisCounters(redis_url, prefix=fresh_prefix())
+    charged = counters.charge([("key", Limit("api", 5, SECOND))])
+    assert charged.admitted and charged.now > 1_700_000_000_000
+    client = counters.script.registered_client
+    assert 0 < client.pttl(f"{counters.prefix}:limit:key") <= 2 * SECOND
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_a_burst_at_the_edge_of_two_windows_is_not_doubled(most):
+    clock = Clock(10 * SECOND - 1)
+    limit = Limit("api", most, SECOND)
+    counters = MemoryCounters(clock)
+    burst = [0] * (2 * most)
+    assert len(admitted_times(limit, burst, counters, clock)) == most
+    clock.now += 1
+    assert admitted_times(limit, burst, counters, clock) == []

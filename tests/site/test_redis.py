@@ -1,0 +1,114 @@
+"""Rate limits counted in Redis: exactly, by several processes, and without it when it has gone."""
+
+import signal
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from apps.site.counters import PATIENCE, Limit, RedisCounters, SharedCounters
+from tests.server import Server
+
+HOUR = {"max_requests": 100, "window_seconds": 3600, "is_enabled": True}
+OWN = "/api-tokens/self"
+LOST = "Redis does not answer"
+FOUND = "Redis answers again"
+MANY = Limit("api", 1_000_000, 86_400_000)
+
+
+def lines(caplog, text):
+    return sum(text in message for message in caplog.messages)
+
+
+def charge_all(counters, count):
+    """`count` charges by eight threads: whether all were admitted, and the longest one."""
+
+    def charge(_):
+        begin = time.monotonic()
+        return counters.charge([("key", MANY)]).admitted, time.monotonic() - begin
+
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(charge, range(count)))
+    return all(admitted for admitted, _ in done), max(took for _, took in done)
+
+
+def test_redis_dying_costs_no_request_and_one_line(own_redis, caplog):
+    counters = SharedCounters(RedisCounters(own_redis.url))
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(charge_all, counters, 10_000)
+        while not counters.shared.charge([("key", MANY)]).counts[0].current > 200:
+            pass
+        own_redis.kill()
+        admitted, longest = load.result()
+    assert admitted and longest < 1
+    assert counters.lost and counters.own.kept
+    assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
+
+
+def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, caplog):
+    counters = SharedCounters(RedisCounters(own_redis.url))
+    assert charge_all(counters, 10)[0]
+    own_redis.process.send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    assert charge_all(counters, 1000)[0]
+    assert time.monotonic() - begin < 20 * PATIENCE
+    own_redis.process.send_signal(signal.SIGCONT)
+    assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
+
+
+def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, caplog):
+    counters = SharedCounters(RedisCounters(own_redis.url), pause=0.0)
+    counters.charge([("key", MANY)])
+    own_redis.kill()
+    for _ in range(5):
+        assert counters.charge([("key", MANY)]).admitted
+    own_redis.__enter__()
+    assert counters.charge([("key", MANY)]).counts[0].current == 1
+    assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 1)
+
+
+def until_limited(api):
+    """Wait until the server has noticed a limit that another process has made."""
+    end = time.monotonic() + 10
+    while "X-RateLimit-Limit" not in api.get(OWN).response.headers:
+        assert time.monotonic() < end, "the other process has not noticed"
+
+
+@pytest.mark.slow
+def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis, tmp_path):
+    where = {"REDIS_URL": own_redis.url}
+    with (
+        Server(tmp_path, "gunicorn", **where) as one,
+        Server(tmp_path, "gunicorn", beside=one) as two,
+    ):
+        one.api("sam").post("/rate-limits", scope="api", **HOUR).gives(201)
+        until_limited(two.api("bob"))
+        clients = [(one, two)[number % 2].api("alice") for number in range(20)]
+        with ThreadPoolExecutor(20) as pool:
+            sent = [pool.submit(client.get, OWN) for client in clients for _ in range(10)]
+            statuses = Counter(one.result().status for one in sent)
+        assert statuses == {200: 100, 429: 100}
+        assert LOST not in one.log + two.log
+
+
+@pytest.mark.slow
+def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_path):
+    with Server(tmp_path, "gunicorn", REDIS_URL=own_redis.url) as server:
+        many = {**HOUR, "max_requests": 1_000_000}
+        server.api("sam").post("/rate-limits", scope="api", **many).gives(201)
+        client = server.api("alice")
+
+        def ask(number):
+            if number == 100:
+                own_redis.kill()
+            begin = time.monotonic()
+            answer = client.get(OWN)
+            assert answer.header("X-RateLimit-Resource") == "api"
+            return answer.status, time.monotonic() - begin
+
+        with ThreadPoolExecutor(8) as pool:
+            done = list(pool.map(ask, range(400)))
+        assert {status for status, _ in done} == {200}
+        assert max(took for _, took in done) < 2
+        assert server.log.count(LOST) == 1
