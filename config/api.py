@@ -8,6 +8,7 @@ from apps.accounts.views import (
     CheckUsernameViewSet,
     InviteViewSet,
     TokenViewSet,
+    UserActivityViewSet,
     UserViewSet,
 )
 from apps.core.views import ApiViewSet
@@ -24,6 +25,7 @@ from apps.teams.views import (
     CheckTeamSlugViewSet,
     MemberViewSet,
     SuggestUsersViewSet,
+    TeamActivityViewSet,
     TeamViewSet,
 )
 from apps.threads.views import ReplyViewSet, ThreadViewSet
@@ -57,6 +59,7 @@ route("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
 route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
+route("users/<username:username>/activity", UserActivityViewSet)
 route("check-username", CheckUsernameViewSet)
 route("check-team-slug", CheckTeamSlugViewSet)
 route("suggest-users", SuggestUsersViewSet)
@@ -65,6 +68,7 @@ route("rate-limits", RateLimitViewSet)
 route("site-settings", SiteSettingsViewSet)
 route("tail-events", TailViewSet)
 route("teams", TeamViewSet)
+route("teams/<team_slug:team_slug>/activity", TeamActivityViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"

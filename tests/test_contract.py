@@ -20,7 +20,6 @@ from tests.routes import Routed, described_paths, resolved, routed
 OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
 LATER = {
-    "activity",
     "forks",
     "pings",
     "protections",

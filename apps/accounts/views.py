@@ -29,6 +29,8 @@ from apps.core.errors import Forbidden
 from apps.core.operation import operation
 from apps.core.parsers import choice_query, text_query
 from apps.core.views import ApiViewSet
+from apps.events.activity import ActivityRecord, activity_record
+from apps.events.models import Key
 
 
 class TokenViewSet(ApiViewSet):
@@ -140,6 +142,22 @@ class UserViewSet(ApiViewSet):
     def own(self) -> dict[str, Any]:
         """Read the caller."""
         return user_record(self.caller, self.caller, self.base)
+
+
+class UserActivityViewSet(ApiViewSet):
+    """/users/{username}/activity"""
+
+    family = "users"
+    user: User
+
+    def enter(self) -> None:
+        self.user = get_object_or_404(User, username_key=self.kwargs["username"])
+
+    @operation(Level.NONE, gives=ActivityRecord)
+    def list(self) -> dict[str, Any]:
+        """Count what a person did in the last 90 days, where the caller may see it."""
+        subject = {"kind": "user", "username": self.user.username}
+        return activity_record(subject, Key("actor_id", self.user.pk), self.caller)
 
 
 class CheckUsernameViewSet(ApiViewSet):

@@ -59,7 +59,11 @@ class Event(models.Model):
 
     kind = models.CharField(max_length=40)
     actor = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,  # `event_actor` begins with it
     )
     team_id = models.BigIntegerField(null=True)
     repo_id = models.BigIntegerField(null=True)
@@ -89,6 +93,8 @@ class Event(models.Model):
             models.Index(fields=["actor", "id"], name="event_actor"),
             models.Index(fields=["private_to", "id"], name="event_private"),
             models.Index(fields=["site", "id"], name="event_site"),
+            models.Index(fields=["team_id", "created_at"], name="event_team_time"),
+            models.Index(fields=["actor", "created_at"], name="event_actor_time"),
         ]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`/teams`, `/teams/{team_slug}/members`, and who might be meant: `/suggest-users`."""
+"""`/teams`, their members and activity, and who might be meant: `/suggest-users`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from apps.core.availability import TEAM_SLUGS, Availability, name_query
 from apps.core.operation import Operation, operation
 from apps.core.parsers import flag_query, text_query
 from apps.core.views import ApiViewSet
+from apps.events.activity import ActivityRecord, activity_record
+from apps.events.models import Key
 from apps.teams import actions
 from apps.teams.doors import InTeam
 from apps.teams.models import Member, Team
@@ -136,6 +138,18 @@ class MemberViewSet(InTeam):
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
         actions.remove_member(actor=self.caller, member=self.member)
+
+
+class TeamActivityViewSet(InTeam):
+    """/teams/{team_slug}/activity"""
+
+    family = "teams"
+
+    @operation(Level.READ, gives=ActivityRecord)
+    def list(self) -> dict[str, Any]:
+        """Count what went on in a team in the last 90 days."""
+        subject = {"kind": "team", "slug": self.team.slug}
+        return activity_record(subject, Key("team_id", self.team.pk), self.caller)
 
 
 class CheckTeamSlugViewSet(ApiViewSet):

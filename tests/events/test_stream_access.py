@@ -78,6 +78,28 @@ def test_a_stream_closes_with_its_token(live, how):
         stream.refusal().fails(401, "invalid_token")
 
 
+DEACTIVATE = """
+from apps.accounts.actions import deactivate_user
+from apps.accounts.models import User
+people = User.objects.in_bulk(["sam", "leaver"], field_name="username")
+deactivate_user(actor=people["sam"], user=people["leaver"])
+"""
+
+
+def test_a_stream_closes_with_its_account(live):
+    staff = live.api("sam")
+    with (
+        opened(live, "sam", "scope=site&kind=user-deactivated") as site,
+        opened(live, "leaver", "scope=self") as stream,
+    ):
+        live.run(DEACTIVATE)
+        assert stream.next() is None
+        assert site.kinds(1) == ["user-deactivated"]
+    live.api("leaver").get("/users/self").fails(401, "inactive_user")
+    assert staff.get("/users/leaver").gives()["is_active"] is False
+    live.run(DEACTIVATE.replace("deactivate_user", "reactivate_user"))
+
+
 def test_the_owner_alone_follows_what_happens_to_tokens(place):
     server = place.server
     with (

@@ -1,0 +1,109 @@
+"""/teams/{team_slug}/activity and /users/{username}/activity (behaviour.md §3)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from apps.events.activity import COUNTED, DAYS
+from apps.events.models import Event
+from apps.repos.models import Visibility
+from tests.api import Api
+
+NOTHING = dict.fromkeys(COUNTED.values(), 0)
+
+
+def totals(api: Api, path: str) -> dict[str, int]:
+    """What is not zero of the totals, which the days add up to."""
+    found = api.get(f"{path}/activity").gives()
+    assert sum(day["count"] for day in found["days"]) == sum(found["totals"].values())
+    return {name: count for name, count in found["totals"].items() if count}
+
+
+def test_activity_is_ninety_days_until_today(api, acme, alice):
+    today = timezone.now().date()
+    for path, subject in (
+        ("/teams/ACME", {"kind": "team", "slug": "acme"}),
+        ("/users/ALICE", {"kind": "user", "username": "alice"}),
+    ):
+        found = api(alice).get(f"{path}/activity").gives()
+        dates = [day["date"] for day in found["days"]]
+        assert (found["subject"], found["totals"]) == (subject, NOTHING)
+        assert (dates[0], dates[-1], len(dates)) == (found["from"], found["to"], DAYS)
+        assert dates == sorted(set(dates)) and found["to"] == today.isoformat()
+        assert dt.date.fromisoformat(found["from"]) == today - dt.timedelta(days=89)
+
+
+def test_every_sort_of_work_counts_and_nothing_else(api, make, acme, team_repo, alice, bob):
+    thread = make.thread(team_repo, by=bob)
+    pull = make.pull(team_repo, by=bob)
+    make.reply(thread, by=bob)
+    make.review(pull, by=alice)
+    for kind in ("branch-pushed", "branch-created", "tag-created", "pull-merged"):
+        newest = Event.objects.latest("id")
+        newest.pk, newest.kind, newest.actor = None, kind, bob
+        newest.save(force_insert=True)
+    bobs = {"pulls_created": 1, "pulls_merged": 1, "pushes": 2} | dict.fromkeys(
+        ("threads_created", "replies_created"), 1
+    )
+    assert totals(api(alice), "/users/bob") == bobs
+    assert totals(api(alice), "/users/alice") == {"reviews_created": 1}
+    assert totals(api(alice), "/teams/acme") == {**bobs, "reviews_created": 1}
+
+
+def test_what_is_older_than_ninety_days_no_longer_counts(api, make, team_repo, bob):
+    make.thread(team_repo, by=bob)
+    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    first = midnight - dt.timedelta(days=DAYS - 1)
+    Event.objects.update(created_at=first)
+    found = api(bob).get("/users/bob/activity").gives()
+    assert found["days"][0] == {"date": first.date().isoformat(), "count": 1}
+    Event.objects.update(created_at=first - dt.timedelta(microseconds=1))
+    assert totals(api(bob), "/users/bob") == {}
+
+
+def test_only_what_the_caller_may_read_counts(api, make, acme, alice, bob, carol, sam):
+    for visibility in Visibility:
+        make.thread(make.repo(acme, by=alice, visibility=visibility), by=bob)
+    for path in ("/users/bob", "/teams/acme"):
+        api().get(f"{path}/activity").fails(401, "not_authenticated")
+    api(carol).get("/teams/acme/activity").fails(403, "forbidden")
+    api(carol).get("/users/nobody/activity").fails(404, "not_found")
+    assert totals(api(carol), "/users/bob") == {"threads_created": 2}
+    for person in (alice, bob, sam):
+        assert totals(api(person), "/users/bob") == {"threads_created": 3}
+        assert totals(api(person), "/teams/acme") == {"threads_created": 3}
+
+
+@pytest.mark.parametrize(
+    ("path", "index"), [("/users/bob", "event_actor_time"), ("/teams/acme", "event_team_time")]
+)
+def test_activity_is_read_along_an_index(api, make, team_repo, alice, bob, path, index):
+    """Neither the events of others are looked at, nor those of other times."""
+    make.thread(team_repo, by=bob)
+    event = Event.objects.latest("id")
+    others = make.repo(alice, by=alice)
+    long_ago = event.created_at - dt.timedelta(days=200)
+    about = {"kind": "thread-created", "target": {}}
+    own = {**about, "actor": bob, "repo_id": team_repo.pk, "team_id": event.team_id}
+    of_others = {**about, "actor": alice, "repo_id": others.pk, "created_at": event.created_at}
+    rows = [Event(**own, created_at=long_ago + dt.timedelta(minutes=n)) for n in range(3000)]
+    Event.objects.bulk_create([*rows, *(Event(**of_others) for _ in range(3000))])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    with CaptureQueriesContext(connection) as asked:
+        assert totals(api(alice), path) == {"threads_created": 1}
+    counting = [one["sql"] for one in asked.captured_queries if "COUNT" in one["sql"]]
+    with connection.cursor() as cursor:
+        explain = "EXPLAIN" if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN"
+        cursor.execute(f"{explain} {counting[0]}")
+        plan = json.dumps(cursor.fetchall())
+    assert len(counting) == 1
+    assert re.search(rf"USING INDEX {index}|on {index}|using {index}", plan), plan
+    assert not re.search(r"SCAN events_event|Seq Scan on events_event", plan), plan
