@@ -25,6 +25,7 @@ TITLES = {
     403: "This is not open to you",
     404: "There is nothing here",
     405: "This page does not do that",
+    409: "That cannot be done any more",
     413: "That was too much at once",
     429: "Too many attempts",
 }
@@ -118,6 +119,8 @@ def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 def said(error: ApiError) -> str:
     """What the page says: our words for a bare status, else those of the refusal."""
+    if error.code == "rate_limited":
+        return "From your address this was tried too often in a short time."
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail
 

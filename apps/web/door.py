@@ -18,6 +18,8 @@ from django.views.decorators.gzip import gzip_page
 
 from apps.core.access import Level, check_level
 from apps.core.errors import as_api_error
+from apps.site.kinds import RateScope
+from apps.site.limits import charge_page
 from apps.web.answers import Visit, ask_to_sign_in, refuse
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ DAY = "day"
 
 
 def page(
-    needs: Level, *, methods: tuple[str, ...] = READ, charge: str = ""
+    needs: Level, *, methods: tuple[str, ...] = READ, charge: RateScope | None = None
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
@@ -61,7 +63,7 @@ def page(
     return declare
 
 
-def enter(request: Visit, needs: Level, charge: str) -> HttpResponse | None:
+def enter(request: Visit, needs: Level, charge: RateScope | None) -> HttpResponse | None:
     """The steps before the page; an answer when one of them is the last."""
     if not hasattr(request, "kept"):
         request.kept = {}
@@ -71,6 +73,8 @@ def enter(request: Visit, needs: Level, charge: str) -> HttpResponse | None:
     signed_in = user.is_authenticated
     if not signed_in and needs is not Level.PUBLIC:
         return ask_to_sign_in(request)
+    if charge is not None and request.method == "POST":
+        charge_page(request, charge)
     if signed_in:
         prolong(request)
         check_level(None, request.user, needs)

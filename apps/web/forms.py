@@ -8,14 +8,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from django import forms
+from django.http import HttpResponse
 
 from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
-from apps.accounts.serializers import CreateToken
+from apps.accounts.serializers import CreateInvite, CreateToken
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError
 from apps.core.serializers import Input
 from apps.core.slugs import USERNAME_MAX
-from apps.web.answers import Visit
+from apps.web.answers import Visit, show
 
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
@@ -40,6 +41,7 @@ class PageForm(forms.Form):
         """`again`: an empty form after one that was sent."""
         data = request.POST if request.method == "POST" and not again else None
         super().__init__(data, initial={**initial, **request.kept}, label_suffix="")
+        self.headers: dict[str, str] = {}
         self.old = getattr(request, "old", False)
 
     @property
@@ -56,7 +58,14 @@ class PageForm(forms.Form):
             name, colon, text = error.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else error.detail)
-            self.refused = error.status
+            self.refused, self.headers = error.status, error.headers
+
+    def shown(self, request: Visit, template: str, **context: Any) -> HttpResponse:
+        """The page with this form, and the status and headers of what was refused."""
+        response = show(request, template, form=self, status=self.status, **context)
+        for name, value in self.headers.items():
+            response[name] = value
+        return response
 
     def problems(self) -> list[tuple[str, str, str]]:
         """What is wrong as (id of the field or "", its label, reason), top first."""
@@ -151,6 +160,38 @@ class ChangePassword(TwiceForm):
 
 class AskReset(PageForm):
     email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
+
+
+class SignUp(TwiceForm):
+    username = text_field(
+        "Username",
+        length=USERNAME_MAX,
+        help_text="Letters and digits, with single - _ or . between them.",
+        autocomplete="username",
+        autocapitalize="none",
+        spellcheck="false",
+    )
+    email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
+    password = password_field("Password", "new-password", hint=HINT)
+    field_order = ["username", "email"]
+
+
+class NewInvite(PageForm):
+    takes = CreateInvite
+    ENDS = {"1 day": "In a day", "7 days": "In 7 days", "30 days": "In 30 days"}
+
+    email = text_field(
+        "E-mail",
+        length=most(CreateInvite, "email"),
+        required=False,
+        widget=forms.EmailInput,
+        help_text="Whom it is for; they sign up with this address. Empty: whoever has the link.",
+        autocomplete="off",
+    )
+    expires_at = forms.ChoiceField(label="Ends", choices=list(ENDS.items()), initial="7 days")
+
+    def clean_expires_at(self) -> dt.datetime:
+        return parse_future(self.cleaned_data["expires_at"])
 
 
 class NewToken(PageForm):

@@ -6,6 +6,7 @@ from django.http import HttpResponse
 
 from apps.core.access import Level
 from apps.repos.models import Repo
+from apps.site.models import SiteSettings
 from apps.web.answers import Visit, base_of, show
 from apps.web.door import page
 
@@ -17,4 +18,6 @@ SHOWN = 10
 def home(request: Visit) -> HttpResponse:
     """Repositories have no pages yet: their clone addresses are shown."""
     repos = Repo.objects.visible_to(request.user).select_related("owner_team", "owner_user")
-    return show(request, "home", repos=repos.order_by("-id")[:SHOWN], base=base_of(request))
+    site = SiteSettings.load()
+    newest = repos.order_by("-id")[:SHOWN]
+    return show(request, "home", repos=newest, base=base_of(request), site=site)

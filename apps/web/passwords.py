@@ -13,6 +13,7 @@ from apps.accounts import actions
 from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import NotFound
+from apps.site.kinds import RateScope
 from apps.web.answers import Visit, base_of, secret, see, show
 from apps.web.door import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
@@ -21,7 +22,7 @@ from apps.web.mail import send_resets
 GONE = "This link has been used or has ended. Ask for another one."
 
 
-@page(Level.NONE, methods=FORM, charge="login")
+@page(Level.NONE, methods=FORM, charge=RateScope.LOGIN)
 def password(request: Visit) -> HttpResponse:
     """Ends all other sessions: each holds a digest of the password that it began with."""
     form = ChangePassword(request)
@@ -32,10 +33,10 @@ def password(request: Visit) -> HttpResponse:
             update_session_auth_hash(request, request.user)
             messages.success(request, "Your password is changed. Your other sessions have ended.")
             return see("password")
-    return show(request, "password", form=form, status=form.status)
+    return form.shown(request, "password")
 
 
-@page(Level.PUBLIC, methods=FORM, charge="login")
+@page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
 def reset(request: Visit) -> HttpResponse:
     """The answer is the same whether there is such an account or not."""
     form = AskReset(request)
@@ -43,7 +44,7 @@ def reset(request: Visit) -> HttpResponse:
         key = form.cleaned_data["email"].lower()
         send_resets(User.objects.filter(email_key=key, is_active=True), base_of(request))
         return see("reset-sent")
-    return show(request, "reset", form=form, status=form.status)
+    return form.shown(request, "reset")
 
 
 @page(Level.PUBLIC)
@@ -52,7 +53,7 @@ def reset_sent(request: Visit) -> HttpResponse:
     return show(request, "reset_sent")
 
 
-@page(Level.PUBLIC, methods=FORM, charge="login")
+@page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
 def new_password(request: Visit, uid: UUID, token: str) -> HttpResponse:
     """The link from the mail works once, for three hours, and not for a deactivated account."""
     user = User.objects.filter(uuid=uid, is_active=True).first()
@@ -62,7 +63,7 @@ def new_password(request: Visit, uid: UUID, token: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and changed(form, user):
         messages.success(request, "Your password is changed. Sign in with it.")
         return see("signin")
-    return secret(show(request, "new_password", form=form, status=form.status))
+    return secret(form.shown(request, "new_password"))
 
 
 def changed(form: TwiceForm, user: User) -> bool:

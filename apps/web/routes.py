@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.web import home, passwords, settings, signin, tokens
+from apps.web import home, invites, passwords, settings, signin, tokens
 
 urlpatterns = [
     path("", home.home, name="home"),
     path("signin", signin.signin, name="signin"),
+    path("signup", signin.signup, name="signup"),
     path("signout", signin.signout, name="signout"),
     path("admin/login/", signin.admin_signin, name="admin-signin"),
     path("reset", passwords.reset, name="reset"),
@@ -16,6 +17,8 @@ urlpatterns = [
     path("reset/<uid:uid>/<slug:token>", passwords.new_password, name="new-password"),
     path("settings", settings.settings, name="settings"),
     path("settings/password", passwords.password, name="password"),
+    path("settings/invites", invites.invites, name="invites"),
+    path("settings/invites/<uid:uid>/delete", invites.delete_invite, name="delete-invite"),
     path("settings/tokens", tokens.tokens, name="tokens"),
     path("settings/tokens/<uid:uid>/revoke", tokens.revoke_token, name="revoke-token"),
 ]

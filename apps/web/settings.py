@@ -7,12 +7,13 @@ from django.http import HttpResponse
 
 from apps.accounts import actions
 from apps.core.access import Level
-from apps.web.answers import Visit, see, show
+from apps.site.kinds import RateScope
+from apps.web.answers import Visit, see
 from apps.web.door import FORM, page
 from apps.web.forms import NOT_YOURS, Account
 
 
-@page(Level.NONE, methods=FORM, charge="login")
+@page(Level.NONE, methods=FORM, charge=RateScope.LOGIN)
 def settings(request: Visit) -> HttpResponse:
     """Another e-mail address takes the password: whoever reads mail there gets a new one."""
     user = request.user
@@ -27,4 +28,4 @@ def settings(request: Visit) -> HttpResponse:
                 actions.update_user(actor=user, user=user, **sent)
                 messages.success(request, "Your account is saved.")
                 return see("settings")
-    return show(request, "settings", form=form, status=form.status)
+    return form.shown(request, "settings")

@@ -1,33 +1,74 @@
-"""`/signin`, `/signout`, and the admin's way in, which is the same."""
+"""`/signin`, `/signout`, `/signup`, and the admin's way in, which is the same."""
 
 from __future__ import annotations
+
+from uuid import UUID
 
 from django.contrib.auth import authenticate, login, logout
 from django.http import HttpResponse, HttpResponseRedirect
 
+from apps.accounts import actions
+from apps.accounts.models import Invite, User
+from apps.accounts.rules import check_may_join
 from apps.core.access import Level
-from apps.core.errors import Forbidden
-from apps.web.answers import Visit, ask_to_sign_in, own_path, see, see_path, show
+from apps.core.errors import Forbidden, NotFound
+from apps.site.kinds import RateScope
+from apps.site.models import SiteSettings
+from apps.web.answers import Visit, ask_to_sign_in, own_path, secret, see, see_path
 from apps.web.door import FORM, page
-from apps.web.forms import SignIn
+from apps.web.forms import SignIn, SignUp
 
 WRONG = "Username or password is wrong."
 """One text for an unknown name, a wrong password and a deactivated account."""
 
 
-@page(Level.PUBLIC, methods=FORM, charge="login")
+@page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
 def signin(request: Visit) -> HttpResponse:
     """Who is signed in already is told so: a redirect could lead round in a circle."""
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
         user = authenticate(request, **form.cleaned_data)
         if user is not None:
-            request.session.flush()  # a new key, whoever was signed in before
-            login(request, user)
+            start_session(request, user)
             return see_path(own_path(request.POST.get("next", "")))
         form.add_error(None, WRONG)
-    goal = request.POST.get("next") or request.GET.get("next", "")
-    return show(request, "signin", form=form, next=own_path(goal), status=form.status)
+    goal = own_path(request.POST.get("next") or request.GET.get("next", ""))
+    site = SiteSettings.load()
+    return form.shown(request, "signin", next=goal, site=site)
+
+
+@page(Level.PUBLIC, methods=FORM, charge=RateScope.SIGNUP)
+def signup(request: Visit) -> HttpResponse:
+    """Open as the settings of the site say; where it is not, the page says why."""
+    invite = invite_of(request)
+    check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
+    form = SignUp(request)
+    if request.method == "POST" and not request.user.is_authenticated and form.is_valid():
+        wanted = {name: form.cleaned_data[name] for name in ("username", "email", "password")}
+        with form.refusals():
+            start_session(request, actions.sign_up(invite=invite, **wanted))
+            return see("home")
+    return secret(form.shown(request, "signup", invite=invite))
+
+
+def invite_of(request: Visit) -> Invite | None:
+    """The invite that the link or the form names; None where it names none. 404."""
+    named = request.POST.get("invite") or request.GET.get("invite", "")
+    if not named:
+        return None
+    try:
+        invite = Invite.objects.alive().filter(uuid=UUID(named)).first()
+    except ValueError:
+        invite = None
+    if invite is None:
+        raise NotFound("not_found", "There is no such invite.")
+    return invite
+
+
+def start_session(request: Visit, user: User) -> None:
+    """Sign in, under a new key whoever was signed in before."""
+    request.session.flush()
+    login(request, user)
 
 
 @page(Level.PUBLIC, methods=("POST",))

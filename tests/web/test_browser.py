@@ -21,17 +21,27 @@ LOOKS: list[Any] = [[(1280, "light"), (320, "dark")]]
 """Each width and each theme once; crossed, they are slow."""
 LOOKS += [pytest.param([(1280, "dark"), (320, "light")], marks=pytest.mark.slow)]
 PEOPLE = f"""
-from apps.accounts.actions import create_token, create_user
+from datetime import timedelta
+from django.utils import timezone
+from apps.accounts.actions import create_invite, create_token, create_user
 from apps.accounts.models import User
+from apps.site.models import SiteSettings
 from apps.repos.actions import create_repo
 for number in range(3):
     ada = create_user(actor=None, username=f"Ada{{number}}", password={PASSWORD!r})
     print(create_token(actor=ada, owner=ada, name="W" * 255)[0].uuid)
+SiteSettings.load()
+SiteSettings.objects.update(
+    signup_invite_creators="users", signups_require_invite=False, rate_limits_enabled=False
+)
+ada = User.objects.get(username="Ada0")
+later = timezone.now() + timedelta(days=1)
+create_invite(actor=ada, expires_at=later, email="a" * 60 + "@example.org")
 create_repo(actor=ada, owner=ada, name="Api", slug="a" * 100, visibility="public")
 """
-ANYBODY = ["/", "/signin", "/reset", "/reset/sent", "/nowhere"]
+ANYBODY = ["/", "/signin", "/signup", "/reset", "/reset/sent", "/nowhere"]
 SIGNED_IN = ["/", "/signin", "/settings", "/settings/password", "/settings/tokens"]
-SIGNED_IN += ["/settings/tokens/{token}/revoke"]
+SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
 OUTLINE = (
     "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]"
 )

@@ -1,4 +1,4 @@
-"""What templates can say: times as people read them."""
+"""What templates can say: times as people read them, and who is offered what."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from apps.accounts.models import User
+from apps.site.models import InviteCreators, SiteSettings
+
 register = template.Library()
 WEEK = dt.timedelta(days=7)
 UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
+
+
+@register.filter
+def may_invite(user: User) -> bool:
+    """Whether there is a page of invites for this person: staff's, or everybody's."""
+    return user.is_staff or SiteSettings.load().signup_invite_creators == InviteCreators.USERS
 
 
 @register.filter

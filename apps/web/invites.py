@@ -1,0 +1,76 @@
+"""`/settings/invites`: links by which others sign up; for staff or everybody, as the site says."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+
+from apps.accounts import actions
+from apps.accounts.models import Invite, InviteQuerySet, InviteStatus
+from apps.accounts.rules import SORTS
+from apps.core.access import Level
+from apps.core.errors import Forbidden
+from apps.core.pagination import page_of
+from apps.core.parsers import PAGE
+from apps.web.answers import Visit, base_of, secret, see, show
+from apps.web.door import FORM, page
+from apps.web.forms import NewInvite
+from apps.web.templatetags.guildhall import may_invite
+
+ROWS = 50
+"""Invites on one page."""
+
+
+@page(Level.NONE, methods=FORM)
+def invites(request: Visit) -> HttpResponse:
+    """One's own invites, with their links; staff finds those of others in the admin."""
+    check_open(request)
+    form, base = NewInvite(request), base_of(request)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.create_invite(actor=request.user, **form.cleaned_data)
+            messages.success(request, "The invite is made. Copy its link, and send it.")
+            return see("invites")
+    rows = own_invites(request).select_related("accepted_by").in_order(SORTS[0])
+    shown = page_of(
+        rows,
+        lambda invite: invite_row(invite, base),
+        request=request,
+        base="",
+        page=PAGE.value(request),
+        per_page=ROWS,
+    )
+    return secret(form.shown(request, "invites", page=shown))
+
+
+@page(Level.NONE, methods=FORM)
+def delete_invite(request: Visit, uid: UUID) -> HttpResponse:
+    """Asks first: its link never works again."""
+    check_open(request)
+    invite = get_object_or_404(own_invites(request), uuid=uid)
+    if request.method == "POST":
+        actions.delete_invite(actor=request.user, invite=invite)
+        messages.success(request, "The invite is deleted.")
+        return see("invites")
+    return show(request, "delete_invite", invite=invite)
+
+
+def check_open(request: Visit) -> None:
+    """403 `staff_required` where only staff invites."""
+    if not may_invite(request.user):
+        raise Forbidden("staff_required", "On this site only staff makes invites.")
+
+
+def own_invites(request: Visit) -> InviteQuerySet:
+    """Those that the person has made, without the deleted ones."""
+    return Invite.objects.visible_to(request.user).filter(created_by=request.user)
+
+
+def invite_row(invite: Invite, base: str) -> dict[str, Any]:
+    """What the list shows of an invite; its link while it works."""
+    pending = invite.status is InviteStatus.PENDING
+    return {"invite": invite, "state": invite.status, "link": invite.url(base) if pending else ""}

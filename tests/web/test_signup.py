@@ -1,0 +1,122 @@
+"""`/signup`: open, by invitation, or closed, as the settings of the site say."""
+
+import datetime as dt
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from apps.accounts import actions
+from apps.accounts.models import Invite, User
+from apps.site.models import SiteSettings
+from tests.web.test_limits import limited
+from tests.web.visitor import PASSWORD
+
+WANTED = {"username": "Zoe", "email": "zoe@example.org", "password": PASSWORD, "again": PASSWORD}
+
+
+def site(**wanted):
+    SiteSettings.load()
+    SiteSettings.objects.update(**wanted)
+
+
+@pytest.fixture
+def invite(sam):
+    """For whoever has it."""
+    return actions.create_invite(actor=sam, expires_at=timezone.now() + dt.timedelta(days=1))
+
+
+def test_without_an_invite_nobody_signs_up_unless_the_site_is_open(visit, events):
+    with events():
+        assert "needs an invite" in visit().get("/signup").gives(403).text
+        visit().post("/signup", **WANTED).gives(403)
+    assert "Signing up needs an invite" in visit().get("/signin").text
+    site(signups_require_invite=False)
+    assert 'href="/signup"' in visit().get("/signin").html
+    person = visit()
+    with events("user-joined"):
+        person.post("/signup", **WANTED).leads("/")
+    assert person.is_signed_in and "Hello, Zoe" in person.get("/").h1
+
+
+def test_where_sign_up_is_closed_an_invite_does_not_help(visit, invite, events):
+    site(signups_enabled=False, signups_require_invite=False)
+    with events():
+        for path in ("/signup", f"/signup?invite={invite.uuid}"):
+            assert "at the moment" in visit().get(path).gives(403).text
+        visit().post("/signup", **WANTED, invite=str(invite.uuid)).gives(403)
+    assert "Nobody can sign up" in visit().get("/").text
+
+
+def test_an_invite_lets_one_person_in(visit, invite, events):
+    person = visit()
+    page = person.get(f"/signup?invite={invite.uuid}").gives(200)
+    assert "sam has invited you" in page.text and page.value("invite") == str(invite.uuid)
+    assert page.header("Referrer-Policy") == "strict-origin"
+    with events("user-joined", "invite-accepted"):
+        person.post("/signup", **WANTED, invite=page.value("invite")).leads("/")
+    assert User.objects.get(username="Zoe").check_password(PASSWORD)
+    again = {**WANTED, "username": "eve", "email": "eve@example.org"}
+    with events():
+        late = visit().post("/signup", **again, invite=str(invite.uuid)).gives(409)
+    assert "accepted this invite already" in late.text
+    visit().get(f"/signup?invite={invite.uuid}").gives(409)
+
+
+@pytest.mark.parametrize("named", ["nonsense", str(uuid4()), "\0"])
+def test_an_unknown_a_deleted_and_an_ended_invite_are_told(visit, invite, sam, named):
+    visit().post("/signup", **WANTED, invite=named).gives(404)
+    Invite.objects.update(expires_at=timezone.now())
+    assert "expired" in visit().get(f"/signup?invite={invite.uuid}").gives(409).text
+    actions.delete_invite(actor=sam, invite=invite)
+    visit().get(f"/signup?invite={invite.uuid}").gives(404)
+
+
+def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, events):
+    later = timezone.now() + dt.timedelta(days=1)
+    mine = actions.create_invite(actor=sam, expires_at=later, email="ZOE@example.org")
+    wrong = {**WANTED, "email": "eve@example.org"}
+    with events():
+        page = visit().post("/signup", **wrong, invite=str(mine.uuid)).gives(422)
+    assert 'href="#id_email"' in page.html and "ZOE@" not in page.html
+    assert page.value("username") == "Zoe" and page.value("invite") == str(mine.uuid)
+    assert "ZOE@" not in visit().get(f"/signup?invite={mine.uuid}").html
+    visit().post("/signup", **WANTED, invite=str(mine.uuid)).leads("/")
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "said"),
+    [
+        ({"username": "two words"}, 422, "letters or digits"),
+        ({"username": "self"}, 422, "reserved"),
+        ({"username": "ADA"}, 409, "taken"),
+        ({"email": "nonsense"}, 422, "valid email"),
+        ({"email": ""}, 422, "needed"),
+        ({"email": "ADA@example.org"}, 422, "Another account"),
+        ({"password": "short1!", "again": "short1!"}, 422, "too short"),
+        ({"again": "other"}, 422, "not the same"),
+    ],
+)
+def test_what_will_not_do_is_said_and_nothing_typed_is_lost(
+    visit, ada, events, changed, status, said
+):
+    site(signups_require_invite=False)
+    sent = WANTED | changed
+    with events():
+        page = visit().post("/signup", **sent).gives(status)
+    assert said in page.alert()
+    assert (page.value("username"), page.value("email")) == (sent["username"], sent["email"])
+    assert not page.value("password") and not page.value("again")
+
+
+def test_who_is_signed_in_signs_nobody_up(visit, alice, events):
+    site(signups_require_invite=False)
+    with events():
+        assert "signed in as alice" in visit(alice).post("/signup", **WANTED).gives(200).text
+
+
+def test_tries_to_sign_up_are_limited(visit, invite):
+    limited("signup", 1)
+    visit().post("/signup", **WANTED).gives(403)
+    assert visit().post("/signup", **WANTED).gives(429).header("Retry-After")
+    visit().get(f"/signup?invite={invite.uuid}").gives(200)
