@@ -1,20 +1,23 @@
 """One push from its command list to its report (engine.md §3).
 
-Which refs may move is decided before git starts; the journal is written before git may move
-them; rows and events are written before the client hears of success.
+Which refs may move is decided before git starts, and git hears of no others; the journal is
+written before git may move them; rows and events are written before the client hears of success.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Thread
 from typing import IO, cast
+from uuid import UUID
+
+from django.db import transaction
 
 from apps.accounts.models import User
 from apps.core.errors import BadRequest
-from apps.core.locks import give_back_connection
+from apps.core.locks import give_back_connection, lock
 from apps.repos.git.protocol import (
     Command,
     ProtocolError,
@@ -22,40 +25,53 @@ from apps.repos.git.protocol import (
     PushRequest,
     Service,
     report,
+    with_refusals,
 )
 from apps.repos.git.repo import valid_ref_name
 from apps.repos.git.run import GitProcess
 from apps.repos.gitstream import PIECE, end
-from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
 from apps.repos.pushes import open_journal, settle
 
 REPORT_LIMIT = 4 * 1024 * 1024
-REFUSED_LIMIT = 100_000
 logger = logging.getLogger(__name__)
 
 
 def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
     """Carry out a push; returns the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push. A client that goes away raises
-    whatever the server raises for it, and whatever git has moved by then has its rows.
+    `body` yields the request. Errors: 400 for what is no push, 409 `repo_archived`. A client that
+    goes away raises whatever the server raises for it, and whatever git has moved by then has its
+    rows.
     """
     request, rest = read_commands(body)
     if not request.commands:
         # git asks with an empty list whether it is let in, before it sends a large pack.
         return b""
-    refused = refusals(request)
-    if len(refused) == len(request.commands):
+    push, refused = let_in(actor, repo, request)
+    give_back_connection()
+    if push is None:
         for _ in body:
             pass
         return report_refused(request, refused)
-    moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
-    push = open_journal(actor=actor, repo=repo, moves=moves)
-    give_back_connection()
     try:
         return run(repo, request, refused, rest, body)
     finally:
         settle(repo=repo, push=push)
+
+
+@transaction.atomic
+def let_in(actor: User, repo: Repo, request: PushRequest) -> tuple[UUID | None, dict[str, str]]:
+    """Decide which refs may move, and note them in the journal: the push's id, None without any.
+
+    Locks the repository, as whoever protects a branch does: a push that is let in first is carried
+    out (docs/protections.md).
+    """
+    lock(repo)
+    repo.check_writable()
+    refused = refusals(request, list(repo.protections.all()))
+    moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
+    return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused
 
 
 def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
@@ -70,21 +86,29 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
         raise BadRequest("malformed_request", f"This is no push: {error}.") from None
 
 
-def refusals(request: PushRequest) -> dict[str, str]:
+def refusals(request: PushRequest, protections: Sequence[Protection]) -> dict[str, str]:
     """Which refs may not move, and why. Where the client asked for `atomic`, all or none."""
-    found = {c.ref: reason for c in request.commands if (reason := reason_against(c))}
-    if found and (request.atomic or sum(map(len, found)) > REFUSED_LIMIT):
-        others = {c.ref: "atomic push failed" for c in request.commands}
-        return {**others, **found}
+    commands = request.commands
+    found = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
+    if found and request.atomic:
+        return {**{c.ref: "atomic push failed" for c in commands}, **found}
     return found
 
 
-def reason_against(command: Command) -> str | None:
-    """Why nobody may move this ref; None when one may."""
+def reason_against(command: Command, protections: Sequence[Protection]) -> str | None:
+    """Why nobody may move this ref; None when one may.
+
+    A protected branch may be created: git checks that there is none, unless the same command
+    would delete it.
+    """
     if not command.ref.startswith((BRANCHES, TAGS)):
         return "only branches and tags can be pushed"
     if not valid_ref_name(command.ref):
         return "this name is not allowed"
+    name = command.ref.removeprefix(BRANCHES)
+    is_new = command.creates and not command.deletes
+    if name != command.ref and not is_new and protecting(protections, name):
+        return "protected branch"
     return None
 
 
@@ -101,20 +125,23 @@ def run(
     rest: bytes,
     body: Iterator[bytes],
 ) -> bytes:
-    """Give the push to git and return what it answers."""
-    process = repo.git.serve(Service.RECEIVE_PACK, refused=refused)
+    """Give the rest of the push to git; returns what it answers, and the refusals with it."""
+    process = repo.git.serve(Service.RECEIVE_PACK)
+    asked = request.without(refused) if refused else request.raw
     kept = bytearray()
     reader = Thread(target=drain, args=(process, kept), daemon=True)
     reader.start()
     try:
-        feed(process, request.raw + rest, body)
+        feed(process, asked + rest, body)
         reader.join()
         process.wait()
     finally:
         end(process)
     if process.returncode:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
-    return bytes(kept)
+    if not refused or not request.wants_report:
+        return bytes(kept)
+    return with_refusals(bytes(kept), refused.items(), sideband=request.sideband)
 
 
 def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:

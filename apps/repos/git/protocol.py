@@ -5,7 +5,7 @@ for byte; names that are not UTF-8 are refused later, by `repo.valid_ref_name`.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -16,6 +16,7 @@ MAX_PAYLOAD: Final = 65516
 MAX_COMMAND_LIST: Final = 1024 * 1024
 
 _HEADER: Final = 4
+_REPORT_BAND: Final = b"\x01"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 _LENGTH: Final = re.compile(rb"[0-9a-fA-F]{4}\Z")
 _SHALLOW: Final = re.compile(r"shallow ([0-9a-f]{40})\Z")
@@ -74,6 +75,14 @@ class PushRequest:
     def wants_report(self) -> bool:
         """Without it the client reads no answer at all."""
         return not self.capabilities.isdisjoint({"report-status", "report-status-v2"})
+
+    def without(self, refs: Container[str]) -> bytes:
+        """The bytes that ask for the same push, but say nothing of these refs."""
+        lines = [f"shallow {sha}" for sha in self.shallow]
+        kept = [f"{c.old} {c.new} {c.ref}" for c in self.commands if c.ref not in refs]
+        capabilities = " ".join(sorted(self.capabilities))
+        lines += [f"{line}\0{capabilities}" for line in kept[:1]] + kept[1:]
+        return b"".join(pkt(line.encode("utf-8", "surrogateescape")) for line in lines) + FLUSH
 
 
 class PushParser:
@@ -167,16 +176,50 @@ def report(
     results: Iterable[tuple[str, str]], *, unpack: str = "ok", sideband: bool = False
 ) -> bytes:
     """The answer to a push: for each ref "ok" or the reason that `git push` prints beside it."""
-    body = b"".join(map(pkt, _report_lines(results, unpack))) + FLUSH
+    first = pkt(f"unpack {_one_line(unpack)}\n".encode())
+    body = first + b"".join(map(pkt, _report_lines(results))) + FLUSH
+    return _in_band(body) + FLUSH if sideband else body
+
+
+def with_refusals(
+    answer: bytes, refused: Iterable[tuple[str, str]], *, sideband: bool = False
+) -> bytes:
+    """git's answer to the rest of a push, so that it reports these refs as well.
+
+    An answer without a whole report, because git came to its end before, stays as it is.
+    """
+    packets = _packets(answer)
+    if packets is None:
+        return answer
     if not sideband:
-        return body
+        return answer.removesuffix(FLUSH) + b"".join(map(pkt, _report_lines(refused))) + FLUSH
+    body = b"".join(packet[1:] for packet in packets if packet[:1] == _REPORT_BAND)
+    others = b"".join(pkt(packet) for packet in packets if packet[:1] != _REPORT_BAND)
+    if _packets(body) is None:
+        return answer
+    return others + _in_band(with_refusals(body, refused)) + FLUSH
+
+
+def _packets(stream: bytes) -> list[bytes] | None:
+    """What the packets up to a flush hold; None unless the stream ends with just that flush."""
+    found: list[bytes] = []
+    at = 0
+    while _LENGTH.match(stream[at : at + _HEADER]):
+        size = int(stream[at : at + _HEADER], 16)
+        if size <= _HEADER:
+            return found if size == 0 and at + _HEADER == len(stream) else None
+        found.append(stream[at + _HEADER : at + size])
+        at += size
+    return None
+
+
+def _in_band(body: bytes) -> bytes:
     room = MAX_PAYLOAD - 1
     bands = (body[start : start + room] for start in range(0, len(body), room))
-    return b"".join(pkt(b"\x01" + band) for band in bands) + FLUSH
+    return b"".join(pkt(_REPORT_BAND + band) for band in bands)
 
 
-def _report_lines(results: Iterable[tuple[str, str]], unpack: str) -> Iterator[bytes]:
-    yield f"unpack {_one_line(unpack)}\n".encode()
+def _report_lines(results: Iterable[tuple[str, str]]) -> Iterator[bytes]:
     for ref, result in results:
         name = ref.encode("utf-8", "surrogateescape")
         reason = _one_line(result)

@@ -4,7 +4,6 @@ git gets full object names and valid ref names only: user text as a revision wou
 (`--output=x` writes a file) or a search through all of history (`:/text`). `ValueError` otherwise.
 """
 
-import os
 import re
 import shutil
 import time
@@ -70,15 +69,6 @@ _CONFIG: Final = """\
 	badTimezone = ignore
 	missingSpaceBeforeDate = ignore
 	zeroPaddedFilemode = ignore
-"""
-_UPDATE_HOOK: Final = """\
-#!/bin/sh
-# Refuses the refs of a push that GUILDHALL_REFUSED names, one "<ref> <reason>" per line.
-while read -r ref reason; do
-    if [ "$ref" = "$1" ]; then echo "$ref: $reason" >&2; exit 1; fi
-done <<REFUSED
-$GUILDHALL_REFUSED
-REFUSED
 """
 
 
@@ -171,13 +161,6 @@ class GitRepo:
 
     def _write_config(self) -> None:
         (self.path / "config").write_text(_CONFIG)
-        self._hook.parent.mkdir()
-        self._hook.write_text(_UPDATE_HOOK)
-        self._hook.chmod(0o755)
-
-    @property
-    def _hook(self) -> Path:
-        return self.path / "hooks" / "update"
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
@@ -209,23 +192,9 @@ class GitRepo:
         *,
         advertise: bool = False,
         protocol: str | None = None,
-        refused: Mapping[str, str] | None = None,
     ) -> GitProcess:
-        """Start one exchange of a fetch or a push; see `run.spawn_service`.
-
-        `refused` names refs of the push, with the reason that the person is shown; the others
-        go on. `GitError` if they are too many for one push (128 KiB).
-        """
-        if not refused:
-            return spawn_service(
-                self.path, service, advertise=advertise, protocol_v2_header=protocol
-            )
-        # git silently skips a hook that it may not execute, and would let the refs through.
-        if not os.access(self._hook, os.X_OK):
-            raise GitError("the update hook cannot run, so no ref can be refused")
-        lines = "\n".join(f"{ref} {reason}" for ref, reason in refused.items())
-        hooks = {"core.hooksPath": str(self._hook.parent.resolve())}
-        return spawn_service(self.path, service, env={"GUILDHALL_REFUSED": lines}, config=hooks)
+        """Start one exchange of a fetch or a push; see `run.spawn_service`."""
+        return spawn_service(self.path, service, advertise=advertise, protocol_v2_header=protocol)
 
     # Refs
 

@@ -18,6 +18,7 @@ from apps.repos.git.protocol import (
     error_packet,
     pkt,
     report,
+    with_refusals,
 )
 
 A, B = "a" * 40, "b" * 40
@@ -60,6 +61,25 @@ def test_a_push_is_read_alike_in_pieces_of_any_size(
     assert request == PushRequest(
         tuple(wanted), frozenset(capabilities), tuple(shallow), raw=stream
     )
+
+
+@given(
+    st.lists(commands, min_size=1, max_size=8, unique_by=lambda c: c.ref),
+    st.lists(words, max_size=4),
+    st.lists(shas, max_size=2),
+    st.integers(0, 255),
+)
+def test_a_push_without_some_of_its_refs_asks_for_the_others(
+    wanted: list[Command], capabilities: list[str], shallow: list[str], chosen: int
+) -> None:
+    request = parse(encode(wanted, " ".join(capabilities), tuple(shallow)))
+    left_out = {c.ref for place, c in enumerate(wanted) if chosen >> place & 1}
+
+    others = parse(request.without(left_out))
+
+    assert others.commands == tuple(c for c in wanted if c.ref not in left_out)
+    assert others.shallow == request.shallow
+    assert others.capabilities == (request.capabilities if others.commands else frozenset())
 
 
 @given(st.lists(st.binary(max_size=200) | st.sampled_from([FLUSH, b"0001", b"0004", b"00"])))
@@ -183,6 +203,29 @@ def test_a_report_in_a_side_band_holds_the_plain_report(
         plain, at = plain + stream[at + 5 : at + size], at + size
     assert stream[at:] == FLUSH
     assert plain == report(results * times, unpack="odd")
+
+
+RESULTS = st.lists(st.tuples(names, st.text()), max_size=4)
+
+
+@settings(max_examples=40)
+@given(RESULTS, RESULTS, st.booleans(), st.integers(1, 400))
+def test_refusals_join_the_report_that_git_gives_of_the_rest(
+    results: list[tuple[str, str]], refused: list[tuple[str, str]], sideband: bool, times: int
+) -> None:
+    answer = report(results * times, unpack="odd", sideband=sideband)
+    both = report([*results * times, *refused], unpack="odd", sideband=sideband)
+    assert with_refusals(answer, refused, sideband=sideband) == both
+    progress = pkt(b"\x02counting") if sideband else b""
+    assert with_refusals(progress + answer, refused, sideband=sideband) == progress + both
+
+
+@pytest.mark.parametrize("sideband", [False, True])
+def test_an_answer_that_breaks_off_stays_as_it_is(sideband: bool) -> None:
+    whole = report([("refs/heads/a", "ok")], sideband=sideband)
+    inner = pkt(b"\x01" + pkt(b"unpack ok\n")) + FLUSH
+    for answer in (b"", whole[:-1], whole[:-4], whole + b"x", b"fatal: gone", inner * sideband):
+        assert with_refusals(answer, [("refs/heads/b", "no")], sideband=sideband) == answer
 
 
 def test_an_error_and_an_advertisement_say_their_piece() -> None:

@@ -25,7 +25,7 @@ def test_a_repository_is_made_once_and_complete(tmp_path: Path) -> None:
     assert repo.head_branch() == "trunk"
     assert repo.refs(pulls=True) == {}
     assert [path.name for path in repo.path.parent.iterdir()] == ["x.git"]
-    assert [path.name for path in (repo.path / "hooks").iterdir()] == ["update"]
+    assert not (repo.path / "hooks").exists()
 
 
 def test_a_repository_that_cannot_be_made_leaves_nothing(

@@ -1,0 +1,213 @@
+"""Nobody pushes to a protected branch, except to create it (behaviour.md §8.2), and git says so
+beside the ref.
+"""
+
+from __future__ import annotations
+
+from threading import Barrier, Thread
+
+import pytest
+from django.db import connection
+
+from apps.core.errors import Conflict
+from apps.events.models import Event
+from apps.repos.actions import create_protection
+from apps.repos.git.protocol import ZERO, Command
+from apps.repos.gitpush import receive
+from apps.repos.models import PushJournal
+from tests.repos.git.scratch import Scratch, push_body
+from tests.repos.test_githttp import api_path, events_of, post
+
+MAIN = "refs/heads/main"
+
+
+def protect(server, path, branch="main"):
+    server.api("alice").post(f"{api_path(path)}/protections", branch=branch).gives(201)
+
+
+def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path, git):
+    protect(server, path)
+    ours, sams = git(), git("sam")
+    first = ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    ours.commit()
+    assert "main -> main (protected branch)" in ours.fails("push", ours.url, "main")
+    assert "(protected branch)" in ours.fails("push", "--force", ours.url, "HEAD~0:main")
+    assert "[remote rejected] main (protected branch)" in ours.fails("push", ours.url, ":main")
+    sams.commit()
+    assert "(protected branch)" in sams.fails("push", "--force", sams.url, "main")
+    assert ours("ls-remote", ours.url, MAIN).split()[0] == first
+    assert events_of(server, path)[-1] == ("branch-created", "main")
+
+
+def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, path, git):
+    protect(server, path, "release/*")
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main", "main:release/1", "main:release/2")
+    tip = ours.commit()
+    wanted = ("main", "main:release/1", "main:topic", ":release/2", "main:refs/notes/x")
+    said = ours.fails("push", ours.url, *wanted)
+    assert "main -> release/1 (protected branch)" in said
+    assert "[remote rejected] release/2 (protected branch)" in said
+    assert "refs/notes/x (only branches and tags can be pushed)" in said
+    assert "main -> main\n" in said
+    assert "[new branch]" in said
+    assert "hook declined" not in said
+    assert events_of(server, path)[-2:] == [("branch-pushed", "main"), ("branch-created", "topic")]
+    assert ours("ls-remote", ours.url, MAIN).split()[0] == tip
+
+
+def test_an_atomic_push_with_a_protected_branch_moves_nothing(server, path, git):
+    protect(server, path)
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    ours.commit()
+    said = ours.fails("push", "--atomic", ours.url, "main", "main:topic")
+    assert "main -> main (protected branch)" in said
+    assert "main -> topic (atomic push failed)" in said
+    assert len(events_of(server, path)) == len(["repo", "protection", "branch"])
+
+
+def test_a_push_that_only_deletes_the_rest_is_carried_out(server, path, git):
+    protect(server, path)
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main", "main:topic")
+    ours.commit()
+    said = ours.fails("push", ours.url, "main", ":topic")
+    assert "main -> main (protected branch)" in said
+    assert "[deleted]" in said
+    assert events_of(server, path)[-1] == ("branch-deleted", "topic")
+
+
+def test_names_that_only_look_alike_are_open(server, path, git):
+    protect(server, path, "release/*")
+    ours = git()
+    ours.commit()
+    names = ("Release/1", "release/1/x", "releases")
+    for _ in range(2):
+        ours.commit()
+        ours("push", "--quiet", ours.url, *(f"HEAD:refs/heads/{name}" for name in names))
+    ours("push", "--quiet", ours.url, "HEAD:refs/tags/release/1")
+    ours("push", "--quiet", ours.url, ":refs/tags/release/1")
+
+
+def test_a_command_that_claims_to_create_and_deletes_is_refused(server, path, git):
+    """git would take it for the deletion of whatever there is."""
+    protect(server, path)
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    ours.commit()
+    for new in (ZERO, ours("rev-parse", "HEAD")):
+        line = f"{ZERO} {new} {MAIN}\0report-status".encode()
+        body = b"%04x%b0000" % (len(line) + 4, line)
+        assert post(server, path, "receive-pack", body) == 200
+    assert ours("ls-remote", ours.url, MAIN)
+    assert events_of(server, path)[-1] == ("branch-created", "main")
+
+
+# Protections that come and go while somebody pushes
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A repository from which commits are pushed."""
+    other = Scratch(tmp_path / "other.git")
+    other.create()
+    return other
+
+
+def body_of(other, old, new, ref=MAIN):
+    return push_body(other, [Command(old, new, ref)])
+
+
+def check_settled(repo):
+    assert not PushJournal.objects.exists()
+    assert dict(repo.refs.values_list("full_name", "sha")) == repo.git.refs()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_push_that_was_let_in_before_the_protection_is_carried_out(team_repo, other, alice, bob):
+    first = other.commit({"a": b"1"})
+    receive(actor=bob, repo=team_repo, body=iter([body_of(other, ZERO, first)]))
+    second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))
+    whole = body_of(other, first, second)
+
+    def slowly():
+        yield whole[:-10]
+        create_protection(actor=alice, repo=team_repo, branch="main")
+        yield whole[-10:]
+
+    assert b"ok refs/heads/main" in receive(actor=bob, repo=team_repo, body=slowly())
+    late = receive(actor=bob, repo=team_repo, body=iter([body_of(other, second, third)]))
+    assert b"ng refs/heads/main protected branch" in late
+    assert team_repo.branch_sha("main") == second
+    kinds = list(Event.objects.order_by("-id").values_list("kind", "actor__username")[:2])
+    assert kinds == [("branch-pushed", "bob"), ("protection-created", "alice")]
+    check_settled(team_repo)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_repository_that_is_archived_meanwhile_takes_no_push(team_repo, other, alice):
+    first = other.commit({"a": b"1"})
+    type(team_repo).objects.update(is_archived=True)
+    with pytest.raises(Conflict, match="archived"):
+        receive(actor=alice, repo=team_repo, body=iter([body_of(other, ZERO, first)]))
+    assert team_repo.git.refs() == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, other, alice, bob):
+    make.protection(team_repo, by=alice)
+    bodies = [body_of(other, ZERO, other.commit({"a": b"%d" % n})) for n in range(2)]
+    answers = together(
+        *(
+            lambda b=body, p=person: receive(actor=p, repo=team_repo, body=iter([b]))
+            for body, person in zip(bodies, (alice, bob), strict=True)
+        )
+    )
+    assert sorted(b"ok refs/heads/main" in answer for answer in answers) == [False, True]
+    assert Event.objects.filter(kind="branch-created").count() == 1
+    check_settled(team_repo)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, other, alice, bob):
+    tip = other.commit({"a": b"0"})
+    receive(actor=bob, repo=team_repo, body=iter([body_of(other, ZERO, tip)]))
+    for number in range(6):
+        new = other.commit({"a": b"%d" % (number + 1)}, tip)
+        body = body_of(other, tip, new)
+        _, answer = together(
+            lambda: create_protection(actor=alice, repo=team_repo, branch="main"),
+            lambda b=body: receive(actor=bob, repo=team_repo, body=iter([b])),
+        )
+        moved = b"ok refs/heads/main" in answer
+        assert moved or b"ng refs/heads/main protected branch" in answer
+        tip = new if moved else tip
+        assert team_repo.branch_sha("main") == tip
+        check_settled(team_repo)
+        team_repo.protections.all().delete()
+
+
+def together(*calls):
+    """Start all of them at the same moment; what each returned, in order."""
+    barrier, found = Barrier(len(calls)), {}
+
+    def run(number, call):
+        try:
+            barrier.wait(timeout=20)
+            found[number] = call()
+        finally:
+            connection.close()
+
+    threads = [Thread(target=run, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert len(found) == len(calls), "one of them raised"
+    return [found[number] for number in range(len(calls))]
