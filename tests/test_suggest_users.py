@@ -69,10 +69,11 @@ def test_who_is_in_a_team_is_told_to_its_members(api, acme, alice, bob, carol, s
 
 
 def statements(api: Api, query: str) -> list[str]:
-    """What the database was asked, with every text that was looked for left out."""
+    """What was asked about people, with every text that was looked for left out."""
     with CaptureQueriesContext(connection) as asked:
         names(api, query)
-    return [re.sub(r"'[^']*'|%\(\w+\)s", "?", one["sql"]) for one in asked.captured_queries]
+    sent = [one["sql"] for one in asked.captured_queries if "accounts_user" in one["sql"]]
+    return [re.sub(r"'[^']*'", "?", sql) for sql in sent]
 
 
 def test_a_stranger_cannot_tell_by_the_time_who_is_here(api, crowd):

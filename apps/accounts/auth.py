@@ -21,9 +21,7 @@ class TokenAuthentication(BaseAuthentication):
         if credentials is None:
             return None
         username, text = credentials
-        token = usable_token(text)
-        if username and username.lower() != token.user.username_key:
-            refuse()
+        token = usable_token(text, username)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
@@ -49,10 +47,15 @@ def credentials_of(request: HttpRequest) -> tuple[str, str] | None:
     return (username, text) if colon else refuse()
 
 
-def usable_token(text: str) -> ApiToken:
-    """The active token with this text; 401 in one and the same way for every other text."""
+def usable_token(text: str, username: str = "") -> ApiToken:
+    """The active token with this text; 401 in one and the same way for every other text.
+
+    `username`, where one is given, has to be its owner's. Only a call that is let in is a use.
+    """
     token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
     if token is None or not token.is_usable:
+        refuse()
+    if username and username.lower() != token.user.username_key:
         refuse()
     if not token.user.is_active:
         raise Unauthenticated("inactive_user", "This account has been deactivated.")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.actions import delete_token, revoke_token
@@ -55,6 +58,26 @@ def test_unknown_revoked_expired_and_deleted_tokens_are_one_answer(make, alice, 
     texts += ["ght_unknown", make.token(sam)[:-1], make.token(sam) + "x", make.token(sam).upper()]
     details = {call(f"Bearer {text}").fails(401, "invalid_token") for text in texts}
     assert len(details) == 1
+
+
+def statements(authorization: str) -> list[str]:
+    """What was asked about accounts, with what was looked for left out."""
+    with CaptureQueriesContext(connection) as asked:
+        call(authorization).fails(401, "invalid_token")
+    sent = [one["sql"] for one in asked.captured_queries if '"accounts_' in one["sql"]]
+    return [re.sub("'[^']*'", "?", sql) for sql in sent]
+
+
+def test_the_time_that_a_refusal_takes_does_not_tell_what_a_token_was(make, alice, bob, carol):
+    """The same statement runs, whether the token is unknown, revoked, expired or another's."""
+    revoke_token(actor=alice, token=alice.tokens.get())
+    bob.tokens.update(expires_at=timezone.now())
+    unknown = statements("Bearer ght_unknown")
+    for person in (alice, bob):
+        assert statements(f"Bearer {make.token(person)}") == unknown
+    assert statements(basic("alice", make.token(carol))) == unknown
+    assert len(unknown) == 1
+    assert carol.tokens.get().last_used_at is None, "a refusal is no use"
 
 
 def test_an_inactive_person_is_refused_with_every_token(make, api, alice):

@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import BASE62, ApiToken, new_token
+from apps.accounts.rules import token_status
 from tests.api import Api
 
 FAR = "2999-01-01T00:00:00.000000Z"
@@ -168,3 +169,51 @@ def test_a_use_is_noted_at_most_once_a_minute(make, alice):
     earlier = timezone.now() - dt.timedelta(minutes=1)
     alice.tokens.update(last_used_at=earlier)
     assert own.get("/api-tokens/self").gives()["last_used_at"] > first
+
+
+def test_of_two_calls_that_come_at_once_one_notes_the_use(alice):
+    first, second = (ApiToken.objects.get(user=alice) for _ in range(2))
+    first.touch()
+    noted = ApiToken.objects.get(user=alice).last_used_at
+    second.touch()
+    assert noted is not None
+    assert ApiToken.objects.get(user=alice).last_used_at == noted
+
+
+MOVES = {
+    ("active", "use"): (200, "active", []),
+    ("expired", "use"): (401, "expired", []),
+    ("revoked", "use"): (401, "revoked", []),
+    ("deleted", "use"): (401, None, []),
+    ("active", "revoke"): (200, "revoked", ["token-revoked"]),
+    ("expired", "revoke"): (200, "revoked", ["token-revoked"]),
+    ("revoked", "revoke"): (200, "revoked", []),
+    ("deleted", "revoke"): (404, None, []),
+    ("active", "delete"): (204, None, ["token-deleted"]),
+    ("expired", "delete"): (204, None, ["token-deleted"]),
+    ("revoked", "delete"): (204, None, ["token-deleted"]),
+    ("deleted", "delete"): (404, None, []),
+}
+
+
+@pytest.mark.parametrize(("state", "move"), MOVES)
+def test_a_token_goes_from_state_to_state(api, alice, events, state, move):
+    """behaviour.md §7; whether owner or staff asks is in `permissions.csv`."""
+    made = api(alice).post("/api-tokens", name="laptop").gives(201)
+    url, row = f"/api-tokens/{made['uuid']}", ApiToken.objects.filter(uuid=made["uuid"])
+    if state == "expired":
+        row.update(expires_at=timezone.now())
+    if state == "revoked":
+        api(alice).put(f"{url}/revoke").gives()
+    if state == "deleted":
+        api(alice).delete(url).gives(204)
+    calls = {
+        "use": lambda: Api(made["token"]).get("/api-tokens/self"),
+        "revoke": lambda: api(alice).put(f"{url}/revoke"),
+        "delete": lambda: api(alice).delete(url),
+    }
+    status, after, kinds = MOVES[state, move]
+    with events(*kinds):
+        assert calls[move]().status == status
+    found = row.first()
+    assert (found and token_status(found)) == after
