@@ -17,6 +17,11 @@ from apps.pulls.views import PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
     CheckRepoSlugViewSet,
+    ForkOfRepoViewSet,
+    ForkOfTeamViewSet,
+    ForkOfUserViewSet,
+    ForksOfRepoViewSet,
+    ForkViewSet,
     ProtectionViewSet,
     RepoViewSet,
 )
@@ -64,6 +69,7 @@ route("check-username", CheckUsernameViewSet)
 route("check-team-slug", CheckTeamSlugViewSet)
 route("suggest-users", SuggestUsersViewSet)
 route("events", EventViewSet)
+route("forks", ForkViewSet)
 route("rate-limits", RateLimitViewSet)
 route("site-settings", SiteSettingsViewSet)
 route("tail-events", TailViewSet)
@@ -76,6 +82,10 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{owner}/repos", RepoViewSet)
     route(f"{repo}/protections", ProtectionViewSet)
     route(f"{repo}/protections/<uid:protection_uuid>/approvers", ApproverViewSet)
+    route(f"{repo}/fork", ForkOfRepoViewSet)
+    route(f"{repo}/forks", ForksOfRepoViewSet)
+    route(f"{repo}/forks/user", ForkOfUserViewSet)
+    route(f"{repo}/forks/team", ForkOfTeamViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
     route(f"{repo}/pulls", PullViewSet)

@@ -8,6 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django = get_asgi_application()
 
 from apps.events.stream import PATH, Receive, Scope, Send, close_on_sigterm, live  # noqa: E402
+from apps.repos.jobs import start_where_wanted  # noqa: E402
 from config.checks import warn_of_counting_apart  # noqa: E402
 
 stream = live(django)
@@ -16,6 +17,7 @@ warn_of_counting_apart()
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Lead a request to the live stream or to Django, and answer the server's start and end."""
+    start_where_wanted()
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["path"] == PATH and scope["method"] == "GET":

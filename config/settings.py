@@ -31,6 +31,8 @@ EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password
 EMAIL_USE_TLS, EMAIL_USE_SSL = env.email.starts_tls, env.email.inside_tls
 EMAIL_TIMEOUT = 20
 DEBUG = False
+# On SQLite there is one machine and mostly one process, which does the worker's work as well.
+WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
 
 INSTALLED_APPS = [
     "config",  # first, because its `runserver` replaces another

@@ -100,6 +100,9 @@ class Attempt:
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
+        if text.endswith("/fork"):
+            fork = self.make.fork(self.repo, owner=self.repo.owner, by=self.world.zoe)
+            self.repo = fork.repo or self.repo
         for name, fill in FILL.items():
             if f"{{{name}}}" in text:
                 text = text.replace(f"{{{name}}}", str(fill(self)))
@@ -136,6 +139,17 @@ class Attempt:
         }
         found = Event.objects.filter(**about.get(self.cell.case, {"repo_id": self.repo.pk}))
         return found.latest("id").pk
+
+    def fork(self) -> object:
+        return self.make.fork(self.repo, owner=self.author, by=self.author).uuid
+
+    def fork_of_user(self) -> str:
+        self.make.fork(self.repo, owner=self.world.zoe, by=self.world.zoe)
+        return "zoe"
+
+    def fork_of_team(self) -> str:
+        self.make.fork(self.repo, owner=self.world.acme, by=self.world.zoe)
+        return self.world.acme.slug
 
     def number(self) -> int:
         if "pull" in self.cell.operation + self.cell.case:
@@ -175,6 +189,9 @@ FILL = {
     "username": Attempt.member,
     "uuid": Attempt.uuid,
     "id": Attempt.event,
+    "fork_uuid": Attempt.fork,
+    "fork_username": Attempt.fork_of_user,
+    "fork_team_slug": Attempt.fork_of_team,
     "number": Attempt.number,
     "protection_uuid": Attempt.protection,
     "user_uuid": lambda attempt: attempt.world.alice.uuid,

@@ -10,7 +10,7 @@ from apps.accounts.models import User
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
-from apps.repos.models import Protection, Repo
+from apps.repos.models import Fork, ForkStatus, Protection, Repo
 from apps.teams import actions as teams
 from apps.teams.models import Member, Role, Team
 from apps.threads import actions as threads
@@ -56,6 +56,17 @@ class Make:
         if approver is not None:
             repos.add_approver(actor=by, protection=made, user=approver)
         return made
+
+    def fork(self, upstream: Repo, *, owner: Team | User, by: User) -> Fork:
+        """A completed fork, without the work of a copy: rows alone."""
+        owned = {"owner_user": owner} if isinstance(owner, User) else {"owner_team": owner}
+        slug = f"fork{next(self.numbers)}"
+        copy = Repo.objects.create(
+            name="Fork", slug=slug, visibility=upstream.visibility, upstream=upstream, **owned
+        )
+        return Fork.objects.create(
+            upstream=upstream, created_by=by, repo=copy, status=ForkStatus.COMPLETED, **owned
+        )
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}

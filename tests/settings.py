@@ -22,6 +22,7 @@ from config.settings import DATABASES  # noqa: E402
 
 # Each test client loads the middleware anew; looking for static files then takes half of a test.
 WHITENOISE_AUTOREFRESH = True
+WORKER_THREAD = False  # tests do its work when they want it done
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "tests.db")}

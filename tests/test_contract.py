@@ -20,7 +20,6 @@ from tests.routes import Routed, described_paths, resolved, routed
 OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
 LATER = {
-    "forks",
     "pings",
     "protections",
     "reply versions",
@@ -34,6 +33,7 @@ RECORDS = {
     "Team member": "username role",
     "Repo": "name slug description:string|null visibility",
     "Branch protection": "uuid branch",
+    "Fork": "uuid status created_at created_by_uuid created_by_username",
     "Pull": "number:integer title body source_branch target_branch status",
     "Pull review": "uuid status body",
     "Thread": "number:integer title body kind priority status",
@@ -111,8 +111,10 @@ def operation_at(row: Row) -> Routed:
 
 @pytest.mark.parametrize("row", HERE, ids=str)
 def test_a_row_of_the_contract_answers_with_its_status(row):
-    answers = operation_at(row).described["responses"]
-    assert [status for status in answers if status < "300"] == [row.status]
+    """Beside it a read below a slug may answer 301, for a former one (behaviour.md trap 14)."""
+    answers = {status for status in operation_at(row).described["responses"] if status < "400"}
+    below_a_slug = row.method == "GET" and re.search(r"\{(team|repo)_slug\}", row.path)
+    assert answers == ({row.status, "301"} if below_a_slug else {row.status})
 
 
 @pytest.mark.parametrize("row", HERE, ids=str)

@@ -162,6 +162,11 @@ class Many:
             protection = self.world.protections[self.repo.pk]
             add_approver(actor=self.bob, protection=protection, user=person)
 
+    def forks(self) -> None:
+        for person in self.people:
+            fork = self.make.fork(self.repo, owner=person, by=person)
+            Repo.objects.filter(fork=fork).update(visibility=Visibility.PUBLIC)
+
     def threads(self) -> None:
         for person in self.people:
             self.make.thread(self.repo, by=person)
@@ -198,6 +203,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos": Many.repos,
     "/teams/{team_slug}/repos/{repo_slug}/protections": Many.protections,
     "/teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}/approvers": Many.approvers,
+    "/teams/{team_slug}/repos/{repo_slug}/forks": Many.forks,
     "/teams/{team_slug}/repos/{repo_slug}/threads": Many.threads,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}": Many.replies,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies": Many.replies,

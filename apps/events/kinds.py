@@ -13,6 +13,8 @@ class Kind(StrEnum):
     MEMBER_REMOVED = "member-removed"
     REPO_CREATED = "repo-created"
     REPO_UPDATED = "repo-updated"
+    FORK_CREATED = "fork-created"
+    FORK_FAILED = "fork-failed"
     BRANCH_CREATED = "branch-created"
     BRANCH_PUSHED = "branch-pushed"
     BRANCH_DELETED = "branch-deleted"
@@ -66,6 +68,8 @@ WORDS: dict[Kind, str] = {
     Kind.MEMBER_REMOVED: "removed a member from the team",
     Kind.REPO_CREATED: "created the repository",
     Kind.REPO_UPDATED: "changed the repository",
+    Kind.FORK_CREATED: "forked the repository",
+    Kind.FORK_FAILED: "asked for a fork that could not be made",
     Kind.BRANCH_CREATED: "pushed a new branch",
     Kind.BRANCH_PUSHED: "pushed to a branch",
     Kind.BRANCH_DELETED: "deleted a branch",

@@ -6,6 +6,7 @@ the repository's lock and ends in `apply_moves` as well. Lock: the repository's 
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -20,12 +21,15 @@ from django.utils import timezone
 from apps.core.locks import lock
 from apps.events.record import record
 from apps.repos.git import known
-from apps.repos.git.run import GitError
+from apps.repos.git.run import SERVICE_BOX, GitError
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, Step, longest_chain
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
+
+
+LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_BOX.deadline)
 
 
 def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
@@ -54,13 +58,35 @@ def settle(*, repo: Repo, push: uuid.UUID) -> None:
         apply_moves(repo, moves)
 
 
-def find_moves(repo: Repo, journal: Sequence[PushJournal]) -> list[RefMove]:
-    """The steps from each stored head to git's present value; drops the rows they used."""
+def reconcile(*, repo: Repo) -> int:
+    """Bring rows and events up to what git has, whoever moved it; returns how many moves it found.
+
+    The journal says who. Steps that git has not carried out stay while their push may still be
+    under way, and are dropped after that.
+    """
+    rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
+    prepare(repo, [move_of(row, repo) for row in rows])
+    with transaction.atomic():
+        lock(repo)
+        present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
+        changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
+        moves = find_moves(repo, list(rows.all()), changed)
+        rows.filter(created_at__lt=timezone.now() - LONGEST_PUSH).delete()
+        apply_moves(repo, moves)
+    return len(moves)
+
+
+def find_moves(
+    repo: Repo, journal: Sequence[PushJournal], names: Iterable[str] = ()
+) -> list[RefMove]:
+    """The steps from each stored head to git's present value, of the refs in the journal and of
+    `names`; drops the rows that they used.
+    """
     present = repo.git.refs()
     stored = dict(repo.refs.values_list("full_name", "sha"))
     moves: list[RefMove] = []
     used: list[int] = []
-    for name in dict.fromkeys([row.full_name for row in journal]):
+    for name in dict.fromkeys([*(row.full_name for row in journal), *names]):
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
         steps = [Step(row.old, row.new, row) for row in journal if row.full_name == name]
         chain = longest_chain(start, end, steps)

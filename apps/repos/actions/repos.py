@@ -9,11 +9,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.core.errors import Conflict
+from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.repos.models import FormerRepoSlug, Repo, Visibility
+from apps.repos.models import RANK, FormerRepoSlug, Repo, Visibility
 
 if TYPE_CHECKING:
     from apps.teams.models import Team
@@ -60,9 +60,12 @@ def update_repo(
 ) -> None:
     """Change what people see of a repository; what is not given stays. Locks it.
 
-    The slug it had leads to it until another takes it (behaviour.md trap 14). 409 `slug_taken`.
+    The slug it had leads to it until another takes it (behaviour.md trap 14). 409 `slug_taken`,
+    422 for a fork that would be more visible than its upstream.
     """
     lock(repo)
+    if visibility is not None:
+        _check_visibility(repo, visibility)
     wanted: dict[str, Any] = {"name": name, "slug": slug}
     if description is not ...:
         wanted["description"] = description
@@ -84,6 +87,21 @@ def update_repo(
         _take_slug(repo)
         FormerRepoSlug.objects.create(repo=repo, slug=former)
     record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": changed})
+
+
+def _check_visibility(repo: Repo, visibility: str) -> None:
+    """A fork shows no more people what its upstream hides from them (behaviour.md §9)."""
+    upstream = repo.upstream
+    widened = RANK[Visibility(visibility)] > RANK[Visibility(repo.visibility)]
+    if (
+        upstream
+        and widened
+        and RANK[Visibility(visibility)] > RANK[Visibility(upstream.visibility)]
+    ):
+        raise Invalid(
+            "validation_failed",
+            f"visibility: A fork may not be more visible than its upstream: {upstream.visibility}.",
+        )
 
 
 def _take_slug(repo: Repo) -> None:

@@ -73,7 +73,12 @@ _ENVIRONMENT: Final = {
     "TZ": "UTC",
 }
 # A shared file system may show the repositories as somebody else's.
-_CONFIG: Final = {"core.hooksPath": "/dev/null", "safe.directory": "*"}
+# By itself git lets a power cut take refs and single objects that it has reported as written.
+_CONFIG: Final = {
+    "core.fsync": "committed,loose-object,reference",
+    "core.hooksPath": "/dev/null",
+    "safe.directory": "*",
+}
 
 
 class GitError(Exception):

@@ -4,6 +4,7 @@ Everything that reads need of git is stored here when a push or a merge happens,
 and no record runs git (behaviour.md §3).
 """
 
+from apps.repos.models.fork import Fork, ForkQuerySet, ForkStatus
 from apps.repos.models.protection import (
     PATTERN_MAX,
     REQUIRED_MAX,
@@ -13,15 +14,27 @@ from apps.repos.models.protection import (
     protecting,
 )
 from apps.repos.models.ref import REF_MAX, PushJournal, Ref
-from apps.repos.models.repo import BRANCHES, TAGS, FormerRepoSlug, Repo, RepoQuerySet, Visibility
+from apps.repos.models.repo import (
+    BRANCHES,
+    RANK,
+    TAGS,
+    FormerRepoSlug,
+    Repo,
+    RepoQuerySet,
+    Visibility,
+)
 
 __all__ = [
     "BRANCHES",
     "PATTERN_MAX",
+    "RANK",
     "REF_MAX",
     "REQUIRED_MAX",
     "TAGS",
     "Approver",
+    "Fork",
+    "ForkQuerySet",
+    "ForkStatus",
     "FormerRepoSlug",
     "Protection",
     "PushJournal",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from apps.core.access import Level
@@ -35,6 +35,9 @@ class Visibility(StrEnum):
     PUBLIC = "public"
 
 
+RANK = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
+
+
 class RepoQuerySet(models.QuerySet["Repo"]):
     def under(self, names: dict[str, Any]) -> RepoQuerySet:
         """The repositories of the `team_slug` or `username` in a path, with their owner loaded."""
@@ -57,6 +60,13 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         """Which of these slugs one of the repositories has."""
         return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
 
+    def with_upstream(self, user: User) -> RepoQuerySet:
+        """What a fork was made from, and whether this person may know (behaviour.md trap 9)."""
+        shown = Repo.objects.visible_to(user).filter(pk=OuterRef("upstream"))
+        return self.select_related("upstream__owner_team", "upstream__owner_user").annotate(
+            upstream_shown=Exists(shown)
+        )
+
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""
         return self.filter(
@@ -72,6 +82,11 @@ class Repo(models.Model):
     owner_user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="repos"
     )
+    upstream = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="copies"
+    )
+    """What it was forked from."""
+    fork_count = models.PositiveIntegerField(default=0)
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=REPO_SLUG_MAX)
     description = models.TextField(null=True)  # noqa: DJ001 - the contract's null

@@ -1,5 +1,6 @@
 """Inputs and records of everything in a repository that is not a thread or a pull."""
 
+from apps.repos.serializers.forks import ForkRecord, fork_record
 from apps.repos.serializers.protections import (
     AddApprover,
     ApproverRecord,
@@ -16,11 +17,13 @@ __all__ = [
     "ApproverRecord",
     "CreateProtection",
     "CreateRepo",
+    "ForkRecord",
     "ProtectionRecord",
     "RepoRecord",
     "UpdateProtection",
     "UpdateRepo",
     "approver_record",
+    "fork_record",
     "protection_record",
     "repo_record",
 ]

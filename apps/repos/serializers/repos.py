@@ -57,8 +57,13 @@ class RepoRecord(Output):
     caller_permission = serializers.ChoiceField(["read", "write", "admin", "owner"])
 
 
-def repo_record(repo: Repo, level: Level, base: str) -> dict[str, Any]:
-    """A repository as the caller with `level` sees it; needs its owner loaded."""
+def repo_record(
+    repo: Repo, level: Level, base: str, upstream: Repo | None = None
+) -> dict[str, Any]:
+    """A repository as the caller with `level` sees it; needs its owner loaded.
+
+    `upstream` is what it was forked from, if the caller may know that (behaviour.md trap 9).
+    """
     path = repo.path
     return {
         "uuid": repo.uuid,
@@ -72,9 +77,9 @@ def repo_record(repo: Repo, level: Level, base: str) -> dict[str, Any]:
         "default_branch": repo.default_branch,
         "is_empty": repo.is_empty,
         "is_archived": repo.is_archived,
-        "is_fork": False,
-        "upstream_path": None,
-        "fork_count": 0,
+        "is_fork": repo.upstream_id is not None,
+        "upstream_path": upstream and upstream.path,
+        "fork_count": repo.fork_count,
         "clone_url": f"{base}/{path}.git",
         "web_url": f"{base}/{path}",
         "api_url": f"{base}{PREFIX}{repo.api_path}",

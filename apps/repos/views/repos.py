@@ -49,7 +49,13 @@ class RepoViewSet(InRepo):
         if self.params["search"]:
             rows = rows & Repo.objects.search(self.params["search"])
         shown = max(level, Level.READ)
-        return self.page(rows, lambda repo, base: repo_record(repo, shown, base))
+        rows = rows.with_upstream(self.caller)
+
+        def record(repo: Repo, base: str) -> dict[str, Any]:
+            known = getattr(repo, "upstream_shown", False)
+            return repo_record(repo, shown, base, repo.upstream if known else None)
+
+        return self.page(rows, record)
 
     @operation(Level.WRITE, takes=CreateRepo, gives=RepoRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -60,13 +66,20 @@ class RepoViewSet(InRepo):
     @operation(Level.READ, gives=RepoRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a repository."""
-        return repo_record(self.repo, self.level, self.base)
+        return self.record()
 
     @operation(Level.ADMIN, takes=UpdateRepo, gives=RepoRecord)
     def update(self) -> dict[str, Any]:
         """Change name, slug, description or visibility."""
         actions.update_repo(actor=self.caller, repo=self.repo, **self.input)
-        return repo_record(self.repo, self.level, self.base)
+        return self.record()
+
+    def record(self) -> dict[str, Any]:
+        upstream = None
+        if self.repo.upstream_id:
+            known = Repo.objects.visible_to(self.caller).filter(pk=self.repo.upstream_id)
+            upstream = known.select_related("owner_team", "owner_user").first()
+        return repo_record(self.repo, self.level, self.base, upstream)
 
 
 class CheckRepoSlugViewSet(ApiViewSet):

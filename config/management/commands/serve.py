@@ -12,6 +12,7 @@ from django.db import connections
 
 from apps.accounts import actions
 from apps.accounts.models import User
+from apps.repos.jobs import start_where_wanted
 from config import demo
 
 FIRST_USER = """\
@@ -44,6 +45,7 @@ class Command(BaseCommand):
         self.welcome(address)
         if options["demo"]:
             self.stdout.write(demo.load())
+        start_where_wanted()
         connections.close_all()
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")

@@ -31,7 +31,7 @@ def test_a_repository_is_made_once_and_complete(tmp_path: Path) -> None:
 def test_a_repository_that_cannot_be_made_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BOXES, "init", Box(deadline=0))
+    monkeypatch.setitem(BOXES, "init", Box(memory=64 * 1024))
     with pytest.raises(GitError):
         GitRepo(tmp_path / "x.git").create()
     assert list(tmp_path.iterdir()) == []

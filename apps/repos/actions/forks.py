@@ -1,0 +1,118 @@
+"""What changes forks: asking for one, and its two ends."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.core.access import Level, check_level
+from apps.core.availability import REPO_SLUGS
+from apps.core.errors import ApiError, Conflict, Invalid
+from apps.core.locks import lock
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.repos.git.copy import put_in_place
+from apps.repos.git.repo import GitRepo
+from apps.repos.models import Fork, ForkStatus, Ref, Repo
+
+if TYPE_CHECKING:
+    from apps.teams.models import Team
+
+TRIES = 5
+"""How often a free slug is looked for, should others take each one first."""
+
+
+@transaction.atomic
+def create_fork(*, actor: User, upstream: Repo, owner: Team | User) -> Fork:
+    """Ask for a copy of a repository; a worker makes it (behaviour.md §7, Fork).
+
+    409 `fork_exists` while the owner has one that has not failed. No event: the copy's own
+    creation, or its failure, is the event.
+    """
+    owned = {"owner_user": owner} if isinstance(owner, User) else {"owner_team": owner}
+    try:
+        with transaction.atomic():
+            return Fork.objects.create(upstream=upstream, created_by=actor, **owned)
+    except IntegrityError:
+        raise Conflict("fork_exists", f"{owner.path} has a fork of this already.") from None
+
+
+@transaction.atomic
+def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo) -> bool:
+    """Turn a finished copy into a repository. Locks the upstream, then the fork.
+
+    False when the lease was lost: another worker has the fork now. Errors: 403 when the actor
+    may no longer read the upstream or write to the owner's space.
+    """
+    lock(fork.upstream)
+    lock(fork)
+    if not fork.is_held(token):
+        return False
+    _check_still_allowed(actor, fork)
+    repo = _insert(fork, copied)
+    put_in_place(copied, repo.git)
+    found = repo.git.refs()
+    Ref.objects.bulk_create(Ref(repo=repo, full_name=name, sha=sha) for name, sha in found.items())
+    Repo.objects.filter(pk=fork.upstream_id).update(fork_count=F("fork_count") + 1)
+    fork.repo, fork.status, fork.completed_at = repo, ForkStatus.COMPLETED, timezone.now()
+    fork.lease_token = fork.lease_until = None
+    fork.save()
+    record(Kind.FORK_CREATED, actor=actor, about=fork)
+    return True
+
+
+@transaction.atomic
+def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None:
+    """End a fork that cannot be made; `reason` is a sentence for its creator. Locks it.
+
+    Nothing happens when the lease was lost.
+    """
+    lock(fork)
+    if not fork.is_held(token):
+        return
+    fork.status, fork.error, fork.completed_at = ForkStatus.FAILED, reason, timezone.now()
+    fork.lease_token = fork.lease_until = None
+    fork.save()
+    record(Kind.FORK_FAILED, actor=actor, about=fork, data={"error": reason})
+
+
+def _check_still_allowed(actor: User, fork: Fork) -> None:
+    if not actor.is_active:
+        raise Invalid("validation_failed", "The account that asked for the fork is not active.")
+    fork.upstream.check_open(actor, writing=False)
+    check_level(fork.upstream, actor, Level.READ)
+    fork.owner.check_open(actor, writing=True)
+    check_level(fork.owner, actor, Level.WRITE)
+
+
+def _insert(fork: Fork, copied: GitRepo) -> Repo:
+    """The copy's row, with the upstream's slug or the nearest that is free."""
+    upstream = fork.upstream
+    here = Repo.objects.filter(owner_team=fork.owner_team_id, owner_user=fork.owner_user_id)
+    names = REPO_SLUGS.candidates(upstream.slug)
+    for _ in range(TRIES):
+        taken = set(here.filter(slug__in=names).values_list("slug", flat=True))
+        free = next(name for name in names if name not in taken)
+        try:
+            with transaction.atomic():
+                return Repo.objects.create(
+                    uuid=fork.repo_uuid,
+                    upstream=upstream,
+                    owner_team=fork.owner_team,
+                    owner_user=fork.owner_user,
+                    slug=free,
+                    name=upstream.name,
+                    description=upstream.description,
+                    visibility=upstream.visibility,
+                    default_branch=copied.head_branch(),
+                    is_empty=not copied.refs(),
+                    pushed_at=upstream.pushed_at,
+                )
+        except IntegrityError:
+            continue
+    raise ApiError("slug_taken", f'No slug like "{upstream.slug}" is free.')

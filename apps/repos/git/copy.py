@@ -1,0 +1,40 @@
+"""Copies of repositories, for forks: made aside, put into place at the end."""
+
+import shutil
+
+from apps.repos.git.repo import GitRepo
+
+
+def unfinished(final: GitRepo, mark: str) -> GitRepo:
+    """Where a copy is made before it takes its place; `mark` tells attempts apart."""
+    return GitRepo(final.path.with_name(f"{final.path.name}.tmp-{mark}"))
+
+
+def copy(source: GitRepo, target: GitRepo) -> None:
+    """Make `target` with the branches, the tags and the HEAD of `source`, and what they reach.
+
+    It shares no object store with its source: over protocol v2 a reader of the copy could
+    otherwise fetch what the source no longer shows (engine.md §3). Minutes for a large one.
+    """
+    target.create(source.head_branch())
+    target.copy_branches_and_tags(source)
+
+
+def put_in_place(copied: GitRepo, final: GitRepo) -> None:
+    """Move a finished copy to its place; what a dead attempt has left there goes.
+
+    The caller sees to it that nothing else does the same for this place.
+    """
+    remove(final)
+    copied.path.rename(final.path)
+
+
+def remove(repo: GitRepo) -> None:
+    """Remove a repository from the disk, if it is there."""
+    shutil.rmtree(repo.path, ignore_errors=True)
+
+
+def remove_unfinished(final: GitRepo) -> None:
+    """Remove what attempts at this place have left behind."""
+    for path in final.path.parent.glob(f"{final.path.name}.tmp-*"):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,145 @@
+"""The worker's work: forks to make, journals to settle (engine.md §3 and §5).
+
+Several workers do no harm: leases and locks decide. One runs as a thread of each server process
+on SQLite (`start`), or as `manage.py run_jobs`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from time import monotonic
+
+from django.conf import settings
+from django.db import close_old_connections, connection
+from django.db.models import F
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from apps.core.errors import ApiError
+from apps.core.leases import HEARTBEAT
+from apps.repos import actions, pushes
+from apps.repos.git.copy import copy, remove, remove_unfinished, unfinished
+from apps.repos.git.run import GitError
+from apps.repos.models import Fork, ForkStatus, Repo
+
+ATTEMPTS = 3
+RETRY = dt.timedelta(seconds=5)
+PAUSE = 1.0
+"""Seconds between two looks for work."""
+SETTLE_EVERY = 30.0
+GAVE_UP = (
+    f"The copy could not be made in {ATTEMPTS} attempts. Fork again, or ask who runs this site: "
+    "the server's log says more."
+)
+logger = logging.getLogger(__name__)
+
+
+def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) -> None:
+    """Work until `stop` is set. `told` hears in a line what was done."""
+    settled = 0.0
+    while not stop.is_set():
+        try:
+            close_old_connections()
+            if monotonic() - settled >= SETTLE_EVERY:
+                settle_journals(told)
+                settled = monotonic()
+            if make_next_fork(told):
+                continue
+        except Exception:
+            logger.exception("The worker failed; it goes on")
+        finally:
+            connection.close()
+        stop.wait(PAUSE)
+
+
+@cache
+def start_where_wanted() -> None:
+    """Work in a thread of this server process, on SQLite (engine.md §1); once, however often
+    it is called. The thread ends with the process: what it leaves, the next worker takes over.
+    """
+    if settings.WORKER_THREAD:
+        threading.Thread(target=run, args=[threading.Event()], name="worker", daemon=True).start()
+
+
+def make_next_fork(told: Callable[[str], None] = lambda _: None) -> bool:
+    """Make the oldest fork that is due; False when there is none."""
+    to_do = Fork.objects.filter(status__in=[ForkStatus.QUEUED, ForkStatus.RUNNING])
+    fork = to_do.filter(Fork.due()).order_by("id").first()
+    if fork is None:
+        return False
+    tried = fork.attempts
+    token = fork.take(
+        status=ForkStatus.RUNNING, started_at=Coalesce(F("started_at"), timezone.now())
+    )
+    if token is None:
+        return True
+    if tried >= ATTEMPTS:
+        actions.fail_fork(actor=fork.created_by, fork=fork, token=token, reason=GAVE_UP)
+    else:
+        make_fork(fork, token)
+    fork.refresh_from_db()
+    told(str(fork))
+    return True
+
+
+def make_fork(fork: Fork, token: uuid.UUID) -> None:
+    """One attempt: copy aside, then complete. What went wrong with git is tried again."""
+    final = Repo(uuid=fork.repo_uuid).git
+    copied = unfinished(final, token.hex)
+    try:
+        with heartbeat(fork, token):
+            remove_unfinished(final)
+            copy(fork.upstream.git, copied)
+        if not actions.complete_fork(actor=fork.created_by, fork=fork, token=token, copied=copied):
+            logger.warning("The lease of %s was lost while it was copied", fork)
+    except ApiError as error:
+        actions.fail_fork(actor=fork.created_by, fork=fork, token=token, reason=error.detail)
+    except (GitError, OSError) as error:
+        logger.warning("Attempt %s at %s failed: %s", fork.attempts, fork, error)
+        fork.put_off(token, RETRY)
+    finally:
+        remove(copied)
+
+
+def settle_journals(told: Callable[[str], None] = lambda _: None) -> None:
+    """Bring the repositories up to date in which somebody has left steps in the journal.
+
+    A push that is under way has left them too; to look at its repository does no harm.
+    """
+    for repo in Repo.objects.filter(journal__isnull=False).distinct():
+        try:
+            moves = pushes.reconcile(repo=repo)
+        except (ApiError, GitError, OSError) as error:
+            logger.warning("The journal of %s could not be settled: %s", repo.uuid, error)
+            continue
+        if moves:
+            told(f"{repo.uuid}: {moves} moves of refs written down")
+
+
+@contextmanager
+def heartbeat(fork: Fork, token: uuid.UUID) -> Iterator[None]:
+    """Keep the lease while the copy is made, which may take minutes."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT):
+            try:
+                fork.extend(token)
+            except Exception:
+                logger.exception("The lease of %s could not be extended", fork)
+            finally:
+                connection.close()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,29 @@
+"""`manage.py run_jobs`: the worker as a process of its own (engine.md §1)."""
+
+from __future__ import annotations
+
+import signal
+from threading import Event
+from typing import Any
+
+from apps.core.command import Command as OurCommand
+from apps.repos import jobs
+
+
+class Command(OurCommand):
+    help = (
+        "Make forks and settle what crashes have left, until Ctrl-C. On SQLite each server does "
+        "this by itself; on PostgreSQL run one of these, or several."
+    )
+
+    def run(self, **_: Any) -> None:
+        stop = Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        self.stdout.write("The worker runs (Ctrl-C ends it)")
+        self.stdout.flush()
+        jobs.run(stop, told=self.tell)
+
+    def tell(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()

@@ -1,0 +1,124 @@
+"""Forks: who asked for which copy, and how far it is. The row is the job (engine.md §5)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from apps.core.leases import Leased
+from apps.events.record import Keys, Target
+from apps.repos.models.repo import Repo
+from apps.teams.models import Team
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+
+class ForkStatus(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+LIVE: Final = (ForkStatus.QUEUED, ForkStatus.RUNNING, ForkStatus.COMPLETED)
+"""What an owner may have of one upstream only once."""
+_IS_LIVE: Final = Q(status__in=[status.value for status in LIVE])
+
+
+class ForkQuerySet(models.QuerySet["Fork"]):
+    def with_paths(self) -> ForkQuerySet:
+        """With all that a record names."""
+        names = ("upstream__owner_team", "upstream__owner_user", "repo__owner_team")
+        return self.select_related(
+            "created_by", "owner_team", "owner_user", *names, "repo__owner_user"
+        )
+
+    def visible_to(self, user: User) -> ForkQuerySet:
+        """The rows of a list: forks that one may read, and those that one has asked for.
+
+        Staff sees all (behaviour.md trap 9).
+        """
+        if user.is_staff:
+            return self
+        readable = Repo.objects.visible_to(user).values("pk")
+        return self.filter(Q(repo__in=readable) | Q(created_by=user))
+
+    def of_owner(self, **owner: Any) -> Fork | None:
+        """The owner's newest that is not failed, else the newest failed (behaviour.md §7)."""
+        found = self.with_paths().filter(**owner).order_by("-created_at", "-id")
+        return found.exclude(status=ForkStatus.FAILED).first() or found.first()
+
+
+class Fork(Leased):
+    """A copy of `upstream` into a team's or a person's space, asked for by somebody."""
+
+    uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
+    upstream = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="forks")
+    owner_team = models.ForeignKey(Team, null=True, on_delete=models.PROTECT, related_name="forks")
+    owner_user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="forks"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    repo = models.OneToOneField(Repo, null=True, on_delete=models.CASCADE, related_name="fork")
+    """The copy, once it is complete."""
+    repo_uuid = models.UUIDField(default=uuid4, editable=False)
+    """What the copy's uuid will be, so that each attempt knows where it goes."""
+    status = models.CharField(max_length=10, default=ForkStatus.QUEUED)
+    error = models.TextField(null=True)  # noqa: DJ001 - behaviour.md §3: string or null
+    created_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+
+    objects = ForkQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["upstream", "owner_team"], condition=_IS_LIVE, name="fork_once_in_a_team"
+            ),
+            models.UniqueConstraint(
+                fields=["upstream", "owner_user"], condition=_IS_LIVE, name="fork_once_of_a_user"
+            ),
+            models.CheckConstraint(
+                condition=Q(owner_team=None) ^ Q(owner_user=None), name="fork_has_one_owner"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["upstream", "-created_at", "-id"], name="fork_newest"),
+            models.Index(
+                fields=["id"],
+                condition=Q(status__in=[ForkStatus.QUEUED.value, ForkStatus.RUNNING.value]),
+                name="fork_to_do",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"fork {self.uuid} {self.status}"
+
+    @property
+    def owner(self) -> Team | User:
+        owner: Any = self.owner_team or self.owner_user
+        return owner  # type: ignore[no-any-return]
+
+    def event_keys(self) -> Keys:
+        """A fork is its own readers' business; one that failed its creator's."""
+        if self.repo is None:
+            return Keys(private_to=self.created_by_id)
+        return self.repo.event_keys()
+
+    def event_target(self) -> Target:
+        page = "" if self.repo else None
+        api = "" if self.repo else f"/forks/{self.uuid}"
+        return Target("fork", {"uuid": str(self.uuid)}, web=page, api=api)
+
+    def event_title(self) -> None:
+        return None

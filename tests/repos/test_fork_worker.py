@@ -1,0 +1,140 @@
+"""The worker that makes forks: what it cannot do, and what a dead one leaves (engine.md §5)."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+
+import pytest
+from django.utils import timezone
+
+from apps.core.leases import LEASE
+from apps.repos import actions, jobs
+from apps.repos.git.copy import copy, unfinished
+from apps.repos.models import Fork, Repo
+from tests.gitclient import Clone
+
+
+@pytest.fixture
+def upstream(make, alice, tmp_path):
+    repo = make.repo(alice, "api", by=alice, visibility="public")
+    clone = Clone(tmp_path / "upstream", repo, alice)
+    clone.commit("main", {"README": "one\n"})
+    clone.push("main")
+    return repo
+
+
+@pytest.fixture
+def fork(upstream, carol) -> Fork:
+    return actions.create_fork(actor=carol, upstream=upstream, owner=carol)
+
+
+def take(fork: Fork) -> uuid.UUID:
+    """What a worker does first."""
+    token = fork.take(status="running", started_at=timezone.now())
+    assert token is not None
+    return token
+
+
+def expire(fork: Fork) -> None:
+    Fork.objects.filter(pk=fork.pk).update(lease_until=timezone.now() - LEASE)
+
+
+def folders(fork: Fork) -> list[str]:
+    """What stands where the copy belongs, and beside it."""
+    final = Repo(uuid=fork.repo_uuid).git.path
+    return sorted(path.name for path in final.parent.glob(f"{final.name}*"))
+
+
+def test_two_workers_never_make_the_same_fork(fork):
+    other = Fork.objects.get()
+    take(fork)
+    assert other.take(status="running") is None
+    assert jobs.make_next_fork() is False
+
+
+def test_a_dead_workers_fork_is_taken_over(fork, events):
+    take(fork)
+    copy(fork.upstream.git, unfinished(Repo(uuid=fork.repo_uuid).git, "dead"))
+    assert jobs.make_next_fork() is False
+    expire(fork)
+    with events("fork-created"):
+        assert jobs.make_next_fork() is True
+    fork.refresh_from_db()
+    assert (fork.status, fork.attempts) == ("completed", 2)
+    assert folders(fork) == [f"{fork.repo_uuid}.git"]
+
+
+def test_a_copy_whose_rows_were_lost_is_made_anew(fork, alice, tmp_path):
+    """The worker died after the copy stood in its place and before the commit."""
+    token = take(fork)
+    copied = unfinished(Repo(uuid=fork.repo_uuid).git, token.hex)
+    copy(fork.upstream.git, copied)
+    copied.path.rename(Repo(uuid=fork.repo_uuid).git.path)
+    expire(fork)
+    clone = Clone(tmp_path / "more", fork.upstream, alice)
+    clone.commit("later", {"a": "b\n"})
+    clone.push("later")
+    jobs.make_next_fork()
+    made = Repo.objects.get(fork=fork)
+    assert made.git.refs() == fork.upstream.git.refs()
+    assert dict(made.refs.values_list("full_name", "sha")) == made.git.refs()
+
+
+def test_a_worker_that_was_thought_dead_changes_nothing(fork, carol, events):
+    late = Fork.objects.get()
+    token = take(late)
+    copied = unfinished(Repo(uuid=late.repo_uuid).git, token.hex)
+    copy(late.upstream.git, copied)
+    expire(late)
+    jobs.make_next_fork()
+    with events():
+        done = actions.complete_fork(actor=carol, fork=late, token=token, copied=copied)
+        actions.fail_fork(actor=carol, fork=late, token=token, reason="late")
+    assert done is False
+    assert Fork.objects.get().status == "completed"
+    assert not late.extend(token)
+
+
+def test_after_three_attempts_a_fork_fails_with_a_reason_for_people(api, fork, carol, events):
+    for _ in range(3):
+        take(fork)
+        expire(fork)
+        fork.refresh_from_db()
+    with events("fork-failed") as recorded:
+        jobs.make_next_fork()
+    shown = api(carol).get(f"/forks/{fork.uuid}").gives()
+    assert (shown["status"], shown["repo_path"]) == ("failed", None)
+    assert "Fork again" in shown["error"] and recorded[0].data == {"error": shown["error"]}
+    assert recorded[0].private_to == carol.pk
+    assert jobs.make_next_fork() is False
+    api(carol).post(f"{fork.upstream.api_path}/forks").gives(201)
+
+
+def test_what_git_cannot_do_is_tried_again_later(fork, caplog):
+    shutil.rmtree(fork.upstream.git.path / "objects")
+    assert jobs.make_next_fork() is True
+    fork.refresh_from_db()
+    assert (fork.status, fork.attempts) == ("running", 1)
+    assert fork.lease_until > timezone.now()
+    assert jobs.make_next_fork() is False
+    assert folders(fork) == []
+    assert "Attempt 1" in caplog.text
+
+
+def test_who_lost_access_meanwhile_gets_no_copy(fork, carol, events):
+    Repo.objects.filter(pk=fork.upstream_id).update(visibility="private")
+    with events("fork-failed"):
+        jobs.make_next_fork()
+    fork.refresh_from_db()
+    assert (fork.status, fork.error) == ("failed", "You have no access to what is here.")
+    assert folders(fork) == []
+    assert not Repo.objects.filter(owner_user=carol).exists()
+
+
+def test_who_was_deactivated_meanwhile_gets_no_copy(fork, carol, events):
+    carol.is_active = False
+    carol.save()
+    with events("fork-failed"):
+        jobs.make_next_fork()
+    assert not Repo.objects.filter(owner_user=carol).exists()
