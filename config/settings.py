@@ -156,6 +156,7 @@ LOGGING = {
     # A refusal (4xx) is an answer, not news; Django tells of an unknown host with a stack trace.
     "loggers": {
         "django.request": {"level": "ERROR"},
+        "django.security.csrf": {"level": "ERROR"},
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -34,7 +35,8 @@ TEXTS = {
     404: "The address may be mistyped, or what was here is gone.",
     413: "What was sent is larger than this page takes.",
 }
-HIDDEN = ("csrfmiddlewaretoken", "next", "invite", "password", "again", "current")
+HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "user", "token"}
+HIDDEN |= {"password", "again", "current"}
 """What a form carries beside what was typed, and passwords."""
 
 
@@ -91,6 +93,19 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     return show(
         request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=typed(request)
     )
+
+
+def named(request: HttpRequest, name: str) -> str:
+    """What a link or the form on its page carries under this name; "" for nothing."""
+    return str(request.POST.get(name) or request.GET.get(name, ""))
+
+
+def uid_in(text: str) -> UUID | None:
+    """The uuid that this is, if it is one."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def typed(request: HttpRequest) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlencode
 
 from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import EmailMessage
@@ -29,8 +30,9 @@ def send_resets(people: Iterable[User], base: str) -> None:
 
 def _send_resets(people: list[User], base: str) -> None:
     for user in people:
-        way = reverse("new-password", args=[user.uuid, default_token_generator.make_token(user)])
-        text = render_to_string("web/mail/reset.txt", {"user": user, "link": base + way})
+        secret = {"user": user.uuid, "token": default_token_generator.make_token(user)}
+        link = f"{base}{reverse('new-password')}?{urlencode(secret)}"
+        text = render_to_string("web/mail/reset.txt", {"user": user, "link": link})
         try:
             EmailMessage("A new password for Guildhall", text, to=[user.email]).send()
         except Exception as error:  # whatever the way out is, and its text may hold the address

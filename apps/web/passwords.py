@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.tokens import default_token_generator
@@ -14,7 +12,7 @@ from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.site.kinds import RateScope
-from apps.web.answers import Visit, base_of, secret, see, show
+from apps.web.answers import Visit, base_of, named, secret, see, show, uid_in
 from apps.web.door import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
 from apps.web.mail import send_resets
@@ -54,8 +52,12 @@ def reset_sent(request: Visit) -> HttpResponse:
 
 
 @page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
-def new_password(request: Visit, uid: UUID, token: str) -> HttpResponse:
-    """The link from the mail works once, for three hours, and not for a deactivated account."""
+def new_password(request: Visit) -> HttpResponse:
+    """The link from the mail works once, for three hours, and not for a deactivated account.
+
+    Its secret stands behind the `?` and in the form: paths are logged.
+    """
+    uid, token = uid_in(named(request, "user")), named(request, "token")
     user = User.objects.filter(uuid=uid, is_active=True).first()
     if user is None or not default_token_generator.check_token(user, token):
         raise NotFound("not_found", GONE)
@@ -63,7 +65,7 @@ def new_password(request: Visit, uid: UUID, token: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and changed(form, user):
         messages.success(request, "Your password is changed. Sign in with it.")
         return see("signin")
-    return secret(form.shown(request, "new_password"))
+    return secret(form.shown(request, "new_password", uid=uid, token=token))
 
 
 def changed(form: TwiceForm, user: User) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from django.contrib.auth import authenticate, login, logout
 from django.http import HttpResponse, HttpResponseRedirect
 
@@ -14,7 +12,7 @@ from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.site.kinds import RateScope
 from apps.site.models import SiteSettings
-from apps.web.answers import Visit, ask_to_sign_in, own_path, secret, see, see_path
+from apps.web.answers import Visit, ask_to_sign_in, named, own_path, secret, see, see_path, uid_in
 from apps.web.door import FORM, page
 from apps.web.forms import SignIn, SignUp
 
@@ -32,7 +30,7 @@ def signin(request: Visit) -> HttpResponse:
             start_session(request, user)
             return see_path(own_path(request.POST.get("next", "")))
         form.add_error(None, WRONG)
-    goal = own_path(request.POST.get("next") or request.GET.get("next", ""))
+    goal = own_path(named(request, "next"))
     site = SiteSettings.load()
     return form.shown(request, "signin", next=goal, site=site)
 
@@ -53,13 +51,10 @@ def signup(request: Visit) -> HttpResponse:
 
 def invite_of(request: Visit) -> Invite | None:
     """The invite that the link or the form names; None where it names none. 404."""
-    named = request.POST.get("invite") or request.GET.get("invite", "")
-    if not named:
+    text = named(request, "invite")
+    if not text:
         return None
-    try:
-        invite = Invite.objects.alive().filter(uuid=UUID(named)).first()
-    except ValueError:
-        invite = None
+    invite = Invite.objects.alive().filter(uuid=uid_in(text)).first()
     if invite is None:
         raise NotFound("not_found", "There is no such invite.")
     return invite

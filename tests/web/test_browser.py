@@ -4,13 +4,14 @@ pixels, in light and dark; and what axe finds, which is nothing.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.server import Server
+from tests.server import ROOT, Server
 from tests.web.browser import Browser, programs
 from tests.web.visitor import PASSWORD
 
@@ -21,27 +22,34 @@ LOOKS: list[Any] = [[(1280, "light"), (320, "dark")]]
 """Each width and each theme once; crossed, they are slow."""
 LOOKS += [pytest.param([(1280, "dark"), (320, "light")], marks=pytest.mark.slow)]
 PEOPLE = f"""
+import json
 from datetime import timedelta
+from django.contrib.auth.tokens import default_token_generator
 from django.utils import timezone
 from apps.accounts.actions import create_invite, create_token, create_user
-from apps.accounts.models import User
-from apps.site.models import SiteSettings
 from apps.repos.actions import create_repo
-for number in range(3):
-    ada = create_user(actor=None, username=f"Ada{{number}}", password={PASSWORD!r})
-    print(create_token(actor=ada, owner=ada, name="W" * 255)[0].uuid)
+from apps.site.models import SiteSettings
+
 SiteSettings.load()
 SiteSettings.objects.update(
     signup_invite_creators="users", signups_require_invite=False, rate_limits_enabled=False
 )
-ada = User.objects.get(username="Ada0")
-later = timezone.now() + timedelta(days=1)
-create_invite(actor=ada, expires_at=later, email="a" * 60 + "@example.org")
+people = [create_user(actor=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(3)]
+tokens = [create_token(actor=ada, owner=ada, name="W" * 255)[0] for ada in people]
+ada, later = people[0], timezone.now() + timedelta(days=1)
 create_repo(actor=ada, owner=ada, name="Api", slug="a" * 100, visibility="public")
+invite = create_invite(actor=ada, expires_at=later, email="a" * 60 + "@example.org")
+reset = default_token_generator.make_token(people[2])
+print(json.dumps({{
+    "token": str(tokens[0].uuid), "invite": str(invite.uuid),
+    "reset": f"user={{people[2].uuid}}&token={{reset}}",
+}}))
 """
-ANYBODY = ["/", "/signin", "/signup", "/reset", "/reset/sent", "/nowhere"]
-SIGNED_IN = ["/", "/signin", "/settings", "/settings/password", "/settings/tokens"]
+ANYBODY = ["/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
+ANYBODY += ["/reset/new?{reset}", "/nowhere"]
+SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
+SIGNED_IN += ["/settings/invites/{invite}/delete"]
 OUTLINE = (
     "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]"
 )
@@ -49,11 +57,11 @@ FOCUSED = "const e = document.activeElement; return e.name || e.innerText"
 
 
 class Site:
-    """A server, a browser, and `tokens`: the ids of a token of Ada0, Ada1 and Ada2 each."""
+    """A server and a browser; `made` are a token and an invite of Ada0's, and a reset of Ada2's."""
 
     def __init__(self, server: Server, browser: Browser) -> None:
         self.server, self.browser = server, browser
-        self.tokens = server.run(PEOPLE).split()
+        self.made = json.loads(server.run(PEOPLE))
 
     def open(self, path: str) -> None:
         self.browser.open(self.server.url + path)
@@ -123,14 +131,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("path", ANYBODY)
 def test_axe_finds_nothing_for_anybody(site, path, looks):
     site.browser.forget()
-    site.check(path, looks)
+    site.check(path.format(**site.made), looks)
 
 
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", SIGNED_IN)
 def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):
     site.sign_in("Ada0")
-    site.check(path.format(token=site.tokens[0]), looks)
+    site.check(path.format(**site.made), looks)
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_axe_finds_nothing_on_what_is_shown_without_a_database(site, status):
+    html = (ROOT / f"templates/web/{status}.html").read_text()
+    site.open("/")
+    for width, theme in ((1280, "light"), (320, "dark")):
+        with site.browser.looking(width=width, theme=theme):
+            site.browser.run("document.write(arguments[0]); document.close()", html)
+            site.browser.until("document.styleSheets.length")
+            site.check_shown(f"{status} at {width}, {theme}")
 
 
 def test_a_token_is_made_and_revoked_by_keyboard_alone(site):

@@ -1,0 +1,82 @@
+"""From an invite to a closed account, by API and pages of a real server; no secret is logged."""
+
+import re
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from tests.server import Server
+from tests.web.person import Person
+
+ADDRESS, PASSWORD, NEXT = "zoe@example.org", "first horse battery", "second horse battery"
+DEACTIVATE = """
+from apps.accounts.actions import deactivate_user
+from apps.accounts.models import User
+sam, zoe = (User.objects.get(username=name) for name in ("sam", "zoe"))
+deactivate_user(actor=sam, user=zoe)
+"""
+
+
+def token_in(html):
+    return re.findall(r'value="(ght_\w+)"', html)[0]
+
+
+def link_in(folder: Path) -> str:
+    """The link of the one message in the folder, as soon as it is there."""
+    pause = Event()
+    for _ in range(1000):
+        for message in folder.glob("*"):
+            if found := re.search(r"http\S+/reset/new\S+", message.read_text()):
+                return found[0]
+        pause.wait(0.02)
+    raise AssertionError("no message has come")
+
+
+def join(server, person):
+    """Staff invites over the API, and the person signs up on the page. The secrets of it."""
+    made = server.api("sam").post("/signup-invites", expires_at="1 day", email=ADDRESS).gives(201)
+    wanted = {"username": "zoe", "password": PASSWORD, "again": PASSWORD}
+    assert person.send(made["invite_url"], **wanted, email="eve@example.org").status == 422
+    assert person.send(made["invite_url"], **wanted, email=ADDRESS).location == "/"
+    assert person.get(made["invite_url"]).status == 409
+    return made["uuid"]
+
+
+def forget(person, folder):
+    """The password is forgotten, and made anew by mail; the last link does not work again."""
+    person.ask("POST", "/signout", {"csrfmiddlewaretoken": person.cookies["csrftoken"]})
+    assert person.get("/settings").status == 302
+    assert person.send("/signin", username="zoe", password="guessed wrong").status == 422
+    assert person.send("/reset", email=ADDRESS).status == 303
+    link = link_in(folder)
+    assert person.ask("POST", link, {"password": NEXT, "again": NEXT}).status == 403
+    assert person.send(link, password=NEXT, again=NEXT).location == "/signin"
+    assert person.get(link).status == 404
+    assert person.send("/signin", username="Zoe", password=NEXT).location == "/"
+    return re.findall(r"token=(\S+)", link)[0]
+
+
+@pytest.mark.parametrize("kind", ["daphne", pytest.param("gunicorn", marks=pytest.mark.slow)])
+def test_a_first_day_that_ends_early(tmp_path, kind):
+    folder = tmp_path / "mail"
+    with Server(tmp_path, kind, EMAIL_URL=f"file://{folder}") as server:
+        person = Person(server)
+        invite = join(server, person)
+        made = person.send("/settings/tokens", name="laptop", expires_at="90 days")
+        assert made.status == 201
+        server.tokens["zoe"] = token_in(made.html)
+        zoe = server.api("zoe")
+        assert zoe.get("/users/self").gives()["username"] == "zoe"
+        reset = forget(person, folder)
+        zoe.get("/users/self").gives()
+
+        server.run(DEACTIVATE)
+        zoe.get("/users/self").fails(401, "inactive_user")
+        assert person.get("/settings").status == 302
+        assert person.send("/signin", username="zoe", password=NEXT).status == 422
+
+    secrets = {ADDRESS, "eve@example.org", PASSWORD, NEXT, "guessed wrong", invite, reset}
+    secrets |= {*server.tokens.values(), *person.seen}
+    assert len(person.seen) >= 4 and all(secrets)
+    assert not [secret for secret in secrets if secret in server.log], server.log
