@@ -2,7 +2,7 @@
 # temporary folder, else installs Debian's packages and starts those.
 #
 # have_postgres [URL]   sets `database`, the URL of a new database with a name of its own
-# have_redis            sets `redis`; nothing of Guildhall reads REDIS_URL before rate limits come
+# have_redis            sets `redis`, for the tests that need one
 # stop_services         drops the database, ends what was started here and removes the folder
 #
 # GUILDHALL_CI_OWN_SERVICES=1 passes over what is running.

@@ -10,9 +10,8 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -29,8 +28,7 @@ PAUSE = 5.0
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """At most `most` in a window of so many milliseconds."""
 
     scope: str
@@ -38,8 +36,7 @@ class Limit:
     window: int
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(NamedTuple):
     """A key as it stands: both integers, and how far into the window that is."""
 
     previous: int
@@ -75,8 +72,7 @@ Asked = Sequence[tuple[str, Limit]]
 """Keys with their limits. A key belongs to one length of window."""
 
 
-@dataclass(frozen=True, slots=True)
-class Charged:
+class Charged(NamedTuple):
     """Whether all had room, each as it stands afterwards, and when that was."""
 
     admitted: bool
@@ -193,6 +189,7 @@ class RedisCounters:
             protocol=2,
         )
         self.script: Any = client.register_script(SCRIPT)
+        self.close = client.close
 
     def charge(self, asked: Asked) -> Charged:
         """As `MemoryCounters.charge`; raises `RedisError`."""

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +16,10 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from apps.site.counters import RedisCounters, SharedCounters
 from tests.server import PATIENCE
+
+PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 
 
 class RedisServer:
@@ -31,7 +34,7 @@ class RedisServer:
     def __enter__(self) -> Self:
         bound = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
         self.process = subprocess.Popen(
-            ["redis-server", *bound, "--save", "", "--appendonly", "no"],
+            [str(PROGRAM), *bound, "--save", "", "--appendonly", "no"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -67,7 +70,7 @@ def no_redis() -> None:
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A Redis that belongs to this test."""
-    if not shutil.which("redis-server"):
+    if not PROGRAM:
         no_redis()
     with RedisServer(tmp_path) as server:
         yield server
@@ -78,7 +81,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Redis that may be in use by others."""
     if os.environ.get("REDIS_URL"):
         yield os.environ["REDIS_URL"]
-    elif shutil.which("redis-server"):
+    elif PROGRAM:
         with RedisServer(tmp_path_factory.mktemp("redis")) as server:
             yield server.url
     else:
@@ -86,6 +89,16 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def fresh_prefix() -> Callable[[], str]:
-    """Keys of this test alone; they expire by themselves."""
-    return lambda: f"guildhall-test-{uuid.uuid4().hex}"
+def redis(redis_url: str) -> Iterator[RedisCounters]:
+    """Counters with keys of their own, which expire by themselves."""
+    counters = RedisCounters(redis_url, prefix=f"guildhall-test-{uuid.uuid4().hex}")
+    yield counters
+    counters.close()
+
+
+@pytest.fixture
+def shared(own_redis: RedisServer) -> Iterator[SharedCounters]:
+    """Counters on a Redis that belongs to this test."""
+    counters = SharedCounters(RedisCounters(own_redis.url))
+    yield counters
+    counters.shared.close()

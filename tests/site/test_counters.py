@@ -1,12 +1,13 @@
 """The sliding-window counter: what it promises, and that memory and Redis count alike."""
 
 from threading import Barrier, Thread
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from apps.site.counters import Count, Limit, MemoryCounters, RedisCounters
+from apps.site.counters import Count, Limit, MemoryCounters
 
 SECOND = 1000
 steps = st.lists(st.integers(0, 3 * SECOND), max_size=60)
@@ -94,13 +95,12 @@ def test_what_is_said_to_be_left_is_what_is_let_in(limit, waits):
 
 @relaxed
 @given(st.lists(limits, min_size=1, max_size=4), steps)
-def test_memory_and_redis_count_alike(redis_url, fresh_prefix, several, waits):
-    memory_clock = Clock()
-    memory = MemoryCounters(memory_clock)
-    redis = RedisCounters(redis_url, prefix=fresh_prefix(), clock=memory_clock)
-    asked = [(f"{number}:{limit.window}", limit) for number, limit in enumerate(several)]
+def test_memory_and_redis_count_alike(redis, several, waits):
+    clock, mine = Clock(), uuid4().hex
+    memory, redis.clock = MemoryCounters(clock), clock
+    asked = [(f"{mine}:{number}", limit) for number, limit in enumerate(several)]
     for number, pause in enumerate(waits):
-        memory_clock.now += pause
+        clock.now += pause
         some = asked[: 1 + number % len(asked)]
         assert redis.charge(some) == memory.charge(some)
 
@@ -146,12 +146,11 @@ def test_threads_share_one_count():
     assert (len(admitted), sum(admitted)) == (1600, 500)
 
 
-def test_what_redis_keeps_goes_by_itself(redis_url, fresh_prefix):
-    counters = RedisCounters(redis_url, prefix=fresh_prefix())
-    charged = counters.charge([("key", Limit("api", 5, SECOND))])
+def test_what_redis_keeps_goes_by_itself(redis):
+    charged = redis.charge([("key", Limit("api", 5, SECOND))])
     assert charged.admitted and charged.now > 1_700_000_000_000
-    client = counters.script.registered_client
-    assert 0 < client.pttl(f"{counters.prefix}:limit:key") <= 2 * SECOND
+    client = redis.script.registered_client
+    assert 0 < client.pttl(f"{redis.prefix}:limit:key") <= 2 * SECOND
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from apps.site.counters import PATIENCE, Limit, RedisCounters, SharedCounters
+from apps.site.counters import PATIENCE, Limit
 from tests.server import Server
 
 HOUR = {"max_requests": 100, "window_seconds": 3600, "is_enabled": True}
@@ -33,8 +33,8 @@ def charge_all(counters, count):
     return all(admitted for admitted, _ in done), max(took for _, took in done)
 
 
-def test_redis_dying_costs_no_request_and_one_line(own_redis, caplog):
-    counters = SharedCounters(RedisCounters(own_redis.url))
+def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
+    counters = shared
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(charge_all, counters, 10_000)
         while not counters.shared.charge([("key", MANY)]).counts[0].current > 200:
@@ -46,25 +46,24 @@ def test_redis_dying_costs_no_request_and_one_line(own_redis, caplog):
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
 
 
-def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, caplog):
-    counters = SharedCounters(RedisCounters(own_redis.url))
-    assert charge_all(counters, 10)[0]
+def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, shared, caplog):
+    assert charge_all(shared, 10)[0]
     own_redis.process.send_signal(signal.SIGSTOP)
     begin = time.monotonic()
-    assert charge_all(counters, 1000)[0]
+    assert charge_all(shared, 1000)[0]
     assert time.monotonic() - begin < 20 * PATIENCE
     own_redis.process.send_signal(signal.SIGCONT)
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
 
 
-def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, caplog):
-    counters = SharedCounters(RedisCounters(own_redis.url), pause=0.0)
-    counters.charge([("key", MANY)])
+def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, shared, caplog):
+    shared.pause = 0.0
+    shared.charge([("key", MANY)])
     own_redis.kill()
     for _ in range(5):
-        assert counters.charge([("key", MANY)]).admitted
+        assert shared.charge([("key", MANY)]).admitted
     own_redis.__enter__()
-    assert counters.charge([("key", MANY)]).counts[0].current == 1
+    assert shared.charge([("key", MANY)]).counts[0].current == 1
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 1)
 
 
