@@ -100,12 +100,12 @@ def named(request: HttpRequest, name: str) -> str:
     return str(request.POST.get(name) or request.GET.get(name, ""))
 
 
-def uid_in(text: str) -> UUID | None:
-    """The uuid that this is, if it is one."""
+def uid_in(text: str) -> UUID:
+    """The uuid that this is; for anything else the nil one, which nothing has."""
     try:
         return UUID(text)
     except ValueError:
-        return None
+        return UUID(int=0)
 
 
 def typed(request: HttpRequest) -> dict[str, str]:
