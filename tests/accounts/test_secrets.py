@@ -7,10 +7,15 @@ import logging
 
 import pytest
 
+from apps.accounts import actions
+from apps.accounts.models import Invite
+from apps.core.errors import ApiError
 from tests.api import Api
 from tests.world import everything
 
 PASSWORD = "correct horse battery staple"
+ADDRESS = "eve@example.org"
+SCOPES = ("site", "self", "user:eve", "user:sam")
 
 
 @pytest.fixture
@@ -69,3 +74,28 @@ def test_no_answer_but_the_first_holds_a_token(token):
 def test_a_token_in_a_refusal_is_not_repeated(token):
     refused = Api(token + "x").get("/teams")
     assert token not in refused.response.content.decode()
+
+
+def test_no_log_event_or_list_holds_an_address_or_a_password(caplog, make, alice, sam):
+    """Through a life: invited, joined, refused, changed, suggested, deactivated."""
+    caplog.set_level(logging.DEBUG)
+    staff, own = Api(make.token(sam)), Api(make.token(alice))
+    invite = staff.post("/signup-invites", expires_at="1d", email=ADDRESS).gives(201)
+    row = Invite.objects.get(uuid=invite["uuid"])
+    join = {"username": "eve", "password": PASSWORD, "invite": row}
+    with pytest.raises(ApiError) as refused:
+        actions.sign_up(**join, email="other@example.org")
+    eve = actions.sign_up(**join, email=ADDRESS)
+    with pytest.raises(ApiError) as taken:
+        actions.update_user(actor=alice, user=alice, email=ADDRESS)
+    actions.change_password(actor=eve, user=eve, password=PASSWORD + "!")
+    actions.deactivate_user(actor=sam, user=eve)
+    actions.reactivate_user(actor=sam, user=eve)
+    paths = ["/users", "/users/eve", "/users/eve/activity", "/events?scope=user:eve"]
+    paths += [f"/suggest-users?email={ADDRESS}", "/suggest-users?name=eve", "/check-username"]
+    said = [own.get(path).response.content.decode() for path in paths]
+    said += [staff.get(f"/events?scope={scope}").response.content.decode() for scope in SCOPES]
+    said += [refused.value.detail, taken.value.detail]
+    for text in (*said, caplog.text):
+        assert ADDRESS not in text.lower() and PASSWORD not in text
+    assert '"invite-accepted"' in "".join(said)

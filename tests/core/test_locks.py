@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from apps.accounts.actions import delete_token, revoke_token
 from apps.accounts.models import ApiToken
 from apps.core.errors import NotFound
 from apps.core.locks import lock
-from apps.teams.actions import remove_member, update_team
+from apps.teams.actions import create_team, remove_member, update_team
 from apps.teams.models import Team
 
 
@@ -48,3 +50,21 @@ def test_a_lock_shows_what_another_has_changed(make, acme, alice):
     with transaction.atomic():
         lock(mine)
     assert mine.slug == "theirs"
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
+@pytest.mark.django_db(transaction=True)
+def test_rows_that_point_to_a_locked_one_are_written_meanwhile(make, alice):
+    """Else their writer, at the commit, would wait with the order of events in its hands."""
+
+    def found_a_team() -> None:
+        create_team(actor=alice, name="Meanwhile", slug="meanwhile")
+        connection.close()
+
+    writer = Thread(target=found_a_team)
+    with transaction.atomic():
+        lock(alice)
+        writer.start()
+        writer.join(timeout=5)
+        assert Team.objects.filter(slug="meanwhile").exists()
+    writer.join(timeout=20)

@@ -1,0 +1,82 @@
+"""How long `/suggest-users` and `/users` take with 100,000 people, and the plan of the look-ups.
+
+    DATA_DIR=$(mktemp -d) .venv/bin/python bench/suggest_users.py
+    DATABASE_URL=postgres:///some_empty_database .venv/bin/python bench/suggest_users.py
+
+Prints the median and the slowest of 50 requests, each through the whole of Django, in
+milliseconds. It fills the database that it is given: take an empty one.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+os.environ.setdefault("SECRET_KEY", "bench")
+
+import django
+
+django.setup()
+
+from django.core.management import call_command  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.test import Client  # noqa: E402
+
+from apps.accounts.actions import create_token, create_user  # noqa: E402
+from apps.accounts.models import User  # noqa: E402
+
+PEOPLE = 100_000
+ROUNDS = 50
+FIRST = ["anna", "bo", "cem", "dana", "eli", "fay", "gus", "hana", "ivo", "jo"]
+
+
+def fill() -> str:
+    """People whose names share beginnings; returns a token of one more."""
+    call_command("migrate", verbosity=0)
+    for start in range(0, PEOPLE, 5000):
+        User.objects.bulk_create(
+            User(
+                username=f"{FIRST[n % 10]}{n}",
+                username_key=f"{FIRST[n % 10]}{n}",
+                display_name=f"{FIRST[n // 7 % 10]} number {n}",
+                display_name_key=f"{FIRST[n // 7 % 10]} number {n}",
+                email=f"{n}@example.org",
+                email_key=f"{n}@example.org",
+            )
+            for n in range(start, start + 5000)
+        )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    asker = create_user(actor=None, username="asker")
+    return create_token(actor=asker, owner=asker, name="bench")[1]
+
+
+def measure(path: str, token: str | None) -> None:
+    client, taken = Client(SERVER_NAME="localhost"), []
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        answer = client.get(f"/api/v1{path}", headers=headers)
+        taken.append(1000 * (time.perf_counter() - begin))
+        if answer.status_code != 200:
+            raise SystemExit(answer.content)
+    who = "known" if token else "anonymous"
+    print(f"{statistics.median(taken):7.1f} {max(taken):7.1f}  {who:9} {path}")
+
+
+if __name__ == "__main__":
+    token = fill()
+    print(f"{connection.vendor}, {User.objects.count()} people: median, slowest (ms)")
+    for path in ("/suggest-users?name=an", "/suggest-users?name=anna77", "/suggest-users?name=zz"):
+        measure(path, None)
+        measure(path, token)
+    measure("/suggest-users?email=77777@example.org", token)
+    measure("/users", token)
+    measure("/users?search=7777", token)
+    for name in ("username", "display_name"):
+        print(User.objects.filter(is_active=True).beginning(name, "anna77")[:5].explain())
