@@ -1,10 +1,7 @@
-"""How long `/suggest-users` and `/users` take with 100,000 people, and the plan of the look-ups.
+"""How long `/suggest-users` and `/users` take with 100,000 people: median and slowest, and plans.
 
-    DATA_DIR=$(mktemp -d) .venv/bin/python bench/suggest_users.py
-    DATABASE_URL=postgres:///some_empty_database .venv/bin/python bench/suggest_users.py
-
-Prints the median and the slowest of 50 requests, each through the whole of Django, in
-milliseconds. It fills the database that it is given: take an empty one.
+DATA_DIR=$(mktemp -d) .venv/bin/python bench/suggest_users.py, or with the DATABASE_URL of an
+empty database, which is filled. Each request goes through the whole of Django.
 """
 
 from __future__ import annotations
