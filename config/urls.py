@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from apps.core.slugs import register_converters
 
@@ -28,6 +30,7 @@ urlpatterns = [
     ),
     path("api/v1/", include(router.urls)),
     path("healthz", healthz),
+    path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg"))),
     path("", include("apps.web.routes")),
     path("admin/", admin.site.urls),
 ]

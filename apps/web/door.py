@@ -11,13 +11,13 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth import get_user
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
 from apps.core.access import Level, check_level
-from apps.core.errors import as_api_error
+from apps.core.errors import as_api_error, plain_error
 from apps.site.kinds import RateScope
 from apps.site.limits import charge_page
 from apps.web.answers import Visit, ask_to_sign_in, refuse
@@ -44,9 +44,8 @@ def page(
         @gzip_page
         @wraps(view)
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
-            if request.method not in (*methods, "HEAD"):
-                return HttpResponseNotAllowed(methods)
             try:
+                check_method(request, methods)
                 response = enter(request, needs, charge) or view(request, *args, **kwargs)
             except Exception as exception:
                 error = as_api_error(exception)
@@ -61,6 +60,14 @@ def page(
         return run
 
     return declare
+
+
+def check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:
+    """405 for any other method."""
+    if request.method not in (*methods, "HEAD"):
+        error = plain_error(405)
+        error.headers["Allow"] = ", ".join(methods)
+        raise error
 
 
 def enter(request: Visit, needs: Level, charge: RateScope | None) -> HttpResponse | None:

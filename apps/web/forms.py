@@ -55,6 +55,7 @@ class PageForm(forms.Form):
         try:
             yield
         except ApiError as error:
+            self.is_valid()  # an action may be refused before the form was looked at
             name, colon, text = error.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else error.detail)

@@ -37,16 +37,25 @@ def signin(request: Visit) -> HttpResponse:
 
 @page(Level.PUBLIC, methods=FORM, charge=RateScope.SIGNUP)
 def signup(request: Visit) -> HttpResponse:
-    """Open as the settings of the site say; where it is not, the page says why."""
-    invite = invite_of(request)
-    check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
-    form = SignUp(request)
-    if request.method == "POST" and not request.user.is_authenticated and form.is_valid():
-        wanted = {name: form.cleaned_data[name] for name in ("username", "email", "password")}
+    """Open as the settings of the site say; where it is not, the page says why.
+
+    What has changed while somebody was typing is said in the form, which keeps their text.
+    """
+    form, invite = SignUp(request), None
+    if request.method == "POST" and not request.user.is_authenticated:
         with form.refusals():
-            start_session(request, actions.sign_up(invite=invite, **wanted))
-            return see("home")
-    return secret(form.shown(request, "signup", invite=invite))
+            invite = invite_of(request)
+            if form.is_valid():
+                wanted = {
+                    name: form.cleaned_data[name] for name in ("username", "email", "password")
+                }
+                start_session(request, actions.sign_up(invite=invite, **wanted))
+                return see("home")
+    else:
+        invite = invite_of(request)
+        check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
+    link = named(request, "invite")
+    return secret(form.shown(request, "signup", invite=invite, link=link))
 
 
 def invite_of(request: Visit) -> Invite | None:

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -116,14 +116,23 @@ class Browser:
     def text(self, css: str = "main") -> str:
         return str(self.ask("GET", f"{self.session}/element/{self.find(css)}/text"))
 
-    def until(self, condition: str) -> None:
-        """Wait for this JavaScript to be true; nobody announces the end of a journey."""
+    def wait(self, met: Callable[[], object], what: str) -> None:
+        """Look again and again: nobody announces the end of a journey."""
         pause = Event()
         for _ in range(int(PATIENCE / PAUSE)):
-            if self.run(f"return document.readyState === 'complete' && ({condition})"):
+            if met():
                 return
             pause.wait(PAUSE)
-        raise AssertionError(f"at {self.path} never {condition}: {self.text()}")
+        raise AssertionError(f"at {self.path} never {what}: {self.text()}")
+
+    def until(self, condition: str) -> None:
+        """Wait for this JavaScript to be true of a whole page."""
+        script = f"return document.readyState === 'complete' && ({condition})"
+        self.wait(lambda: self.run(script), condition)
+
+    def leave(self, path: str) -> None:
+        """Wait for another page than this one."""
+        self.wait(lambda: self.path != path, "elsewhere")
 
     def arrive(self, heading: str) -> None:
         """Wait for the page with this heading."""

@@ -1,6 +1,9 @@
 """What holds for every page: who is let in, headers, sessions, old forms, refusals as pages."""
 
+import os
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -66,6 +69,7 @@ def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
 def test_an_unknown_method_is_405(visit, ada):
     answer = visit(ada).client.delete("/reset/sent")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
+    assert Page(answer).h1 == "This page does not do that"
     assert visit(ada).client.head("/settings").status_code == 200
 
 
@@ -77,6 +81,20 @@ def test_the_cookies_are_for_the_server_alone(visit, ada):
     assert len(person.client.cookies) == 2
     for cookie in person.client.cookies.values():
         assert cookie["httponly"] and cookie["samesite"] == "Lax"
+
+
+def test_under_https_the_cookies_are_secure(tmp_path):
+    code = "from config.settings import *; print(SESSION_COOKIE_SECURE, CSRF_COOKIE_SECURE)"
+    environment = {
+        **os.environ,
+        "DATA_DIR": str(tmp_path),
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+    }
+    for url, secure in (("https://code.example.org", True), ("http://localhost", False)):
+        run = [sys.executable, "-c", code]
+        env = {**environment, "BASE_URL": url}
+        said = subprocess.run(run, env=env, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+        assert said.stdout.split() == [str(secure)] * 2
 
 
 def test_a_session_is_prolonged_once_a_day_and_reading_costs_no_write(visit, ada):
@@ -153,6 +171,15 @@ def test_behind_a_proxy_that_ends_tls_the_origin_of_base_url_is_ours(visit, ada)
         person.client.handler = type(person.client.handler)(enforce_csrf_checks=True)
         fields["csrfmiddlewaretoken"] = person.get("/signin").value("csrfmiddlewaretoken")
         assert person.post("/signin", origin, **fields).status == 422
+
+
+def test_what_is_too_much_or_no_form_is_a_page_too(visit, ada):
+    for body, kind in ((b"x" * 3_000_000, "application/x-www-form-urlencoded"), (b"x", "")):
+        sent = {"data": body, "content_type": kind or "multipart/form-data; boundary=x"}
+        for handled in (visit(), visit(strict=True)):
+            answer = Page(handled.client.post("/signin", **sent))
+            assert answer.status in {400, 403, 413, 422} and answer.h1
+    assert "http" not in visit().client.post("/signin", {"next": "/x\0\n"}).headers
 
 
 def test_refusals_are_pages_with_their_status(visit):

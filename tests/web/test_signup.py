@@ -59,12 +59,14 @@ def test_an_invite_lets_one_person_in(visit, invite, events):
     with events():
         late = visit().post("/signup", **again, invite=str(invite.uuid)).gives(409)
     assert "accepted this invite already" in late.text
+    assert late.value("email") == "eve@example.org"
     visit().get(f"/signup?invite={invite.uuid}").gives(409)
 
 
 @pytest.mark.parametrize("named", ["nonsense", "00000000-0000-4000-8000-000000000000", "\0"])
 def test_an_unknown_a_deleted_and_an_ended_invite_are_told(visit, invite, sam, named):
-    visit().post("/signup", **WANTED, invite=named).gives(404)
+    page = visit().post("/signup", **WANTED, invite=named).gives(404)
+    assert page.alert() == "There is no such invite." and page.value("username") == "Zoe"
     Invite.objects.update(expires_at=timezone.now())
     assert "expired" in visit().get(f"/signup?invite={invite.uuid}").gives(409).text
     actions.delete_invite(actor=sam, invite=invite)
