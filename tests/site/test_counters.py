@@ -130,7 +130,7 @@ def test_memory_is_bounded_and_forgets_the_longest_unused():
     assert not counters.charge([("mine", limit)]).admitted
 
 
-def test_threads_share_one_count():
+def test_threads_share_one_count(restless):
     counters, limit, barrier = MemoryCounters(Clock()), Limit("api", 500, SECOND), Barrier(8)
     admitted: list[bool] = []
 

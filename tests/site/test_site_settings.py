@@ -119,21 +119,22 @@ def test_the_command_line_needs_no_actor(db):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_who_need_the_missing_row_at_once_get_the_same():
+def test_two_who_need_the_missing_row_at_once_get_the_same(restless):
     SiteSettings.objects.all().delete()
-    barrier, found = Barrier(4), []
+    barrier, found = Barrier(8), []
 
     def load():
+        connection.ensure_connection()
         barrier.wait(timeout=20)
         found.append(SiteSettings.load().pk)
         connection.close()
 
-    threads = [Thread(target=load) for _ in range(4)]
+    threads = [Thread(target=load) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert found == [SiteSettings.ONLY] * 4
+    assert found == [SiteSettings.ONLY] * 8
 
 
 @pytest.mark.django_db(transaction=True)
