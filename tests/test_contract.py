@@ -21,7 +21,6 @@ OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
 LATER = {
     "pings",
-    "protections",
     "reply versions",
     "uploads",
 }

@@ -106,6 +106,8 @@ class Pull(models.Model):
     head_pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
+    patch_id = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not known
+    """Names what lies between the two, once there is a review; a rebase keeps it (§8.5)."""
     commit_count = models.BigIntegerField(default=0)
     additions = models.BigIntegerField(default=0)
     deletions = models.BigIntegerField(default=0)
@@ -181,9 +183,18 @@ class Pull(models.Model):
     def merged_by_username(self) -> str | None:
         return self.merged_by.username if self.merged_by else None
 
-    def stand_at(self, head: str | None, base: str | None, figures: DiffStat) -> None:
+    def tips(self) -> tuple[str | None, str | None]:
+        """The stored heads of source and target now; one query."""
+        names = [self.source_ref, self.target_ref]
+        refs = self.repo.refs.filter(full_name__in=names).values_list("full_name", "sha")
+        found: dict[str, str] = dict(refs)
+        return found.get(self.source_ref), found.get(self.target_ref)
+
+    def stand_at(
+        self, head: str | None, base: str | None, figures: DiffStat, patch_id: str | None
+    ) -> None:
         """Take over what git knows, without saving: the two tips, and what lies between."""
-        self.head_sha, self.base_sha = head, base
+        self.head_sha, self.base_sha, self.patch_id = head, base, patch_id
         self.commit_count = figures.commit_count
         self.additions, self.deletions = figures.additions, figures.deletions
         self.changed_files = figures.changed_files
@@ -253,6 +264,10 @@ class Review(models.Model):
     body = models.TextField(blank=True)
     commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
     """The head when the decision was made."""
+    patch_id = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not known
+    """The pull's when the decision was made."""
+    decided_at = models.DateTimeField(default=timezone.now)
+    """Of several decisions of one person the newest counts."""
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
     )
@@ -272,8 +287,14 @@ class Review(models.Model):
 
     @property
     def is_stale(self) -> bool:
-        """The head has moved since."""
-        return self.commit_sha != self.pull.head_sha
+        """The pull is another one since: its head, and what it changes (§8.5).
+
+        What is too large to be named equals nothing.
+        """
+        pull = self.pull
+        if self.commit_sha == pull.head_sha:
+            return False
+        return self.patch_id is None or self.patch_id != pull.patch_id
 
     def event_keys(self) -> Keys:
         return self.pull.event_keys()

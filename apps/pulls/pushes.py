@@ -12,13 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullQuerySet, PullStatus
+from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullQuerySet, PullStatus, Review
 from apps.repos.git import known
 from apps.repos.git.repo import DiffStat, GitRepo, pull_ref
 from apps.repos.git.run import GitError
@@ -33,7 +33,7 @@ Tips = dict[str, str]
 WRITTEN = [
     *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
-    *("merge_commit_sha", "updated_at"),
+    *("merge_commit_sha", "patch_id", "updated_at"),
 ]
 KEEP_TRIES = 3
 
@@ -68,11 +68,13 @@ def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
 def touched(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
     """The pulls from or into these branches, by number, with any merge under way.
 
-    A closed pull is among them only if its merge may have died after git had carried it out.
+    `reviewed` says whether somebody has written a review. A closed pull is among them only if its
+    merge may have died after git had carried it out.
     """
     names = [move.name for move in moves if move.is_branch]
     either = Q(source_branch__in=names) | Q(target_branch__in=names)
     pulls: PullQuerySet = repo.pulls.filter(either, IS_ACTIVE | Q(attempt__isnull=False))
+    pulls = pulls.annotate(reviewed=Exists(Review.objects.filter(pull=OuterRef("pk"))))
     return pulls.select_related("thread", "attempt__actor").order_by("number")
 
 
@@ -143,6 +145,7 @@ class PullStep:
     head: str | None
     base: str | None
     figures: DiffStat
+    patch_id: str | None
     pushed: list[RefMove]
     landing: Landing | None
 
@@ -155,7 +158,9 @@ def step_of(pull: Pull, moves: Sequence[RefMove], tips: Tips) -> PullStep:
     base = tips.get(pull.target_ref) if head else None
     if landing is not None:
         head, base = landing.head, landing.move.old
-    return PullStep(head, base, measure(pull.repo.git, base, head), pushed, landing)
+    git = pull.repo.git
+    patch_id = name_patch(git, base, head) if getattr(pull, "reviewed", True) else None
+    return PullStep(head, base, measure(git, base, head), patch_id, pushed, landing)
 
 
 def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[RefMove]:
@@ -223,13 +228,23 @@ def measure(git: GitRepo, base: str | None, head: str | None) -> DiffStat:
         return DiffStat(0, too_large=True)
 
 
+def name_patch(git: GitRepo, base: str | None, head: str | None) -> str | None:
+    """The name of what the head changes; None while a tip is missing or git cannot tell."""
+    if base is None or head is None:
+        return None
+    try:
+        return known.patch_id(git, base, head)
+    except GitError:
+        return None
+
+
 def follow_one(pull: Pull, moves: Sequence[RefMove], tips: Tips) -> list[Callable[[], None]]:
     """Write one pull's step; returns what records its events."""
     step = step_of(pull, moves, tips)
     if not pull.is_active and step.landing is None:
         return []
     before = pull.head_sha
-    pull.stand_at(step.head, step.base, step.figures)
+    pull.stand_at(step.head, step.base, step.figures, step.patch_id)
     if step.pushed:
         pull.head_pushed_by = step.pushed[-1].actor
     events = [pushed_event(pull, move, first) for move, first in chained(step.pushed, before)]
@@ -287,7 +302,10 @@ def stand_at_tips(pull: Pull) -> None:
     if source is not None and source.sha != pull.head_sha:
         pull.head_sha, pull.head_pushed_by_id = source.sha, source.pushed_by_id
     base = target.sha if target is not None and pull.head_sha is not None else None
-    pull.stand_at(pull.head_sha, base, measure(pull.repo.git, base, pull.head_sha))
+    git, head = pull.repo.git, pull.head_sha
+    reviewed = not pull._state.adding and pull.reviews.exists()
+    patch_id = name_patch(git, base, head) if reviewed else None
+    pull.stand_at(head, base, measure(git, base, head), patch_id)
 
 
 def keep_head_on_commit(pull: Pull) -> None:

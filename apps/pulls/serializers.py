@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
 
+from apps.core.access import Level
 from apps.core.openapi import PREFIX
 from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
 from apps.pulls import rules
 from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.git.merge import Strategy
-from apps.repos.models import Repo
+from apps.repos.models import Protection, Repo
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
@@ -120,6 +124,50 @@ class ReviewRecord(Output):
     updated_at = Moment()
 
 
+class NamedApprover(Output):
+    user_uuid = serializers.UUIDField()
+    username = serializers.CharField()
+
+
+class MatchingProtection(Output):
+    uuid = serializers.UUIDField()
+    branch = serializers.CharField()
+    required_approvals = serializers.IntegerField()
+    approvers = NamedApprover(many=True)
+
+
+class GivenApproval(Output):
+    review_uuid = serializers.UUIDField()
+    user_uuid = serializers.UUIDField()
+    username = serializers.CharField()
+    commit_sha = serializers.CharField(allow_null=True)
+    is_stale = serializers.BooleanField()
+    is_eligible = serializers.BooleanField()
+    reason = serializers.CharField(allow_null=True)
+
+
+class PullProtectionRecord(Output):
+    pull_number = serializers.IntegerField()
+    source_branch = serializers.CharField()
+    target_branch = serializers.CharField()
+    head_sha = serializers.CharField(allow_null=True)
+    base_sha = serializers.CharField(allow_null=True)
+    is_protected = serializers.BooleanField()
+    protections = MatchingProtection(many=True)
+    required_approvals = serializers.IntegerField()
+    approval_count = serializers.IntegerField()
+    approvals_missing = serializers.IntegerField()
+    approvals = GivenApproval(many=True)
+    changes_requested_by = serializers.ListField(child=serializers.CharField())
+    pending_approvers = serializers.ListField(child=serializers.CharField())
+    is_mergeable = serializers.BooleanField()
+    conflict_paths = serializers.ListField(child=serializers.CharField())
+    allowed_strategies = serializers.ListField(child=serializers.ChoiceField([*map(str, Strategy)]))
+    caller_can_review = serializers.BooleanField()
+    caller_can_merge = serializers.BooleanField()
+    blocked_reasons = serializers.ListField(child=serializers.CharField())
+
+
 def pull_record(pull: Any, repo: Repo, base: str) -> dict[str, Any]:
     """`pull`: a Pull with its thread and people, or a light row; `repo` has its owner loaded."""
     place = f"/pulls/{pull.number}"
@@ -166,9 +214,9 @@ def merge_record(pull: Pull, base: str) -> dict[str, Any]:
     }
 
 
-def review_record(review: Review, base: str = "") -> dict[str, Any]:
+def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, Any]:
     """Needs the pull with its thread, and a row of `ReviewQuerySet.with_people`."""
-    reason = rules.why_not_eligible(review, getattr(review, "author_role", None))
+    reason = eligibility.reason_against(review.created_by, rules.level_of_author(review))
     return {
         "uuid": review.uuid,
         "pull_number": review.pull.number,
@@ -183,4 +231,62 @@ def review_record(review: Review, base: str = "") -> dict[str, Any]:
         "created_by_username": review.created_by.username,
         "created_at": review.created_at,
         "updated_at": review.updated_at,
+    }
+
+
+def pull_protection_record(standing: rules.Standing, caller: User, level: Level) -> dict[str, Any]:
+    """What stands in the way of merging, for a caller with this level on the repository."""
+    pull, approval = standing.pull, standing.approval
+    protections, blocked = approval.protections, [one.code for one in standing.blockers]
+    may_merge = level >= Level.WRITE and takes_changes(pull.repo)
+    return {
+        "pull_number": pull.number,
+        "source_branch": pull.source_branch,
+        "target_branch": pull.target_branch,
+        "head_sha": pull.head_sha,
+        "base_sha": pull.base_sha,
+        "is_protected": bool(protections),
+        "protections": [matching_protection(one) for one in protections],
+        "required_approvals": max((one.required_approvals for one in protections), default=0),
+        "approval_count": len(approval.counting),
+        "approvals_missing": max(map(approval.missing, protections), default=0),
+        "approvals": [given_approval(one, approval) for one in approval.approvals],
+        "changes_requested_by": approval.changes_requested_by,
+        "pending_approvers": [user.username for user in approval.pending],
+        "is_mergeable": not blocked,
+        "conflict_paths": list(standing.git.conflict_paths),
+        "allowed_strategies": [str(one) for one in standing.git.allowed_strategies],
+        "caller_can_review": approval.eligibility.reason_against(caller, level) is None,
+        "caller_can_merge": may_merge and not blocked,
+        "blocked_reasons": blocked,
+    }
+
+
+def takes_changes(repo: Repo) -> bool:
+    """Whether its state lets anybody change it; needs the owner loaded."""
+    retired = repo.owner_team is not None and not repo.owner_team.is_active
+    return not (repo.is_archived or retired)
+
+
+def matching_protection(protection: Protection) -> dict[str, Any]:
+    """Needs its approvers loaded."""
+    approvers = [one.user for one in protection.approvers.all()]
+    return {
+        "uuid": protection.uuid,
+        "branch": protection.branch,
+        "required_approvals": protection.required_approvals,
+        "approvers": [{"user_uuid": one.uuid, "username": one.username} for one in approvers],
+    }
+
+
+def given_approval(review: Review, approval: rules.Approval) -> dict[str, Any]:
+    reason = approval.reason_against(review)
+    return {
+        "review_uuid": review.uuid,
+        "user_uuid": review.created_by.uuid,
+        "username": review.created_by.username,
+        "commit_sha": review.commit_sha,
+        "is_stale": review.is_stale,
+        "is_eligible": reason is None,
+        "reason": reason,
     }

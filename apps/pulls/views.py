@@ -17,12 +17,14 @@ from apps.pulls.serializers import (
     CreateReview,
     MergePull,
     MergeRecord,
+    PullProtectionRecord,
     PullRecord,
     ReviewRecord,
     SetPullStatus,
     UpdatePull,
     UpdateReview,
     merge_record,
+    pull_protection_record,
     pull_record,
     review_record,
 )
@@ -120,6 +122,15 @@ class PullViewSet(InRepo):
         actions.merge_pull(actor=self.caller, pull=self.pull, expected_head_sha=head, **self.input)
         return merge_record(self.pull, self.base)
 
+    @action(detail=True, methods=["get"])
+    @operation(Level.READ, gives=PullProtectionRecord)
+    def protection(self) -> dict[str, Any]:
+        """Read what stands in the way of merging a pull.
+
+        All blockers at once, and for each approval whether it counts.
+        """
+        return pull_protection_record(rules.standing_of(self.pull), self.caller, self.level)
+
 
 class ReviewViewSet(InRepo):
     """/{owner}/repos/{repo_slug}/pulls/{number}/reviews"""
@@ -142,24 +153,30 @@ class ReviewViewSet(InRepo):
     def list(self) -> dict[str, Any]:
         """List a pull's reviews, oldest first."""
         rows = self.pull.reviews.with_people(self.repo)
-        return self.page(rows.order_by("created_at", "id"), review_record)
+        eligibility = rules.Eligibility.of(self.pull)
+        return self.page(
+            rows.order_by("created_at", "id"), lambda row, _: review_record(row, eligibility)
+        )
 
     @operation(Level.READ, takes=CreateReview, gives=ReviewRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Review a pull. Always recorded; `is_eligible` says whether it counts."""
         review = actions.create_review(actor=self.caller, pull=self.pull, **self.input)
-        return review_record(self.pull.reviews.with_people(self.repo).get(pk=review.pk))
+        return self.record(self.pull.reviews.with_people(self.repo).get(pk=review.pk))
 
     @operation(Level.READ, gives=ReviewRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a review."""
-        return review_record(self.review)
+        return self.record(self.review)
 
     @operation(Level.READ, takes=UpdateReview, gives=ReviewRecord)
     def update(self) -> dict[str, Any]:
         """Change one's own review; `dismissed` is for the repository's admins."""
         actions.update_review(actor=self.caller, review=self.review, **self.input)
-        return review_record(self.review)
+        return self.record(self.review)
+
+    def record(self, review: Review) -> dict[str, Any]:
+        return review_record(review, rules.Eligibility.of(self.pull))
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:

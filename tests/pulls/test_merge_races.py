@@ -9,7 +9,9 @@ import pytest
 from django.db import connection
 
 from apps.events.models import Event as Recorded
+from apps.pulls.actions import create_review, update_review
 from apps.pulls.models import MergeAttempt, Pull
+from apps.repos.actions import add_approver, remove_approver
 from apps.repos.git.run import run_git
 from apps.repos.models import PushJournal
 from tests.pulls import paths
@@ -154,4 +156,56 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
     )
     assert set(codes(changed)) == {(200, None)}
     assert set(codes(replied)) == {(201, None)}
+    check_settled(pull.repo)
+
+
+def by_dismissal(pull, review, approver, alice, bob):
+    return lambda: update_review(actor=alice, review=review, status="dismissed")
+
+
+def by_removal(pull, review, approver, alice, bob):
+    return lambda: remove_approver(actor=alice, approver=approver)
+
+
+def by_another_word(pull, review, approver, alice, bob):
+    return lambda: create_review(actor=bob, pull=pull, status="changes_requested")
+
+
+@pytest.mark.parametrize("withdrawn", [by_dismissal, by_removal, by_another_word])
+def test_a_merge_is_before_the_loss_of_its_approval_or_is_refused(
+    api, make, pull, alice, bob, sam, withdrawn
+):
+    protection = make.protection(pull.repo, by=alice, approver=bob)
+    add_approver(actor=alice, protection=protection, user=sam)
+    review, approver = make.review(pull, by=bob), protection.approvers.get(user=bob)
+    caller, url = api(alice), f"{paths.pull(pull)}/merge"
+    again = Pull.objects.select_related("repo").get()
+    merged, _ = at_once(lambda: caller.post(url), withdrawn(again, review, approver, alice, bob))
+    kinds = list(Recorded.objects.order_by("id").values_list("kind", flat=True)[6:])
+    lost = next(place for place, kind in enumerate(kinds) if kind in LOSSES)
+    if merged.status == 200:
+        assert kinds.index("pull-merged") < lost
+    else:
+        merged.fails(409, merged.json["error"])
+        assert merged.json["error"] in {"approval_required", "changes_requested"}
+        assert "pull-merged" not in kinds
+    assert commits(pull.repo) == (3 if merged.status == 200 else 1)
+    check_settled(pull.repo)
+
+
+LOSSES = {"review-dismissed", "approver-removed", "review-created"}
+
+
+def test_a_merge_is_before_the_protection_of_its_target_or_is_refused(api, pull, alice, sam):
+    one, two = api(alice), api(sam)
+    merged, protected = at_once(
+        lambda: one.post(f"{paths.pull(pull)}/merge"),
+        lambda: two.post(f"{pull.repo.api_path}/protections", branch="main"),
+    )
+    protected.gives(201)
+    newest = list(Recorded.objects.order_by("-id").values_list("kind", flat=True)[:1])
+    if merged.status == 200:
+        assert newest == ["protection-created"]
+    else:
+        merged.fails(409, "approval_required")
     check_settled(pull.repo)

@@ -80,14 +80,18 @@ def _refuse_blocked(asked: Merge) -> None:
     state = rules.state_blocker(pull)
     if state is not None and pull.status == PullStatus.MERGED:
         raise rules.refuse([state])
-    source, target = _tips(pull)
     blockers = [] if state is None else [state]
+    missing_approval = rules.approval_blockers(pull)
+    source, target = pull.tips()
     if source is None or target is None:
         blockers.append(rules.missing_branch(pull, source))
-    elif state is not None:
+    elif blockers or missing_approval:
+        if not blockers:
+            rules.check_head(source, asked.expected_head)
         with pull.repo.git.dry() as dry:
             built = _build(asked, dry, target, source)
         blockers += [] if isinstance(built, str) else [built]
+    blockers += missing_approval
     if blockers:
         raise rules.refuse(blockers)
 
@@ -146,13 +150,13 @@ def _carry_out(asked: Merge, attempt: MergeAttempt) -> bool:
 def _plan(asked: Merge) -> Plan:
     """Write the commit's objects, which nothing refers to yet, and say which ref should move."""
     pull = asked.pull
-    source, target = _tips(pull)
+    source, target = pull.tips()
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
     rules.check_head(source, asked.expected_head)
     built = _build(asked, pull.repo.git, target, source)
     if not isinstance(built, str):
-        raise rules.refuse([built])
+        raise rules.refuse([built, *rules.approval_blockers(pull)])
     return Plan(RefMove(pull.repo, pull.target_ref, target, built, asked.actor), source)
 
 
@@ -197,8 +201,9 @@ def _land(asked: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID) -> b
     _check_lease(attempt)
     _check_state(pull)
     pull.repo.check_writable()
-    if _tips(pull) != (plan.head, move.old):
+    if pull.tips() != (plan.head, move.old):
         return False
+    _check_approval(pull)
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
         return False
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
@@ -214,18 +219,17 @@ def _give_up(attempt: MergeAttempt) -> None:
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
 
 
-def _tips(pull: Pull) -> tuple[str | None, str | None]:
-    """The stored heads of source and target."""
-    names = [pull.source_ref, pull.target_ref]
-    refs = pull.repo.refs.filter(full_name__in=names).values_list("full_name", "sha")
-    found: dict[str, str] = dict(refs)
-    return found.get(pull.source_ref), found.get(pull.target_ref)
-
-
 def _check_state(pull: Pull) -> None:
     blocker = rules.state_blocker(pull)
     if blocker is not None:
         raise rules.refuse([blocker])
+
+
+def _check_approval(pull: Pull) -> None:
+    """What reviewers, admins and pushes did until now counts: they take these locks too."""
+    blockers = rules.approval_blockers(pull)
+    if blockers:
+        raise rules.refuse(blockers)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:

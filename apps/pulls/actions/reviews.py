@@ -12,23 +12,46 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
+from apps.pulls.pushes import name_patch
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
 
 
-@transaction.atomic
 def create_review(*, actor: User, pull: Pull, status: str, body: str = "") -> Review:
-    """Record what somebody says of the pull's present head. Locks the pull, so that it stays."""
+    """Record what somebody says of the pull's present head.
+
+    Locks the pull, so that it stays, after git has named what it changes.
+    """
+    name_patch(pull.repo.git, pull.base_sha, pull.head_sha)
+    return _create(actor, pull, status, body)
+
+
+@transaction.atomic
+def _create(actor: User, pull: Pull, status: str, body: str) -> Review:
     lock(pull)
+    _name_patch(pull)
     review = Review.objects.create(
-        pull=pull, status=status, body=body, commit_sha=pull.head_sha, created_by=actor
+        pull=pull,
+        status=status,
+        body=body,
+        commit_sha=pull.head_sha,
+        patch_id=pull.patch_id,
+        created_by=actor,
     )
     record(Kind.REVIEW_CREATED, actor=actor, about=review, data={"status": status})
     return review
 
 
-@transaction.atomic
+def _name_patch(pull: Pull) -> None:
+    """Make sure that the pull says what it changes, so that the review can be compared with it."""
+    if pull.patch_id is not None:
+        return
+    pull.patch_id = name_patch(pull.repo.git, pull.base_sha, pull.head_sha)
+    if pull.patch_id is not None:
+        pull.save(update_fields=["patch_id"])
+
+
 def update_review(
     *, actor: User, review: Review, status: str | None = None, body: str | None = None
 ) -> None:
@@ -37,6 +60,13 @@ def update_review(
     A decision, also one that is repeated, is about the present head. Errors: 403 `role_required`
     for a dismissal, 409 `invalid_transition`, 403 `not_creator`.
     """
+    if status not in (None, ReviewStatus.DISMISSED):
+        name_patch(review.pull.repo.git, review.pull.base_sha, review.pull.head_sha)
+    _update(actor, review, status, body)
+
+
+@transaction.atomic
+def _update(actor: User, review: Review, status: str | None, body: str | None) -> None:
     lock(review.pull)
     lock(review)
     dismisses = status == ReviewStatus.DISMISSED
@@ -64,19 +94,25 @@ def _revise(actor: User, review: Review, status: str | None, body: str | None) -
     if status is not None and status != ReviewStatus.DISMISSED:
         wanted["commit_sha"] = review.pull.head_sha
     changed = [name for name, value in wanted.items() if getattr(review, name) != value]
+    if "commit_sha" in wanted and (changed or rules.has_decided_since(review)):
+        _name_patch(review.pull)
+        review.patch_id, review.decided_at = review.pull.patch_id, timezone.now()
+        changed = changed or ["status"]
     for name in changed:
         setattr(review, name, wanted[name])
     if review.status == ReviewStatus.DISMISSED and "status" in changed:
         review.dismissed_by = actor
     if changed:
         review.updated_at = timezone.now()
-        review.save(update_fields=[*changed, "dismissed_by", "updated_at"])
+        stamps = ("dismissed_by", "patch_id", "decided_at", "updated_at")
+        review.save(update_fields=[*changed, *stamps])
     return changed
 
 
 @transaction.atomic
 def delete_review(*, actor: User, review: Review) -> None:
-    """Take a review away. Locks it. 403 `not_creator`."""
+    """Take a review away. Locks the pull, then the review. 403 `not_creator`."""
+    lock(review.pull)
     lock(review)
     rules.check_may_delete(review, actor, review.pull.repo.access(actor))
     review.delete()

@@ -7,6 +7,8 @@ A failure is not kept.
 from functools import lru_cache
 from typing import Final
 
+from apps.repos.git.merge import Mergeability
+from apps.repos.git.merge import mergeability as _mergeability
 from apps.repos.git.repo import DiffStat, GitRepo, is_sha
 
 _KEPT: Final = 16_384
@@ -30,6 +32,18 @@ def count_commits(repo: GitRepo, base: str, head: str) -> int:
 def diff_stat(repo: GitRepo, base: str, head: str) -> DiffStat:
     """See `GitRepo.diff_stat`."""
     return repo.diff_stat(base, head)
+
+
+@lru_cache(_KEPT)
+def patch_id(repo: GitRepo, base: str, head: str) -> str | None:
+    """See `GitRepo.patch_id`."""
+    return repo.patch_id(base, head)
+
+
+@lru_cache(_KEPT)
+def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
+    """See `merge.mergeability`."""
+    return _mergeability(repo, target, head)
 
 
 @lru_cache(_KEPT_SETS)

@@ -1,7 +1,4 @@
-"""What may happen to pulls and reviews, by whom, and what stands in a merge's way.
-
-behaviour.md §7 to §9; what they leave open is decided in docs/pulls.md.
-"""
+"""What may happen to pulls, by whom, and what their status and git say against merging them."""
 
 from __future__ import annotations
 
@@ -15,11 +12,10 @@ from django.conf import settings
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.events.kinds import Kind
-from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.models import Pull, PullStatus
 from apps.repos.git import merge
 from apps.repos.git.merge import Strategy
 from apps.repos.git.repo import Person, valid_branch_name
-from apps.teams.models import LEVEL_OF, Role
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
 SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
 """What people set; a pull is merged by its merge endpoint, or by a push."""
-DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
-"""What reviewers say; `dismissed` is said about a review."""
 MOVES = {
     (PullStatus.OPEN, PullStatus.DRAFT): Kind.PULL_DRAFTED,
     (PullStatus.DRAFT, PullStatus.OPEN): Kind.PULL_READIED,
@@ -196,64 +190,3 @@ def merge_message(pull: Pull, strategy: Strategy) -> str:
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"
     return f"Merge pull #{pull.number}: {title}"
-
-
-# Reviews
-
-
-def level_of_author(review: Review, role: str | None) -> Level:
-    """The author's level on the repository; the twin of `Repo.access` without a query.
-
-    `role` is the one in the repository's team, as `ReviewQuerySet.with_people` finds it. What
-    visibility gives is no more than read, which is none here.
-    """
-    person, repo = review.created_by, review.pull.repo
-    if person.is_staff or person.pk == repo.owner_user_id:
-        return Level.OWNER
-    return LEVEL_OF[Role(role)] if role else Level.NONE
-
-
-def why_not_eligible(review: Review, role: str | None) -> str | None:
-    """Why a decision of this person would not count on this pull now; None when it would.
-
-    It is about the person and the pull: whether this review decides anything is its status
-    (behaviour.md §8.3 and §8.4).
-    """
-    person, pull = review.created_by, review.pull
-    if not pull.is_active:
-        return f"The pull is {pull.status}."
-    if person.pk == pull.thread.created_by_id:
-        return "The author of the pull."
-    if person.pk == pull.head_pushed_by_id:
-        return "Pushed the current head."
-    if not person.is_active:
-        return "The account has been deactivated."
-    if level_of_author(review, role) < Level.WRITE:
-        return "No write access to the repository."
-    return None
-
-
-def check_reviewer(review: Review, actor: User) -> None:
-    """What a person says of a pull is theirs alone to change: 403 `not_creator`."""
-    if review.created_by_id != actor.pk:
-        raise Forbidden("not_creator", "Only its author may change a review.")
-
-
-def check_may_dismiss(level: Level) -> None:
-    """403 `role_required`."""
-    if level < Level.ADMIN:
-        raise Forbidden("role_required", "Dismissing a review needs admin access.")
-
-
-def check_may_delete(review: Review, actor: User, level: Level) -> None:
-    """Its author, the owner of the repository, staff (contract): 403 `not_creator`."""
-    if review.created_by_id != actor.pk and level < Level.OWNER:
-        raise Forbidden(
-            "not_creator", "Only its author, an owner of the repository or staff may delete it."
-        )
-
-
-def check_not_dismissed(review: Review) -> None:
-    """A dismissed review takes no new decision: 409 `invalid_transition`."""
-    if review.status == ReviewStatus.DISMISSED:
-        raise Conflict("invalid_transition", "A dismissed review cannot be decided anew.")

@@ -1,0 +1,167 @@
+"""What the reviews of a pull say about merging it, and all that stands in the way.
+
+behaviour.md §8.4 to §8.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from apps.core.errors import unavailable
+from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.rules.pulls import Blocker, missing_branch, outcome_blocker, state_blocker
+from apps.pulls.rules.reviews import Eligibility, asks, level_of, level_of_author
+from apps.repos.git import known, merge
+from apps.repos.git.merge import Mergeability, Strategy
+from apps.repos.git.run import GitError
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+    from apps.repos.models import Protection
+
+
+@dataclass(frozen=True)
+class Approval:
+    """The latest decision of each person, oldest first, and who may decide."""
+
+    eligibility: Eligibility
+    decisions: Sequence[Review]
+
+    @property
+    def protections(self) -> Sequence[Protection]:
+        return self.eligibility.protections
+
+    def reason_against(self, review: Review) -> str | None:
+        """Why its author's decision does not count; None when it does."""
+        return self.eligibility.reason_against(review.created_by, level_of_author(review))
+
+    @property
+    def approvals(self) -> list[Review]:
+        """All that approve, also those that do not count."""
+        return [one for one in self.decisions if one.status == ReviewStatus.APPROVED]
+
+    @cached_property
+    def counting(self) -> list[Review]:
+        """Those of eligible people of what the pull still is."""
+        fresh = [one for one in self.approvals if not one.is_stale]
+        return [one for one in fresh if self.reason_against(one) is None]
+
+    @cached_property
+    def changes_requested_by(self) -> list[str]:
+        """Usernames; a push changes nothing about it (§8.4)."""
+        asking = [one for one in self.decisions if one.status == ReviewStatus.CHANGES_REQUESTED]
+        return [one.created_by.username for one in asking if self.reason_against(one) is None]
+
+    def given(self, protection: Protection) -> int:
+        """How many of the approvals this protection counts."""
+        return sum(asks(protection, one.created_by, level_of_author(one)) for one in self.counting)
+
+    def missing(self, protection: Protection) -> int:
+        """How many more it wants."""
+        return max(0, protection.required_approvals - self.given(protection))
+
+    @property
+    def pending(self) -> list[User]:
+        """The approvers by name who could approve and have not."""
+        given = {one.created_by_id for one in self.counting}
+        found: dict[int, User] = {}
+        for protection in self.protections:
+            for approver in protection.approvers.all():
+                role: str | None = getattr(approver, "role", None)
+                level = level_of(approver.user, self.eligibility.pull.repo, role)
+                against = self.eligibility.reason_against(approver.user, level)
+                if against is None and approver.user_id not in given:
+                    found.setdefault(approver.user_id, approver.user)
+        return list(found.values())
+
+    def blockers(self) -> list[Blocker]:
+        """What reviews, or the want of them, say against merging; nothing without a protection."""
+        found = []
+        if self.protections and self.changes_requested_by:
+            people = ", ".join(self.changes_requested_by)
+            found.append(Blocker("changes_requested", f"Changes are requested by {people}."))
+        wanting = [one for one in self.protections if self.missing(one)]
+        if wanting:
+            texts = [
+                f"{one.branch} asks for {one.required_approvals}, and has {self.given(one)}"
+                for one in wanting
+            ]
+            text = f"Approvals are missing: {'; '.join(texts)}."
+            found.append(Blocker("approval_required", text))
+        return found
+
+
+def approval_of(pull: Pull) -> Approval:
+    """What the reviews say now; three queries at most."""
+    return Approval(Eligibility.of(pull), latest_decisions(pull))
+
+
+def latest_decisions(pull: Pull) -> list[Review]:
+    """Of each person the review that was decided last, comments aside (§8.4); one query."""
+    reviews = pull.reviews.with_people(pull.repo).defer("body")
+    latest: dict[int, Review] = {}
+    for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
+        latest.pop(review.created_by_id, None)
+        latest[review.created_by_id] = review
+    return list(latest.values())
+
+
+def approval_blockers(pull: Pull) -> list[Blocker]:
+    """`changes_requested` and `approval_required`, as far as they hold now.
+
+    Inside the locks of repository and pull that means: as long as these are held.
+    """
+    eligibility = Eligibility.of(pull)
+    if not eligibility.protections:
+        return []
+    return Approval(eligibility, latest_decisions(pull)).blockers()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everything about merging a pull now."""
+
+    pull: Pull
+    approval: Approval
+    blockers: list[Blocker]
+    git: Mergeability
+
+
+NOTHING_KNOWN = Mergeability((), (), nothing_to_merge=False)
+
+
+def standing_of(pull: Pull) -> Standing:
+    """All blockers in the order of §8.9, and what git can do.
+
+    Asks git, whose answer about two commits is kept (§8.8). 503 when it cannot tell in time.
+    """
+    approval, git = approval_of(pull), NOTHING_KNOWN
+    state = state_blocker(pull)
+    blockers = [] if state is None else [state]
+    if pull.status == PullStatus.MERGED:
+        return Standing(pull, approval, blockers, git)
+    source, target = pull.tips()
+    if source is None or target is None:
+        blockers.append(missing_branch(pull, source))
+    else:
+        git = _mergeability(pull, target, source)
+        blockers += _git_blockers(git)
+    return Standing(pull, approval, [*blockers, *approval.blockers()], git)
+
+
+def _mergeability(pull: Pull, target: str, head: str) -> Mergeability:
+    try:
+        return known.mergeability(pull.repo.git, target, head)
+    except GitError:
+        raise unavailable() from None
+
+
+def _git_blockers(git: Mergeability) -> list[Blocker]:
+    if git.nothing_to_merge:
+        return [outcome_blocker(merge.NothingToMerge())]
+    if Strategy.MERGE not in git.allowed_strategies:
+        return [outcome_blocker(merge.Conflict(git.conflict_paths))]
+    return []

@@ -1,0 +1,126 @@
+"""Who may change a review, and whose decision counts (behaviour.md §8.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from apps.core.access import Level
+from apps.core.errors import Conflict, Forbidden
+from apps.pulls.models import Pull, Review, ReviewStatus
+from apps.repos.models import Visibility
+from apps.teams.models import LEVEL_OF, Role
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+    from apps.repos.models import Protection, Repo
+
+DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
+"""What reviewers say; `dismissed` is said about a review."""
+
+
+def level_of(person: User, repo: Repo, role: str | None) -> Level:
+    """The twin of `Repo.access` without a query; `role` is the one in the repository's team."""
+    if person.is_staff or person.pk == repo.owner_user_id:
+        return Level.OWNER
+    if role:
+        return LEVEL_OF[Role(role)]
+    if repo.owner_team is not None and not repo.owner_team.is_active:
+        return Level.NONE
+    shown = [Visibility.PUBLIC, Visibility.INTERNAL] if person.is_active else [Visibility.PUBLIC]
+    return Level.READ if repo.visibility in shown else Level.NONE
+
+
+def level_of_author(review: Review) -> Level:
+    """The level of who wrote a row of `ReviewQuerySet.with_people`."""
+    role: str | None = getattr(review, "author_role", None)
+    return level_of(review.created_by, review.pull.repo, role)
+
+
+@dataclass(frozen=True)
+class Eligibility:
+    """Whose decision counts on a pull now: by the protections of its target, and all the same
+    without any.
+    """
+
+    pull: Pull
+    protections: Sequence[Protection]
+
+    @classmethod
+    def of(cls, pull: Pull) -> Self:
+        """Asked for anew each time: two queries at most."""
+        return cls(pull, pull.repo.protections.matching(pull.target_branch))
+
+    def reason_against(self, person: User, level: Level) -> str | None:
+        """Why a decision of this person would not count; None when it would.
+
+        It is about the person and the pull: whether a review decides anything is its status, and
+        whether it is stale is another question (§8.4, §8.5).
+        """
+        if not self.pull.is_active:
+            return f"The pull is {self.pull.status}."
+        if person.pk == self.pull.thread.created_by_id:
+            return "The author of the pull."
+        if person.pk == self.pull.head_pushed_by_id:
+            return "Pushed the current head."
+        if not person.is_active:
+            return "The account has been deactivated."
+        if level < Level.READ:
+            return "No access to the repository."
+        return self._not_asked(person, level)
+
+    def _not_asked(self, person: User, level: Level) -> str | None:
+        if any(asks(protection, person, level) for protection in self.protections):
+            return None
+        if self.protections and all(map(names_approvers, self.protections)):
+            named = ", ".join(protection.branch for protection in self.protections)
+            return f"Not an approver of {named}."
+        if not self.protections and level >= Level.WRITE:
+            return None
+        return "No write access to the repository."
+
+
+def asks(protection: Protection, person: User, level: Level) -> bool:
+    """Whether this protection wants that person's approval: by name, else by write access."""
+    if names_approvers(protection):
+        return person.pk in {approver.user_id for approver in protection.approvers.all()}
+    return level >= Level.WRITE
+
+
+def names_approvers(protection: Protection) -> bool:
+    """Whether it has a list, however many of those on it can still approve."""
+    return bool(protection.approvers.all())
+
+
+def check_reviewer(review: Review, actor: User) -> None:
+    """What a person says of a pull is theirs alone to change: 403 `not_creator`."""
+    if review.created_by_id != actor.pk:
+        raise Forbidden("not_creator", "Only its author may change a review.")
+
+
+def check_may_dismiss(level: Level) -> None:
+    """403 `role_required`."""
+    if level < Level.ADMIN:
+        raise Forbidden("role_required", "Dismissing a review needs admin access.")
+
+
+def check_may_delete(review: Review, actor: User, level: Level) -> None:
+    """Its author, the owner of the repository, staff (contract): 403 `not_creator`."""
+    if review.created_by_id != actor.pk and level < Level.OWNER:
+        raise Forbidden(
+            "not_creator", "Only its author, an owner of the repository or staff may delete it."
+        )
+
+
+def check_not_dismissed(review: Review) -> None:
+    """A dismissed review takes no new decision: 409 `invalid_transition`."""
+    if review.status == ReviewStatus.DISMISSED:
+        raise Conflict("invalid_transition", "A dismissed review cannot be decided anew.")
+
+
+def has_decided_since(review: Review) -> bool:
+    """Whether its author has decided otherwise in a newer review of the pull."""
+    own = review.pull.reviews.filter(created_by=review.created_by_id)
+    newer = own.exclude(pk=review.pk).filter(decided_at__gte=review.decided_at)
+    return newer.exclude(status=ReviewStatus.COMMENTED).exists()

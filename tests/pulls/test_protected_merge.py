@@ -1,0 +1,195 @@
+"""…/pulls/{number}/merge into a protected branch, and what happens at the very last moment."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from apps.accounts.models import User
+from apps.pulls.actions import create_review, delete_review, update_review
+from apps.pulls.models import MergeAttempt
+from apps.repos.actions import (
+    add_approver,
+    create_protection,
+    delete_protection,
+    remove_approver,
+    update_protection,
+)
+from apps.repos.models import Approver
+from tests.pulls import followers, paths
+
+MERGE = "/merge"
+
+
+@pytest.fixture
+def protection(make, pull, alice):
+    """`main` is protected; nobody is named."""
+    return make.protection(pull.repo, by=alice)
+
+
+@pytest.fixture
+def last_moment(settings):
+    """`last_moment(call)`: happens between a merge's plan and its landing."""
+    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
+    yield followers.prepared.append
+    followers.prepared.clear()
+
+
+def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
+    api, make, pull, protection, alice, bob, carol, sam, events
+):
+    url = paths.pull(pull) + MERGE
+    with events():
+        for person in (alice, bob, sam):
+            said = api(person).post(url).fails(409, "approval_required")
+    assert said == "Approvals are missing: main asks for 1, and has 0."
+    make.review(pull, by=bob)
+    api(carol).post(url).fails(403, "role_required")
+    assert not pull.repo.journal.exists()
+    with events("branch-pushed", "pull-merged"):
+        api(alice).post(url).gives()
+    api(alice).post(url).fails(409, "pull_already_merged")
+
+
+def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protection, alice, bob):
+    make.review(pull, by=bob, status="changes_requested")
+    clone.commit("main", {"door": "shut\n"})
+    clone.push("main")
+    url = paths.pull(pull) + MERGE
+    answer = api(alice).post(url)
+    said = answer.fails(409, "merge_conflict")
+    assert [word for word in said.split() if "_" in word] == [
+        *("merge_conflict:", "changes_requested:", "approval_required:"),
+    ]
+    assert answer.json["conflict_paths"] == ["door"]
+    said = api(alice).post(url, merge_strategy="fast_forward").fails(409, "fast_forward_impossible")
+    assert "approval_required:" in said
+    api(alice).put(f"{paths.pull(pull)}/status", status="draft").gives()
+    said = api(alice).post(url).fails(409, "pull_is_draft")
+    assert said.index("merge_conflict:") < said.index("changes_requested:")
+    clone.push(":feature")
+    said = api(alice).post(url).fails(409, "pull_is_draft")
+    assert said.index("branch_missing:") < said.index("approval_required:")
+
+
+def test_a_request_for_changes_blocks_even_beside_an_approval(
+    api, make, pull, protection, alice, bob, sam
+):
+    make.review(pull, by=sam)
+    review = make.review(pull, by=bob, status="changes_requested")
+    url = paths.pull(pull) + MERGE
+    assert "bob" in api(alice).post(url).fails(409, "changes_requested")
+    api(alice).put(paths.review(review), status="dismissed").gives()
+    api(alice).post(url).gives()
+
+
+def test_without_a_protection_a_request_for_changes_does_not_block(api, make, pull, alice, bob):
+    make.protection(pull.repo, "main/*", by=alice)
+    make.review(pull, by=bob, status="changes_requested")
+    api(alice).post(paths.pull(pull) + MERGE).gives()
+
+
+def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing(
+    api, pull, protection, alice
+):
+    url = f"{paths.pull(pull)}{MERGE}?expected_head_sha={'0' * 40}"
+    api(alice).post(url).fails(409, "head_changed")
+
+
+def test_deleting_the_protection_is_the_way_around_it(api, pull, protection, alice):
+    url = paths.pull(pull) + MERGE
+    api(alice).post(url).fails(409, "approval_required")
+    delete_protection(actor=alice, protection=protection)
+    api(alice).post(url).gives()
+
+
+def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
+    add_approver(actor=alice, protection=protection, user=sam)
+    User.objects.filter(pk=sam.pk).update(is_active=False)
+    make.review(pull, by=bob)
+    api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
+
+
+def pushed_over(clone, by):
+    clone.commit("feature", {"window": "1"})
+    clone.push("feature", by=by)
+
+
+LAST = {
+    "the review is dismissed": lambda c: update_review(
+        actor=c.alice, review=c.review, status="dismissed"
+    ),
+    "the review is deleted": lambda c: delete_review(actor=c.alice, review=c.review),
+    "its author asks for changes": lambda c: create_review(
+        actor=c.bob, pull=c.pull, status="changes_requested"
+    ),
+    "the author of the pull pushes": lambda c: pushed_over(c.clone, c.alice),
+    "another approver is named": lambda c: add_approver(
+        actor=c.alice, protection=c.protection, user=c.sam
+    ),
+    "more approvals are asked for": lambda c: update_protection(
+        actor=c.sam, protection=c.protection, required_approvals=2
+    ),
+    "another protection is made": lambda c: update_protection(
+        actor=c.sam,
+        protection=create_protection(actor=c.alice, repo=c.pull.repo, branch="m*n"),
+        required_approvals=2,
+    ),
+    "the reviewer is deactivated": lambda c: User.objects.filter(pk=c.bob.pk).update(
+        is_active=False
+    ),
+}
+
+
+@pytest.fixture
+def scene(make, pull, clone, protection, alice, bob, sam):
+    """What the last moments act on: the review is bob's, and suffices."""
+
+    return SimpleNamespace(
+        review=make.review(pull, by=bob),
+        pull=pull,
+        clone=clone,
+        protection=protection,
+        alice=alice,
+        bob=bob,
+        sam=sam,
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("moment", LAST)
+def test_what_happens_last_counts(api, scene, last_moment, moment):
+    before = scene.pull.repo.branch_sha("main")
+    last_moment(lambda: LAST[moment](scene))
+    answer = api(scene.alice).post(paths.pull(scene.pull) + MERGE)
+    assert answer.status == 409, answer.json
+    assert answer.json["error"] in {"approval_required", "changes_requested"}
+    assert scene.pull.repo.git.ref("refs/heads/main") == before
+    assert scene.pull.repo.branch_sha("main") == before
+    assert not scene.pull.repo.journal.exists()
+    assert not MergeAttempt.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, scene, last_moment):
+    for person in (scene.bob, scene.sam):
+        add_approver(actor=scene.alice, protection=scene.protection, user=person)
+    approver = Approver.objects.get(user=scene.bob)
+    last_moment(lambda: remove_approver(actor=scene.alice, approver=approver))
+    api(scene.alice).post(paths.pull(scene.pull) + MERGE).fails(409, "approval_required")
+    assert scene.pull.repo.git.ref("refs/heads/main") == scene.pull.base_sha
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rebase_at_the_last_moment_keeps_the_approval(api, scene, last_moment):
+    """The merge is planned anew, for the new head."""
+
+    def rebase():
+        scene.clone.git("checkout", "--quiet", "feature")
+        scene.clone.git("commit", "--quiet", "--amend", "--message", "better said")
+        scene.clone.push("feature")
+
+    last_moment(rebase)
+    merged = api(scene.alice).post(paths.pull(scene.pull) + MERGE).gives()
+    assert merged["head_sha"] != scene.pull.head_sha

@@ -1,0 +1,259 @@
+"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts (§8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import User
+from apps.pulls.models import Pull
+from apps.repos.actions import add_approver, update_protection
+from apps.repos.git import run
+from apps.repos.models import Repo, Visibility
+from apps.teams.models import Role, Team
+from tests.pulls import paths
+
+
+@pytest.fixture
+def read(api, alice):
+    """`read(pull)`: as alice sees it, or another person."""
+    return lambda pull, by=None: api(by or alice).get(f"{paths.pull(pull)}/protection").gives()
+
+
+@pytest.fixture
+def protection(make, pull, alice):
+    """`main` is protected; nobody is named."""
+    return make.protection(pull.repo, by=alice)
+
+
+def test_every_field_of_a_pull_without_a_protection(read, make, pull, bob):
+    review = make.review(pull, by=bob)
+    approval = {
+        "review_uuid": str(review.uuid),
+        "user_uuid": str(bob.uuid),
+        "username": "bob",
+        "commit_sha": pull.head_sha,
+        "is_stale": False,
+        "is_eligible": True,
+        "reason": None,
+    }
+    assert read(pull) == {
+        "pull_number": 1,
+        "source_branch": "feature",
+        "target_branch": "main",
+        "head_sha": pull.head_sha,
+        "base_sha": pull.base_sha,
+        "is_protected": False,
+        "protections": [],
+        "required_approvals": 0,
+        "approval_count": 1,
+        "approvals_missing": 0,
+        "approvals": [approval],
+        "changes_requested_by": [],
+        "pending_approvers": [],
+        "is_mergeable": True,
+        "conflict_paths": [],
+        "allowed_strategies": ["merge", "squash", "rebase", "fast_forward"],
+        "caller_can_review": False,
+        "caller_can_merge": True,
+        "blocked_reasons": [],
+    }
+
+
+def test_strangers_to_a_private_repository_do_not_read_it(api, make, repo, alice, carol):
+    url = f"{paths.pull(make.pull(repo, by=alice))}/protection"
+    api().get(url).fails(401, "not_authenticated")
+    api(carol).get(url).fails(403, "forbidden")
+    api(alice).get(f"{paths.pulls(repo)}/9/protection").fails(404, "not_found")
+    assert api(alice).get(url).gives()["blocked_reasons"] == ["branch_missing"]
+
+
+def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob, carol):
+    add_approver(actor=protection.created_by, protection=protection, user=bob)
+    found = read(pull, bob)
+    assert found["protections"] == [
+        {
+            "uuid": str(protection.uuid),
+            "branch": "main",
+            "required_approvals": 1,
+            "approvers": [{"user_uuid": str(bob.uuid), "username": "bob"}],
+        }
+    ]
+    assert (found["required_approvals"], found["approvals_missing"]) == (1, 1)
+    assert (found["pending_approvers"], found["blocked_reasons"]) == (
+        *(["bob"], ["approval_required"]),
+    )
+    assert (found["caller_can_review"], found["caller_can_merge"]) == (True, False)
+    make.review(pull, by=bob)
+    found = read(pull, bob)
+    assert (found["approval_count"], found["approvals_missing"]) == (1, 0)
+    assert (found["pending_approvers"], found["caller_can_merge"]) == ([], True)
+    reader = read(pull, carol)
+    assert (reader["caller_can_review"], reader["caller_can_merge"]) == (False, False)
+
+
+def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob):
+    dan = make.user("dan")
+    make.member(acme, dan, Role.ADMIN)
+    add_approver(actor=protection.created_by, protection=protection, user=bob)
+    make.review(pull, by=dan)
+    [approval] = read(pull)["approvals"]
+    assert (approval["is_eligible"], approval["reason"]) == (False, "Not an approver of main.")
+    assert read(pull)["blocked_reasons"] == ["approval_required"]
+
+
+def test_a_named_reader_counts_as_long_as_they_can_read(read, make, pull, protection, carol):
+    add_approver(actor=protection.created_by, protection=protection, user=carol)
+    make.review(pull, by=carol)
+    assert read(pull)["approval_count"] == 1
+    Repo.objects.update(visibility=Visibility.PRIVATE)
+    found = read(pull)
+    assert found["approvals"][0]["reason"] == "No access to the repository."
+    assert (found["approval_count"], found["pending_approvers"]) == (0, [])
+
+
+def test_author_pusher_and_the_inactive_never_count(
+    read, make, pull, clone, protection, alice, bob, sam
+):
+    for person in (alice, bob, sam):
+        add_approver(actor=alice, protection=protection, user=person)
+    clone.commit("feature", {"window": "1"})
+    clone.push("feature", by=bob)
+    for person in (alice, bob, sam):
+        make.review(pull, by=person)
+    assert read(pull)["approval_count"] == 1
+    User.objects.filter(pk=sam.pk).update(is_active=False)
+    found = read(pull)
+    assert {one["username"]: one["reason"] for one in found["approvals"]} == {
+        "alice": "The author of the pull.",
+        "bob": "Pushed the current head.",
+        "sam": "The account has been deactivated.",
+    }
+    assert (found["approval_count"], found["pending_approvers"]) == (0, [])
+
+
+def test_the_latest_decision_of_a_person_counts_comments_aside(
+    read, api, make, pull, protection, bob, alice
+):
+    first = make.review(pull, by=bob)
+    make.review(pull, by=bob, status="commented")
+    assert read(pull)["blocked_reasons"] == []
+    second = make.review(pull, by=bob, status="changes_requested")
+    found = read(pull)
+    assert found["changes_requested_by"] == ["bob"]
+    assert found["blocked_reasons"] == ["changes_requested", "approval_required"]
+    api(bob).put(paths.review(first), body="Still.").gives()
+    assert read(pull)["changes_requested_by"] == ["bob"]
+    again = api(bob).put(paths.review(first), status="approved").gives()
+    assert again["updated_at"] > again["created_at"]
+    assert read(pull)["blocked_reasons"] == []
+    api(bob).put(paths.review(second), status="changes_requested").gives()
+    assert read(pull)["blocked_reasons"] == ["changes_requested", "approval_required"]
+    api(alice).put(paths.review(second), status="dismissed").gives()
+    assert read(pull)["blocked_reasons"] == ["approval_required"]
+    api(alice).delete(paths.review(second)).gives(204)
+    assert read(pull)["blocked_reasons"] == []
+
+
+def test_a_request_for_changes_outlives_pushes(read, make, pull, clone, protection, bob):
+    make.review(pull, by=bob, status="changes_requested")
+    clone.commit("feature", {"window": "1"})
+    clone.push("feature")
+    assert read(pull)["changes_requested_by"] == ["bob"]
+
+
+def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_target(
+    read, make, pull, clone, protection, bob
+):
+    review = make.review(pull, by=bob)
+    clone.commit("main", {"gate": "1"})
+    with_protection_off(protection, lambda: clone.push("main"))
+    clone.git("checkout", "--quiet", "feature")
+    clone.git("rebase", "--quiet", "main")
+    clone.push("feature")
+    [rebased] = read(pull)["approvals"]
+    assert rebased["commit_sha"] == review.commit_sha != Pull.objects.get().head_sha
+    assert (rebased["is_stale"], read(pull)["approval_count"]) == (False, 1)
+    clone.commit("main", {"fence": "1"})
+    clone.push("main")
+    clone.git("checkout", "--quiet", "feature")
+    clone.git("merge", "--quiet", "--no-edit", "main")
+    clone.push("feature")
+    assert read(pull)["approval_count"] == 1
+    clone.commit("feature", {"door": "open \n"})  # white space is a change
+    clone.push("feature")
+    found = read(pull)
+    assert (found["approvals"][0]["is_stale"], found["approval_count"]) == (True, 0)
+    assert found["blocked_reasons"] == ["approval_required"]
+
+
+def with_protection_off(protection, call):
+    """The clone pushes past the door, where nothing is refused; this says that it is meant."""
+    call()
+
+
+def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, bob, sam):
+    named = make.protection(pull.repo, by=alice, approver=sam)
+    open_to_all = make.protection(pull.repo, "m*", by=alice)
+    make.protection(pull.repo, "release/*", by=alice)
+    update_protection(actor=sam, protection=open_to_all, required_approvals=2)
+    make.review(pull, by=bob)
+    found = read(pull)
+    assert [one["branch"] for one in found["protections"]] == ["main", "m*"]
+    assert (found["required_approvals"], found["approval_count"]) == (2, 1)
+    assert (found["approvals_missing"], found["pending_approvers"]) == (1, ["sam"])
+    make.review(pull, by=sam)
+    found = read(pull)
+    assert (found["approval_count"], found["approvals_missing"]) == (2, 0)
+    assert found["blocked_reasons"] == []
+    update_protection(actor=sam, protection=named, required_approvals=2)
+    assert read(pull)["approvals_missing"] == 1
+
+
+@pytest.mark.parametrize("status", ["draft", "closed", "merged"])
+def test_the_status_is_named_first(read, make, pull, clone, protection, bob, status):
+    make.review(pull, by=bob)
+    clone.commit("main", {"door": "shut\n"})
+    clone.push("main")
+    Pull.objects.update(status=status)
+    found = read(pull)
+    expected = {
+        "draft": ["pull_is_draft", "merge_conflict"],
+        "closed": ["pull_closed", "merge_conflict", "approval_required"],
+        "merged": ["pull_already_merged"],
+    }
+    assert found["blocked_reasons"] == expected[status]
+    assert found["conflict_paths"] == ([] if status == "merged" else ["door"])
+    assert (found["allowed_strategies"], found["is_mergeable"]) == ([], False)
+
+
+def test_there_may_be_nothing_to_merge(read, make, clone, alice):
+    clone.push("main:feature")
+    assert read(make.pull(clone.repo, by=alice))["blocked_reasons"] == ["nothing_to_merge"]
+
+
+def test_an_archived_repository_or_a_retired_team_lets_nobody_merge(read, pull, alice):
+    Repo.objects.update(is_archived=True)
+    found = read(pull)
+    assert (found["is_mergeable"], found["caller_can_merge"]) == (True, False)
+    Repo.objects.update(is_archived=False)
+    Team.objects.update(is_active=False)
+    assert read(pull)["caller_can_merge"] is False
+
+
+def test_git_is_asked_once_for_two_commits(read, pull):
+    read(pull)
+    before = run.spawned
+    read(pull)
+    assert run.spawned == before
+
+
+def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):
+    add_approver(actor=alice, protection=protection, user=sam)
+    for person in (bob, sam):
+        make.review(pull, by=person)
+    rows = api(alice).get(paths.reviews(pull)).gives()["results"]
+    assert [(row["is_eligible"], row["reason"]) for row in rows] == [
+        (False, "Not an approver of main."),
+        (True, None),
+    ]
+    api(alice).get(f"{paths.reviews(pull)}/{rows[0]['uuid']}").gives()["is_eligible"]
