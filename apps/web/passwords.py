@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.tokens import default_token_generator
@@ -40,9 +41,19 @@ def reset(request: Visit) -> HttpResponse:
     form = AskReset(request)
     if request.method == "POST" and form.is_valid():
         key = form.cleaned_data["email"].lower()
-        send_resets(User.objects.filter(email_key=key, is_active=True), base_of(request))
+        send_resets(User.objects.filter(email_key=key, is_active=True), here(request))
         return see("reset-sent")
     return form.shown(request, "reset")
+
+
+def here(request: Visit) -> str:
+    """Scheme and host of the link in a mail: never a host that only whoever asks has named.
+
+    Without BASE_URL, and with every host allowed, it is this machine alone that can follow it.
+    """
+    if "*" in settings.ALLOWED_HOSTS and not settings.BASE_URL:
+        return f"http://localhost:{settings.PORT}"
+    return base_of(request)
 
 
 @page(Level.PUBLIC)

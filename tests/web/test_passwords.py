@@ -72,6 +72,18 @@ def test_a_reset_answers_the_same_whether_there_is_such_an_account_or_not(visit,
     visit().post("/reset", email="").gives(422)
 
 
+def test_a_link_does_not_lead_to_a_host_that_the_asker_names(visit, ada, settings):
+    settings.ALLOWED_HOSTS, settings.PORT = ["*"], 8000
+    sent = visit().post("/reset", {"host": "evil.example"}, email=ada.email)
+    sent.leads("/reset/sent")
+    settings.BASE_URL = "https://code.example.org"
+    visit().post("/reset", {"host": "evil.example"}, email=ada.email)
+    bodies = [message.body for message in mails()]
+    assert "http://localhost:8000/reset/new?" in bodies[0]
+    assert "https://code.example.org/reset/new?" in bodies[1]
+    assert "evil" not in "".join(bodies)
+
+
 def test_the_answer_does_not_wait_for_the_mail(visit, ada, monkeypatch):
     senders = []
     monkeypatch.setattr(EmailBackend, "open", lambda self: senders.append(get_ident()))
