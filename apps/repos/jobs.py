@@ -1,4 +1,4 @@
-"""The worker's work: forks to make, journals to settle (engine.md §3 and §5).
+"""The worker's work: forks to make, journals to settle, stores to tidy (engine.md §3 and §5).
 
 Several workers do no harm: leases and locks decide. One runs as a thread of each server process
 on SQLite (`start`), or as `manage.py run_jobs`.
@@ -24,15 +24,18 @@ from django.utils import timezone
 from apps.core.errors import ApiError
 from apps.core.leases import HEARTBEAT
 from apps.repos import actions, pushes
-from apps.repos.git.copy import copy, remove, remove_unfinished, unfinished
+from apps.repos.git import store
+from apps.repos.git.copy import copy, remove_unfinished, unfinished
 from apps.repos.git.run import GitError
 from apps.repos.models import Fork, ForkStatus, Repo
+from apps.repos.upkeep import sweep, tidy_next
 
 ATTEMPTS = 3
 RETRY = dt.timedelta(seconds=5)
 PAUSE = 1.0
 """Seconds between two looks for work."""
 SETTLE_EVERY = 30.0
+SWEEP_EVERY = 24 * 3600.0
 GAVE_UP = (
     f"The copy could not be made in {ATTEMPTS} attempts. Fork again, or ask who runs this site: "
     "the server's log says more."
@@ -42,14 +45,17 @@ logger = logging.getLogger(__name__)
 
 def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) -> None:
     """Work until `stop` is set. `told` hears in a line what was done."""
-    settled = 0.0
+    settled = swept = -SWEEP_EVERY
     while not stop.is_set():
         try:
             close_old_connections()
             if monotonic() - settled >= SETTLE_EVERY:
                 settle_journals(told)
                 settled = monotonic()
-            if make_next_fork(told):
+            if monotonic() - swept >= SWEEP_EVERY:
+                sweep()
+                swept = monotonic()
+            if make_next_fork(told) or tidy_next():
                 continue
         except Exception:
             logger.exception("The worker failed; it goes on")
@@ -104,7 +110,7 @@ def make_fork(fork: Fork, token: uuid.UUID) -> None:
         logger.warning("Attempt %s at %s failed: %s", fork.attempts, fork, error)
         fork.put_off(token, RETRY)
     finally:
-        remove(copied)
+        store.remove(copied.path)
 
 
 def settle_journals(told: Callable[[str], None] = lambda _: None) -> None:

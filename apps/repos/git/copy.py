@@ -1,8 +1,7 @@
 """Copies of repositories, for forks: made aside, put into place at the end."""
 
-import shutil
-
 from apps.repos.git.repo import GitRepo
+from apps.repos.git.store import remove
 
 
 def unfinished(final: GitRepo, mark: str) -> GitRepo:
@@ -25,16 +24,11 @@ def put_in_place(copied: GitRepo, final: GitRepo) -> None:
 
     The caller sees to it that nothing else does the same for this place.
     """
-    remove(final)
+    remove(final.path)
     copied.path.rename(final.path)
-
-
-def remove(repo: GitRepo) -> None:
-    """Remove a repository from the disk, if it is there."""
-    shutil.rmtree(repo.path, ignore_errors=True)
 
 
 def remove_unfinished(final: GitRepo) -> None:
     """Remove what attempts at this place have left behind."""
     for path in final.path.parent.glob(f"{final.path.name}.tmp-*"):
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)

@@ -173,18 +173,31 @@ class GitRepo:
 
     def upkeep(self) -> None:
         """Keep reads fast and the folder small. Minutes on a large one: for the worker."""
-        self._remove_leftovers()
+        self.remove_leftovers()
         self.git("pack-refs", "--all")
         self.git("gc", "--auto", "--quiet", config={"gc.auto": "6700"})
         self.git("commit-graph", "write", "--reachable", "--changed-paths", "--split")
 
-    def _remove_leftovers(self) -> None:
-        """What killed gits left: a lock closes its branch for ever, a half pack may be large."""
+    def remove_leftovers(self, age: float = _LEFTOVER_SECONDS) -> int:
+        """What killed gits left: a lock closes its branch for ever, a half pack may be large.
+
+        Only what is at least `age` seconds old goes. Returns how many files and folders went.
+        """
+        removed = 0
         for pattern in _LEFTOVERS:
             for path in list(self.path.glob(pattern)):
                 with suppress(FileNotFoundError):
-                    if time.time() - path.stat().st_mtime > _LEFTOVER_SECONDS:
+                    if time.time() - path.stat().st_mtime >= age:
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
+                        removed += 1
+        return removed
+
+    def mend_config(self) -> bool:
+        """Write the configuration anew where it is not today's; whether it was not."""
+        if (self.path / "config").read_text() == _CONFIG:
+            return False
+        self._write_config()
+        return True
 
     def serve(
         self,

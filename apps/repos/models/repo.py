@@ -35,6 +35,8 @@ class Visibility(StrEnum):
     PUBLIC = "public"
 
 
+UNTIDY = Q(tidied_at=None) | Q(tidied_at__lt=F("pushed_at"))
+"""Pushed to since its store was last packed."""
 RANK = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
 
 
@@ -97,6 +99,8 @@ class Repo(models.Model):
     last_number = models.BigIntegerField(default=0)
     """The newest number given to a thread or pull; see `take_number`."""
     pushed_at = models.DateTimeField(null=True)
+    tidied_at = models.DateTimeField(null=True)
+    """When its store was last packed; see apps/repos/upkeep.py."""
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
@@ -109,6 +113,9 @@ class Repo(models.Model):
             models.CheckConstraint(
                 condition=Q(owner_team=None) ^ Q(owner_user=None), name="repo_has_one_owner"
             ),
+        ]
+        indexes = [
+            models.Index(fields=["pushed_at"], condition=UNTIDY, name="repo_to_tidy"),
         ]
 
     def __str__(self) -> str:

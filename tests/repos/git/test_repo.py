@@ -233,7 +233,7 @@ def test_upkeep_removes_what_killed_gits_left_long_ago(repo: Scratch) -> None:
         lock.touch()
     for path in (old, pack):
         os.utime(path, (0, 0))
-    repo._remove_leftovers()
+    repo.remove_leftovers()
     assert [path.exists() for path in (fresh, old, pack)] == [True, False, False]
 
 

@@ -1,0 +1,90 @@
+"""What keeps the store small, fast and true to the database, off the request path.
+
+The worker tidies a repository after pushes and removes what dead processes have left; `check`
+compares database and disk, for `manage.py check_repos`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Iterator
+from uuid import UUID
+
+from django.conf import settings
+from django.utils import timezone
+
+from apps.repos.git import store
+from apps.repos.git.run import GitError
+from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.pushes import reconcile
+
+QUIET = dt.timedelta(minutes=2)
+"""A repository is tidied when nobody has pushed to it for this long."""
+UNCLAIMED = 24 * 3600.0
+"""Seconds after which a folder that no row names is nobody's; a fork is copied within minutes."""
+logger = logging.getLogger(__name__)
+
+
+def tidy_next() -> Repo | None:
+    """Pack the repository that has waited longest; None when none waits.
+
+    It is marked first: of two workers one packs it, and a crash leaves it to the next push.
+    """
+    now = timezone.now()
+    waiting = Repo.objects.filter(UNTIDY, pushed_at__lt=now - QUIET).order_by("pushed_at")
+    repo = waiting.first()
+    if repo is None:
+        return None
+    marked = Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now)
+    if marked:
+        try:
+            repo.git.upkeep()
+        except (GitError, OSError) as error:
+            logger.warning("Repository %s could not be tidied: %s", repo.uuid, error)
+    return repo
+
+
+def sweep(age: float = UNCLAIMED) -> list[str]:
+    """Remove folders that no row names and nobody has touched for `age` seconds; their names.
+
+    The folder of a new repository stands before its row is committed: that is why age counts.
+    """
+    gone = []
+    for folder in list(store.folders(settings.REPOSITORIES_DIR)):
+        if store.older_than(folder, age) and not _is_claimed(store.uuid_of(folder)):
+            store.remove(folder)
+            gone.append(folder.name)
+    return gone
+
+
+def _is_claimed(uuid: UUID | None) -> bool:
+    """Whether a repository, or a fork that is still being made, has this uuid."""
+    unfinished = [ForkStatus.QUEUED.value, ForkStatus.RUNNING.value]
+    return uuid is not None and (
+        Repo.objects.filter(uuid=uuid).exists()
+        or Fork.objects.filter(repo_uuid=uuid, status__in=unfinished).exists()
+    )
+
+
+def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
+    """What differs between a repository's rows and its store, in sentences; mended with `fix`.
+
+    `age` in seconds: what is younger may belong to a push that is under way.
+    """
+    if not repo.git.exists():
+        yield "its store is missing: restore it from a backup"
+        return
+    if repo.git.head_branch() != repo.default_branch:
+        yield f"HEAD is {repo.git.head_branch()}, not {repo.default_branch}"
+        if fix:
+            repo.git.set_head_branch(repo.default_branch)
+    stored = dict(repo.refs.values_list("full_name", "sha"))
+    if stored != repo.git.refs():
+        yield "the stored heads are not git's"
+        if fix:
+            reconcile(repo=repo)
+    if fix and repo.git.mend_config():
+        yield "its configuration was an old one"
+    if fix and repo.git.remove_leftovers(age):
+        yield "dead processes had left temporary files"

@@ -1,0 +1,145 @@
+"""What keeps the store small and true: packing after pushes, `check_repos`, `reconcile`."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+from io import StringIO
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from apps.events.models import Event
+from apps.repos import jobs, upkeep
+from apps.repos.actions import create_fork
+from apps.repos.git.repo import GitRepo
+from apps.repos.models import PushJournal, Ref, Repo
+from apps.repos.pushes import open_journal
+from apps.repos.rules import ZERO
+from tests.gitclient import Clone
+
+
+@pytest.fixture
+def clone(team_repo, alice, tmp_path):
+    made = Clone(tmp_path / "work", team_repo, alice)
+    made.commit("main", {"a": "1\n"})
+    made.push("main")
+    return made
+
+
+def told(command, *arguments):
+    output = StringIO()
+    call_command(command, *arguments, stdout=output)
+    return output.getvalue()
+
+
+def push_and_die(clone, spec, by):
+    """A push whose server dies after git has moved the ref."""
+    name, new = "refs/heads/" + spec, clone.git("rev-parse", spec)
+    old = clone.repo.git.ref(name) or ZERO
+    open_journal(actor=by, repo=clone.repo, moves=[(name, old, new)])
+    clone.git("push", "--quiet", "--force", str(clone.repo.git.path), f"{new}:{name}")
+    return new
+
+
+def test_a_repository_is_packed_once_its_pushes_have_ended(clone):
+    assert upkeep.tidy_next() is None
+    Repo.objects.update(pushed_at=timezone.now() - dt.timedelta(minutes=5))
+    assert upkeep.tidy_next() == clone.repo
+    assert (clone.repo.git.path / "packed-refs").exists()
+    assert list((clone.repo.git.path / "objects" / "info").glob("commit-graph*"))
+    assert upkeep.tidy_next() is None
+
+
+def test_a_repository_nobody_pushed_to_is_left_alone(make, alice):
+    make.repo(alice, by=alice)
+    assert upkeep.tidy_next() is None
+
+
+def test_the_worker_settles_what_a_dead_push_has_left_with_its_person(clone, bob, events):
+    clone.commit("main", {"a": "2\n"})
+    new = push_and_die(clone, "main", bob)
+    with events("branch-pushed") as recorded:
+        jobs.settle_journals()
+        jobs.settle_journals()
+    assert recorded[0].actor == bob
+    assert clone.repo.branch_sha("main") == new
+    assert not PushJournal.objects.exists()
+
+
+def test_a_journal_of_a_push_under_way_is_kept_and_an_old_one_dropped(clone, bob, events):
+    open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/x", ZERO, "1" * 40)])
+    with events():
+        jobs.settle_journals()
+        assert PushJournal.objects.count() == 1
+        PushJournal.objects.update(created_at=timezone.now() - dt.timedelta(hours=3))
+        jobs.settle_journals()
+    assert not PushJournal.objects.exists()
+
+
+def test_reconcile_writes_down_what_a_hand_has_moved(clone, events):
+    path = str(clone.repo.git.path)
+    clone.git("push", "--quiet", path, "main:by-hand")
+    with events("branch-created") as recorded:
+        assert "teams/acme/api: 1 moves" in told("reconcile")
+        assert "0 moves" in told("reconcile")
+    assert recorded[0].actor is None
+
+
+def test_a_healthy_site_has_no_differences(clone):
+    assert told("check_repos") == "1 repositories looked at, 0 differences\n"
+
+
+def test_differences_are_told_and_mended(clone):
+    git = clone.repo.git
+    clone.git("push", "--quiet", str(git.path), "main:other")
+    git.set_head_branch("other")
+    with pytest.raises(CommandError, match="mend with --fix"):
+        told("check_repos")
+    assert not Ref.objects.filter(full_name="refs/heads/other").exists()
+    (git.path / "config").write_text("[core]\n\tbare = true\n")
+    (git.path / "refs" / "heads" / "main.lock").touch()
+    mended = told("check_repos", "--fix", "--older-than=0s")
+    for words in ("HEAD is other", "heads are not git's", "configuration", "temporary files"):
+        assert words in mended
+    assert told("check_repos") == "1 repositories looked at, 0 differences\n"
+    assert git.head_branch() == "main"
+    assert not list(git.path.rglob("*.lock"))
+
+
+def test_a_missing_store_is_told_and_nothing_is_made_up(clone):
+    shutil.rmtree(clone.repo.git.path)
+    with pytest.raises(CommandError):
+        told("check_repos")
+    assert "restore it from a backup" in told("check_repos", "--fix")
+    assert Event.objects.filter(kind="branch-deleted").count() == 0
+
+
+def nobodys(age: float) -> GitRepo:
+    """A store that no row names, last touched so many seconds ago."""
+    name = str(uuid4())
+    made = GitRepo(settings.REPOSITORIES_DIR / name[:2] / name[2:4] / f"{name}.git")
+    made.create()
+    then = timezone.now().timestamp() - age
+    os.utime(made.path, (then, then))
+    return made
+
+
+def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
+    waiting = create_fork(actor=alice, upstream=clone.repo, owner=alice)
+    young, old = nobodys(0), nobodys(2 * 24 * 3600)
+    unfinished = GitRepo(old.path.with_name(f"{uuid4()}.git.tmp-dead"))
+    unfinished.create()
+    os.utime(unfinished.path, (0, 0))
+    kept = Repo(uuid=waiting.repo_uuid).git
+    kept.create()
+    os.utime(kept.path, (0, 0))
+    os.utime(clone.repo.git.path, (0, 0))
+    assert {old.path.name, unfinished.path.name} <= set(upkeep.sweep())
+    assert not old.exists() and not unfinished.exists()
+    assert young.exists() and kept.exists() and clone.repo.git.exists()
