@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
 from apps.pulls.models import Pull
@@ -21,7 +23,7 @@ def read(api, alice):
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named."""
+    """`main` is protected; nobody is named. A clone pushes past the door that would refuse it."""
     return make.protection(pull.repo, by=alice)
 
 
@@ -166,7 +168,7 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
 ):
     review = make.review(pull, by=bob)
     clone.commit("main", {"gate": "1"})
-    with_protection_off(protection, lambda: clone.push("main"))
+    clone.push("main")
     clone.git("checkout", "--quiet", "feature")
     clone.git("rebase", "--quiet", "main")
     clone.push("feature")
@@ -184,11 +186,6 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     found = read(pull)
     assert (found["approvals"][0]["is_stale"], found["approval_count"]) == (True, 0)
     assert found["blocked_reasons"] == ["approval_required"]
-
-
-def with_protection_off(protection, call):
-    """The clone pushes past the door, where nothing is refused; this says that it is meant."""
-    call()
 
 
 def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, bob, sam):
@@ -245,6 +242,26 @@ def test_git_is_asked_once_for_two_commits(read, pull):
     before = run.spawned
     read(pull)
     assert run.spawned == before
+
+
+def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection, alice, bob):
+    caller, url = api(alice), f"{paths.pull(pull)}/protection"
+    add_approver(actor=alice, protection=protection, user=bob)
+    make.review(pull, by=bob)
+    few = queries(caller, url)
+    for _ in range(5):
+        person = make.user()
+        add_approver(actor=alice, protection=protection, user=person)
+        make.review(pull, by=person)
+    assert queries(caller, url) == few <= 9
+
+
+def queries(caller, url):
+    """How many queries a read takes."""
+    caller.get(url).gives()
+    with CaptureQueriesContext(connection) as found:
+        caller.get(url).gives()
+    return len(found)
 
 
 def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):

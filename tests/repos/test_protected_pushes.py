@@ -12,7 +12,7 @@ from django.db import connection
 from apps.core.errors import Conflict
 from apps.events.models import Event
 from apps.repos.actions import create_protection
-from apps.repos.git.protocol import ZERO, Command
+from apps.repos.git.protocol import FLUSH, ZERO, Command, pkt
 from apps.repos.gitpush import receive
 from apps.repos.models import PushJournal
 from tests.repos.git.scratch import Scratch, push_body
@@ -101,12 +101,22 @@ def test_a_command_that_claims_to_create_and_deletes_is_refused(server, path, gi
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
     ours.commit()
-    for new in (ZERO, ours("rev-parse", "HEAD")):
-        line = f"{ZERO} {new} {MAIN}\0report-status".encode()
-        body = b"%04x%b0000" % (len(line) + 4, line)
-        assert post(server, path, "receive-pack", body) == 200
+    body = pkt(f"{ZERO} {ZERO} {MAIN}\0report-status".encode()) + FLUSH
+    assert post(server, path, "receive-pack", body) == 200
     assert ours("ls-remote", ours.url, MAIN)
     assert events_of(server, path)[-1] == ("branch-created", "main")
+
+
+def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
+    protect(server, path)
+    ours = git()
+    first = ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    new = ours.commit()
+    lines = (f"{first} {ZERO} {MAIN}\0report-status", f"{ZERO} {new} {MAIN}")
+    body = b"".join(pkt(line.encode()) for line in lines) + FLUSH
+    assert post(server, path, "receive-pack", body) == 400
+    assert ours("ls-remote", ours.url, MAIN).split()[0] == first
 
 
 # Protections that come and go while somebody pushes

@@ -14,6 +14,8 @@ from apps.repos.git.repo import DiffStat, GitRepo, is_sha
 _KEPT: Final = 16_384
 """Answers of each kind; one is about 300 bytes."""
 _KEPT_SETS: Final = 64
+_KEPT_WITH_PATHS: Final = 1_024
+"""These name up to a hundred files each."""
 
 
 @lru_cache(_KEPT)
@@ -40,7 +42,7 @@ def patch_id(repo: GitRepo, base: str, head: str) -> str | None:
     return repo.patch_id(base, head)
 
 
-@lru_cache(_KEPT)
+@lru_cache(_KEPT_WITH_PATHS)
 def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
     """See `merge.mergeability`."""
     return _mergeability(repo, target, head)
