@@ -16,7 +16,7 @@ from functools import cache
 from time import monotonic
 
 from django.conf import settings
-from django.db import close_old_connections, connection
+from django.db import DatabaseError, close_old_connections, connection
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
@@ -57,6 +57,9 @@ def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) 
                 swept = monotonic()
             if make_next_fork(told) or tidy_next():
                 continue
+        except DatabaseError as error:
+            # Not migrated yet, or not to be reached: the requests will say so as well.
+            logger.info("The worker waits for the database: %s", error)
         except Exception:
             logger.exception("The worker failed; it goes on")
         finally:
