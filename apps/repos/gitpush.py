@@ -98,16 +98,17 @@ def refusals(request: PushRequest, protections: Sequence[Protection]) -> dict[st
 def reason_against(command: Command, protections: Sequence[Protection]) -> str | None:
     """Why nobody may move this ref; None when one may.
 
-    A protected branch may be created: git checks that there is none, unless the same command
-    would delete it.
+    A protected branch may be created: git checks that there is none. What is "not there" before and
+    after is no creation: git would delete whatever there is.
     """
     if not command.ref.startswith((BRANCHES, TAGS)):
         return "only branches and tags can be pushed"
     if not valid_ref_name(command.ref):
         return "this name is not allowed"
+    if command.old == command.new:
+        return "old and new are the same"
     name = command.ref.removeprefix(BRANCHES)
-    is_new = command.creates and not command.deletes
-    if name != command.ref and not is_new and protecting(protections, name):
+    if name != command.ref and not command.creates and protecting(protections, name):
         return "protected branch"
     return None
 

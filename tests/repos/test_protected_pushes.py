@@ -94,17 +94,19 @@ def test_names_that_only_look_alike_are_open(server, path, git):
     ours("push", "--quiet", ours.url, ":refs/tags/release/1")
 
 
-def test_a_command_that_claims_to_create_and_deletes_is_refused(server, path, git):
-    """git would take it for the deletion of whatever there is."""
+def test_a_command_that_moves_nothing_is_refused(server, path, git):
+    """With "not there" twice git would delete whatever there is."""
     protect(server, path)
     ours = git()
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
-    ours.commit()
-    body = pkt(f"{ZERO} {ZERO} {MAIN}\0report-status".encode()) + FLUSH
-    assert post(server, path, "receive-pack", body) == 200
-    assert ours("ls-remote", ours.url, MAIN)
-    assert events_of(server, path)[-1] == ("branch-created", "main")
+    tip = ours.commit()
+    ours("push", "--quiet", ours.url, "main", "main:topic")
+    before = events_of(server, path)
+    for ref in (MAIN, "refs/heads/topic", "refs/heads/absent"):
+        for sha in (ZERO, tip):
+            body = pkt(f"{sha} {sha} {ref}\0report-status".encode()) + FLUSH
+            assert post(server, path, "receive-pack", body) == 200
+    assert len(ours("ls-remote", ours.url, "refs/heads/*").splitlines()) == 2
+    assert events_of(server, path) == before
 
 
 def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
