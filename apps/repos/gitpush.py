@@ -48,7 +48,7 @@ def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
     if not request.commands:
         # git asks with an empty list whether it is let in, before it sends a large pack.
         return b""
-    push, refused = let_in(actor, repo, request)
+    push, refused = let_in(actor, repo, request, blind_deletions(repo, request))
     give_back_connection()
     if push is None:
         for _ in body:
@@ -61,7 +61,9 @@ def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
 
 
 @transaction.atomic
-def let_in(actor: User, repo: Repo, request: PushRequest) -> tuple[UUID | None, dict[str, str]]:
+def let_in(
+    actor: User, repo: Repo, request: PushRequest, blind: dict[str, str]
+) -> tuple[UUID | None, dict[str, str]]:
     """Decide which refs may move, and note them in the journal: the push's id, None without any.
 
     Locks the repository, as whoever protects a branch does: a push that is let in first is carried
@@ -69,7 +71,7 @@ def let_in(actor: User, repo: Repo, request: PushRequest) -> tuple[UUID | None, 
     """
     lock(repo)
     repo.check_writable()
-    refused = refusals(request, list(repo.protections.all()))
+    refused = refusals(request, list(repo.protections.all()), blind)
     moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
     return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused
 
@@ -86,10 +88,25 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
         raise BadRequest("malformed_request", f"This is no push: {error}.") from None
 
 
-def refusals(request: PushRequest, protections: Sequence[Protection]) -> dict[str, str]:
+def blind_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
+    """Deletions of something else than what is there now, with the reason against them.
+
+    git compares the old value only if it knows that object. Else it deletes whatever there is, and
+    no step of the journal would lead there.
+    """
+    deleted = [command for command in request.commands if command.deletes]
+    present = repo.git.refs() if deleted else {}
+    wrong = [command for command in deleted if present.get(command.ref) != command.old]
+    return {command.ref: "this is not what is there now" for command in wrong}
+
+
+def refusals(
+    request: PushRequest, protections: Sequence[Protection], blind: dict[str, str]
+) -> dict[str, str]:
     """Which refs may not move, and why. Where the client asked for `atomic`, all or none."""
     commands = request.commands
-    found = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
+    told = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
+    found = {**blind, **told}
     if found and request.atomic:
         return {**{c.ref: "atomic push failed" for c in commands}, **found}
     return found

@@ -161,6 +161,20 @@ def test_one_bad_ref_lets_the_others_in_unless_the_push_is_atomic(server, path, 
     assert events_of(server, path)[1:] == [("branch-created", "good")]
 
 
+def test_a_deletion_has_to_say_what_is_there(server, path, git):
+    """git deletes whatever there is if it does not know the old value, and nobody would have."""
+    ours = git()
+    tip = ours.commit()
+    ours("push", "--quiet", ours.url, "main", "main:topic")
+    before = events_of(server, path)
+    body = pkt(f"{'1' * 40} {'0' * 40} refs/heads/topic\0report-status".encode()) + FLUSH
+    assert post(server, path, "receive-pack", body) == 200
+    assert ours("ls-remote", ours.url, "refs/heads/topic").split()[0] == tip
+    assert events_of(server, path) == before
+    ours("push", "--quiet", ours.url, ":topic")
+    assert events_of(server, path)[-1] == ("branch-deleted", "topic")
+
+
 def test_a_client_that_goes_away_leaves_no_process_and_no_ref(server, path, git):
     connection = server.connect()
     connection.putrequest("POST", f"/{path}.git/git-receive-pack")
