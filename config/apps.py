@@ -1,6 +1,7 @@
 """Makes `config` an app, so that Django finds its management commands and checks."""
 
 from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
 
 
 class ConfigApp(AppConfig):
@@ -8,3 +9,9 @@ class ConfigApp(AppConfig):
 
     def ready(self) -> None:
         from config import checks  # noqa: F401 - importing registers them
+
+
+class StaffSiteApp(AdminConfig):
+    """Django's admin, with the site that staff works in."""
+
+    default_site = "apps.core.admin.site.StaffSite"

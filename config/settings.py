@@ -35,8 +35,8 @@ DEBUG = False
 WORKER_THREAD = env.database["ENGINE"].endswith("sqlite3")
 
 INSTALLED_APPS = [
-    "config",  # first, because its `runserver` replaces another
-    "django.contrib.admin",
+    "config.apps.ConfigApp",  # first, because its `runserver` replaces another
+    "config.apps.StaffSiteApp",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -100,6 +100,7 @@ LANGUAGE_CODE = "en-us"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
+DATETIME_FORMAT = "Y-m-d H:i"
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -134,6 +134,12 @@ class User(AbstractBaseUser, PermissionsMixin):
                 name="user_email_once",
             ),
         ]
+        indexes = [
+            # PostgreSQL finds a beginning by patterns alone.
+            models.Index(
+                fields=["email_key"], name="user_by_email", opclasses=["varchar_pattern_ops"]
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.username
@@ -229,10 +235,14 @@ class ApiToken(models.Model):
     objects = ApiTokenQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["user", "-created_at", "-id"], name="token_user_newest")]
+        verbose_name = "API token"
+        indexes = [
+            models.Index(fields=["user", "-created_at", "-id"], name="token_user_newest"),
+            models.Index(fields=["token_prefix"], name="token_by_prefix"),
+        ]
 
     def __str__(self) -> str:
-        return f"token {self.token_prefix}… of {self.user_id}"
+        return f"{self.name} ({self.token_prefix}…)"
 
     @property
     def is_expired(self) -> bool:
@@ -339,10 +349,16 @@ class Invite(models.Model):
                     ("email_key", "invite_by_email"),
                 )
             ),
+            models.Index(
+                fields=["email_key"],
+                name="invite_by_begin",
+                opclasses=["varchar_pattern_ops"],
+                condition=Q(deleted_at=None),
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"invite {self.uuid}"
+        return f"invite {str(self.uuid)[:8]}"
 
     def save(self, *args: Any, **options: Any) -> None:
         """Keep the look-up key in step with the address."""

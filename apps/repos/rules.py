@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apps.core.access import Level
+from apps.core.access import Level, check_level
 from apps.core.errors import Invalid
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
@@ -101,3 +101,13 @@ def check_may_approve(repo: Repo, user: User) -> None:
     if repo.access(user) < Level.READ:
         text = f"{user.username} has no access to {repo}, and so cannot approve there."
         raise Invalid("approver_lacks_access", text)
+
+
+def check_changeable(repo: Repo, actor: User) -> None:
+    """What the API's door asks before an admin's change of a repository, for the staff's pages.
+
+    Errors: 403 `team_inactive`, `role_required`, 409 `repo_archived`.
+    """
+    repo.check_open(actor, writing=True)
+    check_level(repo, actor, Level.ADMIN)
+    repo.check_writable()

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from redis.retry import Retry
 
 MOST_KEYS = 100_000
 """Keys that one process holds, about 250 bytes each; beyond it the longest unused one goes."""
+MOST_SEEN = 20_000
+"""Keys of Redis that are looked through for people."""
 PATIENCE = 0.05
 """Seconds that Redis has to answer."""
 PAUSE = 5.0
@@ -68,6 +71,21 @@ def _fading(older: int, room: int, limit: Limit) -> int:
     return max(0, limit.window - room * limit.window // older)
 
 
+State = tuple[int, int, int]
+"""What is kept of a key: the index of its window, the count of the one before, and of this one."""
+
+
+def count_at(now: int, limit: Limit, kept: State | None) -> Count:
+    """A key as it stands at this time."""
+    index, elapsed = divmod(now, limit.window)
+    if kept is None:
+        return Count(0, 0, elapsed)
+    then, previous, current = kept
+    if then >= index:  # greater where the clock was set back
+        return Count(previous, current, elapsed if then == index else 0)
+    return Count(current if then == index - 1 else 0, 0, elapsed)
+
+
 Asked = Sequence[tuple[str, Limit]]
 """Keys with their limits. A key belongs to one length of window."""
 
@@ -91,8 +109,8 @@ class MemoryCounters:
         self.clock = clock
         self.most_keys = most_keys
         self.lock = Lock()
-        self.kept: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
-        """Index of the window, and both integers; the longest unused key first."""
+        self.kept: OrderedDict[str, State] = OrderedDict()
+        """The longest unused key first."""
 
     def charge(self, asked: Asked) -> Charged:
         """Count one for each key, if all of them have room; else for none."""
@@ -110,15 +128,15 @@ class MemoryCounters:
         return Charged(admitted, counts, now)
 
     def _count(self, key: str, limit: Limit, now: int) -> Count:
-        index, elapsed = divmod(now, limit.window)
         found = self.kept.get(key)
-        if found is None:
-            return Count(0, 0, elapsed)
-        self.kept.move_to_end(key)
-        then, previous, current = found
-        if then >= index:  # greater where the clock was set back
-            return Count(previous, current, elapsed if then == index else 0)
-        return Count(current if then == index - 1 else 0, 0, elapsed)
+        if found is not None:
+            self.kept.move_to_end(key)
+        return count_at(now, limit, found)
+
+    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
+        """The time, and every key with its state: for people who look, not for requests."""
+        with self.lock:
+            return self.clock(), list(self.kept.items())
 
     def _add(self, key: str, limit: Limit, count: Count, now: int) -> Count:
         index = max(now // limit.window, self.kept.get(key, (0, 0, 0))[0])
@@ -188,6 +206,7 @@ class RedisCounters:
             retry=Retry(NoBackoff(), 0),
             protocol=2,
         )
+        self.client: Any = client
         self.script: Any = client.register_script(SCRIPT)
         self.close = client.close
 
@@ -200,6 +219,23 @@ class RedisCounters:
         admitted, now, *numbers = self.script(keys, values)
         counts = [Count(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
         return Charged(bool(admitted), counts, now)
+
+    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
+        """As `MemoryCounters.all_kept`, of at most `MOST_SEEN` keys; raises `RedisError`."""
+        begin, names, cursor = f"{self.prefix}:limit:", list[bytes](), 0
+        seconds, micro = self.client.time()
+        for _ in range(MOST_SEEN // 1000):
+            cursor, some = self.client.scan(cursor, match=f"{begin}*", count=1000)
+            names += some
+            if cursor == 0:
+                break
+        values = self.client.mget(names) if names else []
+        found = [
+            (name.decode().removeprefix(begin), tuple(map(int, value.split())))
+            for name, value in zip(names, values, strict=True)
+            if value is not None
+        ]
+        return seconds * 1000 + micro // 1000, found  # type: ignore[return-value]
 
 
 class SharedCounters:
@@ -226,6 +262,13 @@ class SharedCounters:
         if probing:
             self._regain()
         return charged
+
+    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
+        """As `MemoryCounters.all_kept`, of Redis, or of this process while that is lost."""
+        if not self.lost:
+            with suppress(RedisError, OSError):
+                return self.shared.all_kept()
+        return self.own.all_kept()
 
     def _may_probe(self) -> bool:
         """Whether the pause is over. One request may try then, and the next pause begins."""

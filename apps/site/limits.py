@@ -27,6 +27,8 @@ from apps.site.counters import (
     MemoryCounters,
     RedisCounters,
     SharedCounters,
+    State,
+    count_at,
 )
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 class Counters(Protocol):
     def charge(self, asked: Asked) -> Charged: ...
+
+    def all_kept(self) -> tuple[int, list[tuple[str, State]]]: ...
 
 
 @cache
@@ -220,3 +224,33 @@ def charge_page(request: HttpRequest, scope: RateScope) -> None:
     Raises `TooMany`: answer 429 with its `detail` and `headers`.
     """
     charge(request, [scope])
+
+
+@dataclass
+class Usage:
+    """How a limit is used now: by how many, and by whom most, as the key has it and as a count."""
+
+    callers: int = 0
+    busiest: str = ""
+    most: int = 0
+
+
+def usage() -> dict[str, Usage]:
+    """What is counted now, by scope, for people to look at: an address, or a user's id.
+
+    Without Redis that is what this process has counted.
+    """
+    by_key = {f"{limit.scope}:{limit.window}": limit for limit in rulebook.now().values()}
+    found = {limit.scope: Usage() for limit in by_key.values()}
+    now, kept = counters().all_kept()
+    for key, state in kept:
+        parts = key.split(":", 3 if key.startswith(USER) else 2)
+        limit = by_key.get(":".join(parts[:-1]))
+        if limit is None:
+            continue
+        used, of = limit.most - count_at(now, limit, state).left(limit), found[limit.scope]
+        if used > 0:
+            of.callers += 1
+        if used > of.most:
+            of.busiest, of.most = parts[-1], used
+    return found

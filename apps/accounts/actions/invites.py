@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts import rules
-from apps.accounts.models import Invite, User
+from apps.accounts.models import Invite, InviteStatus, User
 from apps.core.errors import NotFound
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -58,6 +58,14 @@ def update_invite(
         setattr(invite, field, sent[field])
     invite.save()
     record(Kind.INVITE_UPDATED, actor=actor, about=invite, data={"changed": changed})
+
+
+@transaction.atomic
+def expire_invite(*, actor: User, invite: Invite) -> None:
+    """End an invite now; one that has ended already stays as it is. As `update_invite`."""
+    _lock(actor, invite)
+    if invite.status is not InviteStatus.EXPIRED:
+        update_invite(actor=actor, invite=invite, expires_at=timezone.now())
 
 
 @transaction.atomic

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.accounts.rules import check_staff
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -87,6 +88,40 @@ def update_repo(
         _take_slug(repo)
         FormerRepoSlug.objects.create(repo=repo, slug=former)
     record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": changed})
+
+
+@transaction.atomic
+def set_archived(*, actor: User, repo: Repo, archived: bool) -> None:
+    """Close a repository to changes and pushes, or open it again. Locks it. 403 `staff_required`.
+
+    What is so already is no change, and no event.
+    """
+    check_staff(actor)
+    lock(repo)
+    if repo.is_archived == archived:
+        return
+    repo.is_archived, repo.updated_at = archived, timezone.now()
+    repo.save(update_fields=["is_archived", "updated_at"])
+    record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": ["is_archived"]})
+
+
+@transaction.atomic
+def set_default_branch(*, actor: User, repo: Repo, branch: str) -> None:
+    """Choose what a clone checks out; git's HEAD follows. Locks the repository.
+
+    Errors: 409 `repo_archived`, 422 for a branch that is not there. Should the commit fail after
+    git was told, HEAD names a branch that exists, and choosing again puts both right.
+    """
+    lock(repo)
+    repo.check_writable()
+    if repo.branch_sha(branch) is None:
+        raise Invalid("validation_failed", f'default_branch: There is no branch "{branch[:100]}".')
+    if repo.default_branch == branch:
+        return
+    repo.default_branch, repo.updated_at = branch, timezone.now()
+    repo.save(update_fields=["default_branch", "updated_at"])
+    repo.git.set_head_branch(branch)
+    record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": ["default_branch"]})
 
 
 def _check_visibility(repo: Repo, visibility: str) -> None:

@@ -114,8 +114,10 @@ class Repo(models.Model):
                 condition=Q(owner_team=None) ^ Q(owner_user=None), name="repo_has_one_owner"
             ),
         ]
+        verbose_name, verbose_name_plural = "repository", "repositories"
         indexes = [
             models.Index(fields=["pushed_at"], condition=UNTIDY, name="repo_to_tidy"),
+            models.Index(fields=["slug"], name="repo_by_slug", opclasses=["varchar_pattern_ops"]),
         ]
 
     def __str__(self) -> str:

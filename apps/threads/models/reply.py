@@ -71,7 +71,7 @@ class Reply(Created):
         ]
 
     def __str__(self) -> str:
-        return f"reply {self.number} of {self.thread_id}"
+        return f"reply {self.number}"
 
     @property
     def is_deleted(self) -> bool:

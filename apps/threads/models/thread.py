@@ -99,7 +99,7 @@ class Thread(Created):
         ]
 
     def __str__(self) -> str:
-        return f"{self.repo_id}#{self.number}"
+        return f"#{self.number} {self.title}"
 
     @classmethod
     def open(

@@ -1,0 +1,346 @@
+"""People, their tokens and their invites, for staff. See docs/admin.md."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import Group
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.html import format_html
+
+from apps.accounts import actions
+from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.rules import TokenStatus, named_user, token_status
+from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
+from apps.core.admin import (
+    ActionForm,
+    Choices,
+    Move,
+    StaffAdmin,
+    badge,
+    begins,
+    bulleted,
+    link_to,
+    row_link,
+)
+from apps.core.views import base_url
+
+admin.site.unregister(Group)  # `is_staff` alone decides; permission rows are not asked
+
+TOKENS_SHOWN = 20
+"""Tokens on the page of a person; the list of tokens has the rest."""
+
+
+def uuid_range(text: str) -> Q:
+    """Rows whose uuid begins with these hexadecimal digits, if that is what they are."""
+    digits = text.replace("-", "").lower()
+    if not 8 <= len(digits) <= 32 or not set(digits) <= set("0123456789abcdef"):
+        return Q(pk=None)
+    first, last = (uuid.UUID(digits.ljust(32, digit)) for digit in "0f")
+    return Q(uuid__gte=first, uuid__lte=last)
+
+
+def people(text: str) -> QuerySet[Any, Any]:
+    """Whose username begins like this."""
+    return User.objects.filter(begins("username_key", text.lower())).values("pk")
+
+
+@admin.register(User)
+class UserAdmin(StaffAdmin):
+    """Profile, staff, and whether the account is open."""
+
+    work, place = "People", 1
+    list_display = ("username", "display_name", "email", "state", "is_staff", "created_at")
+    list_filter = ("is_active", "is_staff")
+    search_help_text = "How a username, a name or an e-mail address begins, or a uuid."
+    changes = ("display_name", "email", "is_staff")
+    layout = (
+        (None, {"fields": ("username", "display_name", "email", "is_staff")}),
+        ("Account", {"fields": ("state", "uuid", "created_at", "last_login")}),
+        ("API tokens", {"fields": ("tokens",)}),
+    )
+    moves = (
+        Move(
+            "deactivate",
+            "Deactivate",
+            lambda actor, row: actions.deactivate_user(actor=actor, user=row),
+            "The account is closed at once: pages, API, git and open streams. What the person "
+            "wrote stays. Tokens are kept, and work again after a reactivation.",
+            "{} is deactivated.",
+            lambda row: row.is_active,
+        ),
+        Move(
+            "reactivate",
+            "Reactivate",
+            lambda actor, row: actions.reactivate_user(actor=actor, user=row),
+            "The account is open again, with the tokens that it had.",
+            "{} is active again.",
+            lambda row: not row.is_active,
+        ),
+    )
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        key = text.lower()
+        names = begins("username_key", key) | begins("display_name_key", key)
+        return rows.filter(names | begins("email_key", key) | uuid_range(key))
+
+    def change(self, actor: User, row: Any, **wanted: Any) -> None:
+        actions.update_user(actor=actor, user=row, **wanted)
+
+    @admin.display(description="account")
+    def state(self, row: User) -> str:
+        return badge("active", True) if row.is_active else badge("deactivated", False)
+
+    @admin.display(description="tokens")
+    def tokens(self, row: User) -> str:
+        found = list(row.tokens.order_by("-pk")[: TOKENS_SHOWN + 1])
+        lines = [
+            format_html("{} {} {}", row_link(one), one.token_prefix + "…", token_badge(one))
+            for one in found[:TOKENS_SHOWN]
+        ]
+        more = link_to(ApiToken, "All of them", q=row.username)
+        make = link_to(ApiToken, "Make a token", "add", username=row.username)
+        return format_html(
+            "{}<p>{}</p>", bulleted(lines, more=more if len(found) > TOKENS_SHOWN else ""), make
+        )
+
+
+def token_badge(token: ApiToken) -> str:
+    status = token_status(token)
+    looks = {TokenStatus.ACTIVE: True, TokenStatus.REVOKED: False}
+    return badge(status, looks.get(status))
+
+
+class NewToken(ActionForm):
+    takes = CreateToken
+    ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
+
+    username = forms.CharField(max_length=255, help_text="Whose it will be.")
+    name = forms.CharField(max_length=255, help_text="What it is for.")
+    expires_at = forms.ChoiceField(
+        label="Ends", choices=list(ENDS.items()), required=False, initial="90 days"
+    )
+
+    def clean_expires_at(self) -> str | None:
+        return self.cleaned_data["expires_at"] or None
+
+
+class TokenState(Choices):
+    title = parameter_name = "status"
+    words = tuple(TokenStatus)
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        if word == TokenStatus.REVOKED:
+            return rows.exclude(revoked_at=None)  # type: ignore[no-any-return]
+        past = Q(expires_at__lte=timezone.now())
+        rows = rows.filter(revoked_at=None)
+        return rows.filter(past) if word == TokenStatus.EXPIRED else rows.exclude(past)  # type: ignore[no-any-return]
+
+
+@admin.register(ApiToken)
+class TokenAdmin(StaffAdmin):
+    """What programs sign in with. A text is shown once, to whoever has made it."""
+
+    work, place = "People", 2
+    list_display = ("name", "owner", "token_prefix", "state", "created_at", "used", "ends")
+    list_filter = (TokenState,)
+    list_select_related = ("user",)
+    search_help_text = (
+        f"How the owner's username begins, a uuid, or the first {len(TOKEN_PREFIX) + SHOWN} "
+        "characters of a token. Never paste a whole token."
+    )
+    layout = (
+        (None, {"fields": ("name", "owner", "token_prefix", "state")}),
+        ("Times", {"fields": ("created_at", "used", "ends", "revoked_at")}),
+        ("Names", {"fields": ("uuid",)}),
+    )
+    add_form = NewToken
+    moves = (
+        Move(
+            "revoke",
+            "Revoke",
+            lambda actor, row: actions.revoke_token(actor=actor, token=row),
+            "The token stops working at once, and no step leads back. It stays in the lists.",
+            "{} is revoked.",
+            lambda row: row.revoked_at is None,
+            ends=True,
+        ),
+        Move(
+            "remove",
+            "Delete",
+            lambda actor, row: actions.delete_token(actor=actor, token=row),
+            "The token stops working at once and is gone from the lists.",
+            "{} is deleted.",
+            ends=True,
+        ),
+    )
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        if text.startswith(TOKEN_PREFIX):
+            return rows.filter(token_prefix=text[: len(TOKEN_PREFIX) + SHOWN])
+        return rows.filter(Q(user__in=people(text)) | uuid_range(text))
+
+    def add(self, actor: User, **wanted: Any) -> ApiToken:
+        """The text stays on the row in memory until the answer is written, and nowhere else."""
+        owner = named_user(wanted.pop("username"))
+        token, text = actions.create_token(actor=actor, owner=owner, **wanted)
+        vars(token)["text"] = text
+        return token
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: Any = None
+    ) -> HttpResponse:
+        """The answer to the POST itself shows the token: no redirect could read it anywhere."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "A new token",
+            "opts": self.opts,
+            "token": obj,
+            "text": vars(obj)["text"],
+        }
+        return TemplateResponse(request, "admin/staff_token.html", context, status=201)
+
+    @admin.display(description="owner")
+    def owner(self, row: ApiToken) -> str:
+        return row_link(row.user)
+
+    @admin.display(description="status")
+    def state(self, row: ApiToken) -> str:
+        return token_badge(row)
+
+    @admin.display(description="last used", empty_value="never")
+    def used(self, row: ApiToken) -> Any:
+        return row.last_used_at
+
+    @admin.display(description="ends", empty_value="never")
+    def ends(self, row: ApiToken) -> Any:
+        return row.expires_at
+
+
+ENDS_HELP = 'A duration from now, such as "7 days", or a time with offset.'
+
+
+class NewInvite(ActionForm):
+    takes = CreateInvite
+
+    email = forms.CharField(
+        required=False, help_text="Whom it is for. Empty: whoever has the link.", max_length=254
+    )
+    expires_at = forms.CharField(
+        label="Ends", initial="7 days", max_length=100, help_text=ENDS_HELP
+    )
+
+
+class ChangeInvite(ActionForm):
+    takes = UpdateInvite
+
+    email = NewInvite.base_fields["email"]
+    expires_at = forms.CharField(label="Ends", max_length=100, help_text=ENDS_HELP)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.initial["expires_at"] = self.instance.expires_at.isoformat(" ", "minutes")
+
+
+class InviteState(Choices):
+    title = parameter_name = "status"
+    words = tuple(InviteStatus)
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.with_status(word)  # type: ignore[no-any-return]
+
+
+@admin.register(Invite)
+class InviteAdmin(StaffAdmin):
+    """Links by which people sign up. Deleted ones are gone from here, as from the API."""
+
+    work, place = "People", 3
+    list_display = ("__str__", "whom", "state", "created_by", "created_at", "expires_at", "joined")
+    list_filter = (InviteState,)
+    list_select_related = ("created_by", "accepted_by")
+    search_help_text = (
+        "How its e-mail address begins, or a username: who made or who accepted it; or its uuid."
+    )
+    form = ChangeInvite
+    add_form = NewInvite
+    changes = ("email", "expires_at")
+    layout = (
+        (None, {"fields": ("link", "email", "expires_at", "state")}),
+        ("Record", {"fields": ("created_by", "created_at", "joined", "accepted_at")}),
+    )
+    moves = (
+        Move(
+            "expire",
+            "Expire now",
+            lambda actor, row: actions.expire_invite(actor=actor, invite=row),
+            "The link stops working. Another end makes it work again.",
+            "{} has expired.",
+            lambda row: row.status is InviteStatus.PENDING,
+        ),
+        Move(
+            "remove",
+            "Delete",
+            lambda actor, row: actions.delete_invite(actor=actor, invite=row),
+            "The link stops working and leaves the lists. Whoever has joined by it stays.",
+            "{} is deleted.",
+            ends=True,
+        ),
+    )
+    base = ""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return Invite.objects.alive().select_related(*self.list_select_related)
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        whose = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
+        return rows.filter(begins("email_key", text.lower()) | whose | uuid_range(text))
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        if obj is not None:
+            vars(obj)["shown_url"] = obj.url(base_url(request))
+        return super().get_form(request, obj, change, **kwargs)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Nothing is left to change of one that somebody has accepted."""
+        accepted = obj is not None and obj.accepted_at is not None
+        return not accepted and super().has_change_permission(request, obj)
+
+    def add(self, actor: User, **wanted: Any) -> Invite:
+        return actions.create_invite(actor=actor, **wanted)
+
+    def change(self, actor: User, row: Any, **wanted: Any) -> None:
+        actions.update_invite(actor=actor, invite=row, **wanted)
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: Any = None
+    ) -> HttpResponse:
+        """On to its page, where the link is."""
+        messages.success(request, f"The {obj} is made; its link is below.")
+        return HttpResponseRedirect(self.address("change", obj.pk))
+
+    @admin.display(description="link")
+    def link(self, row: Invite) -> str:
+        if row.status is not InviteStatus.PENDING:
+            return "It works no more."
+        url = vars(row)["shown_url"]
+        field = '<input class="secret" readonly data-copy aria-label="{}" value="{}" size="{}">'
+        return format_html(field, "The link", url, len(url))
+
+    @admin.display(description="for")
+    def whom(self, row: Invite) -> str:
+        return row.email or "whoever has the link"
+
+    @admin.display(description="status")
+    def state(self, row: Invite) -> str:
+        looks = {InviteStatus.PENDING: None, InviteStatus.ACCEPTED: True}
+        return badge(row.status, looks.get(row.status, False))
+
+    @admin.display(description="accepted by")
+    def joined(self, row: Invite) -> str:
+        return row_link(row.accepted_by)

@@ -1,0 +1,19 @@
+"""The staff's work place: what its lists and pages have in common. It knows no model."""
+
+from apps.core.admin.forms import ActionForm
+from apps.core.admin.lists import Choices, begins
+from apps.core.admin.pages import Move, StaffAdmin
+from apps.core.admin.words import NONE, badge, bulleted, link_to, row_link
+
+__all__ = [
+    "NONE",
+    "ActionForm",
+    "Choices",
+    "Move",
+    "StaffAdmin",
+    "badge",
+    "begins",
+    "bulleted",
+    "link_to",
+    "row_link",
+]

@@ -1,0 +1,63 @@
+"""The form of an admin page: it checks as the API does, and leaves all writing to the action."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+
+from apps.core.errors import ApiError
+from apps.core.serializers import Input
+
+if TYPE_CHECKING:
+    ModelForm = forms.ModelForm[Any]
+else:
+    ModelForm = forms.ModelForm
+
+
+class ActionForm(ModelForm):
+    """`takes` is the input of the API that asks for the same; its rules are the form's.
+
+    `wanted` is what the action is given: on a change, only what has changed or has to be sent.
+    The row itself is left alone, so that the action compares with what is stored.
+    """
+
+    takes: type[Input] | None = None
+    refusal: ApiError | None = None
+    """What the action answered to these very values, to be shown with them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.label_suffix = ""
+        self.wanted: dict[str, Any] = {}
+
+    def _post_clean(self) -> None:
+        """Django would write the values into the row here, and ask the model's own rules."""
+
+    def clean(self) -> dict[str, Any]:
+        """Ask the input; a refusal of the action stands at the field that it names."""
+        known = self.cleaned_data
+        declared = self.takes().fields if self.takes else {}
+        sent = {
+            name: value
+            for name, value in known.items()
+            if self.instance.pk is None
+            or name in self.changed_data
+            or getattr(declared.get(name), "required", False)
+        }
+        if self.takes is None:
+            self.wanted = sent
+        elif not self.errors:
+            self._ask(self.takes(data=sent))
+        if self.refusal is not None:
+            name, colon, text = self.refusal.detail.partition(": ")
+            field = name if colon and name in self.fields else None
+            self.add_error(field, text if field else self.refusal.detail)
+        return known
+
+    def _ask(self, incoming: Input) -> None:
+        if incoming.is_valid():
+            self.wanted = dict(incoming.validated_data)
+            return
+        for name, reasons in incoming.errors.items():
+            self.add_error(name if name in self.fields else None, [str(one) for one in reasons])

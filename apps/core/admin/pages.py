@@ -1,0 +1,241 @@
+"""The pages of one model in the admin. They show, ask, and call the actions of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib import messages
+from django.contrib.admin import ModelAdmin, ShowFacets
+from django.contrib.auth import get_user
+from django.db import OperationalError
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+
+from apps.core.admin.forms import ActionForm
+from apps.core.admin.lists import FirstPages
+from apps.core.errors import ApiError, as_api_error
+
+if TYPE_CHECKING:
+    Base = ModelAdmin[Any]
+else:
+    Base = ModelAdmin
+
+Actor = Any
+"""The signed-in person, a row that actions can lock; core knows no model."""
+PAGES = ("changelist", "add", "change")
+"""What is kept of Django's pages: none deletes past the actions, and events are the history."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One step of a row from one state to the next, asked on a page of its own.
+
+    `act(actor=…, row=…)` calls the action; `asks` says what it will do.
+    """
+
+    name: str
+    label: str
+    act: Callable[..., object]
+    asks: str
+    done: str
+    offered: Callable[[Any], bool] = lambda row: True
+    ends: bool = False
+    """Whether the row is gone afterwards, or no step leads back."""
+
+
+class StaffAdmin(Base):
+    """Lists and pages for staff. What changes something is `add`, `change` or one of `moves`.
+
+    `layout` are the fieldsets of a page; of these, `changes` can be changed. `add_form` is for new
+    rows, None where the admin makes none. Staff may do all of it: permission rows are not asked.
+    """
+
+    work = ""
+    place = 0
+    """Which group of the index it stands in, and where there."""
+    layout: Sequence[tuple[str | None, dict[str, Any]]] = ()
+    changes: tuple[str, ...] = ()
+    add_form: type[ActionForm] | None = None
+    moves: tuple[Move, ...] = ()
+    form = ActionForm
+    intro = ""
+    """A sentence above the list."""
+
+    ordering = ("-pk",)
+    sortable_by = ()
+    list_per_page = 100
+    paginator = FirstPages
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+    actions = None
+    view_on_site = False
+    change_list_template = "admin/staff_list.html"
+    change_form_template = add_form_template = "admin/staff_form.html"
+
+    def add(self, actor: Actor, **wanted: Any) -> Model:
+        """Make a row through its action, and return it."""
+        raise NotImplementedError
+
+    def change(self, actor: Actor, row: Any, **wanted: Any) -> None:
+        """Change a row through its action."""
+        raise NotImplementedError
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        """The rows that a search finds; asked only where `search_help_text` says what it takes."""
+        raise NotImplementedError
+
+    # Who may what
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_active and request.user.is_staff)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.add_form is not None and self.has_view_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(self.changes) and self.has_view_permission(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    # Lists
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("pk",) if self.search_help_text else ()
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        text = search_term.strip()
+        return (self.found(queryset, text) if text else queryset), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        return super().changelist_view(request, {"intro": self.intro, **(extra_context or {})})
+
+    # A page, and what is sent from it
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None:
+            return super().get_fieldsets(request, obj)
+        return self.layout
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None and self.add_form is not None:
+            return list(self.add_form.base_fields)
+        return super().get_fields(request, obj)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        if obj is None:
+            return ()
+        shown = [name for _, part in self.layout for name in part["fields"]]
+        return [name for name in shown if name not in self.changes]
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        kwargs["form"] = self.form if obj is not None else self.add_form or self.form
+        made: Any = super().get_form(request, obj, change=change, **kwargs)
+        made.refusal = getattr(request, "refusal", None)
+        return made
+
+    def changeform_view(
+        self,
+        request: Any,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """What the action refuses undoes all of it, and the form comes back with the reason."""
+        page = partial(super().changeform_view, request, object_id, form_url)
+        context = {"show_save_and_add_another": False, **(extra_context or {})}
+        context["moves"] = self._offered(request, object_id)
+        try:
+            return page(context)
+        except (ApiError, OperationalError) as refused:
+            request.refusal = error = as_api_error(refused)
+            response = page(context)
+            response.status_code = error.status if error else 500
+            return response
+
+    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
+        """The one place where a sent form changes something."""
+        actor = get_user(request)
+        if not change:
+            return self.add(actor, **form.wanted)
+        self.change(actor, form.instance, **form.wanted)
+        return form.instance
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """The action has saved it."""
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """The action has saved all that belongs to it."""
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """The action has recorded its event; there is no second log."""
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """As `log_addition`."""
+
+    # Moves
+
+    def get_urls(self) -> list[Any]:
+        label, name = self.opts.app_label, self.opts.model_name
+        kept = {f"{label}_{name}_{page}" for page in PAGES}
+        move = self.admin_site.admin_view(self.move_view)
+        return [
+            *(line for line in super().get_urls() if line.name in kept),
+            path("<int:pk>/<slug:name>/", move, name=f"{label}_{name}_move"),
+        ]
+
+    def _offered(self, request: HttpRequest, object_id: str | None) -> list[tuple[str, Move]]:
+        """The moves of a row, each with its address."""
+        row = self.get_object(request, object_id) if object_id and self.moves else None
+        if row is None:
+            return []
+        return [(self.address("move", row.pk, one.name), one) for one in self._moves_of(row)]
+
+    def _moves_of(self, row: Any) -> list[Move]:
+        return [one for one in self.moves if one.offered(row)]
+
+    def address(self, page: str, *args: Any) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, args=args, current_app=self.admin_site.name)
+
+    def move_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        """Ask, and on POST do it; a refusal is shown on the page of the row."""
+        row = self.get_queryset(request).filter(pk=pk).first()
+        move = next((one for one in self.moves if one.name == name), None)
+        if row is None or move is None:
+            raise Http404
+        if request.method == "POST":
+            return self._go(request, row, move)
+        if not move.offered(row):
+            return HttpResponseRedirect(self.address("change", pk))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{move.label}: {row}",
+            "opts": self.opts,
+            "row": row,
+            "move": move,
+            "list": self.address("changelist"),
+            "back": self.address("change", pk),
+        }
+        return TemplateResponse(request, "admin/staff_move.html", context)
+
+    def _go(self, request: HttpRequest, row: Any, move: Move) -> HttpResponse:
+        told, back = str(row), self.address("change", row.pk)
+        try:
+            move.act(actor=get_user(request), row=row)
+        except (ApiError, OperationalError) as refused:
+            messages.error(request, cast("ApiError", as_api_error(refused)).detail)
+            return HttpResponseRedirect(back)
+        messages.success(request, move.done.format(told))
+        gone = not self.get_queryset(request).filter(pk=row.pk).exists()
+        return HttpResponseRedirect(self.address("changelist") if gone else back)

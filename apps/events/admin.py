@@ -1,0 +1,95 @@
+"""The log of all that happened, for staff to read. See docs/admin.md."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+from django.utils.html import format_html
+
+from apps.core.admin import NONE, Choices, StaffAdmin
+from apps.core.errors import ApiError
+from apps.events.kinds import WORDS, Kind
+from apps.events.models import Event
+from apps.events.scopes import Names, resolve
+
+
+class KindFilter(Choices):
+    title = parameter_name = "kind"
+    words = tuple(Kind)
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(kind=word)  # type: ignore[no-any-return]
+
+
+@admin.register(Event)
+class EventAdmin(StaffAdmin):
+    """Nobody changes an event. What staff does in the admin stands here as well."""
+
+    work, place = "Record", 1
+    list_display = ("created_at", "actor", "what", "target_named", "where")
+    list_display_links = ("created_at",)
+    list_filter = (KindFilter,)
+    list_select_related = ("actor",)
+    search_help_text = (
+        "A username, or a scope: site, team:acme, repo:teams/acme/api, thread:teams/acme/api/7."
+    )
+    layout = (
+        (None, {"fields": ("created_at", "actor", "what", "kind", "target_named", "where")}),
+        ("Record", {"fields": ("id", "title", "carried")}),
+    )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """By the scopes that the API knows; along the index of each."""
+        text = search_term.strip()
+        if not text:
+            return queryset, False
+        if text != "site" and ":" not in text:
+            named = get_user_model().objects.filter(username_key=text.lower()).values("pk")
+            return queryset.filter(actor__in=named), False
+        try:
+            (scope,) = resolve(request.user, [text])  # type: ignore[arg-type]
+        except (ApiError, Http404):
+            return queryset.none(), False
+        return queryset.filter((scope.key.column, scope.key.value)), False
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        found.result_list = named(list(found.result_list))
+        return found
+
+    def get_object(self, *args: Any, **options: Any) -> Any:
+        row = super().get_object(*args, **options)
+        return row and named([row])[0]
+
+    @admin.display(description="what")
+    def what(self, row: Event) -> str:
+        return WORDS[Kind(row.kind)]
+
+    @admin.display(description="about")
+    def target_named(self, row: Event) -> str:
+        known = {name: value for name, value in row.target.items() if name != "kind"}
+        return " ".join([row.target["kind"], *(str(value) for value in known.values())])
+
+    @admin.display(description="where")
+    def where(self, row: Event) -> str:
+        return str(vars(row)["place"])
+
+    @admin.display(description="data")
+    def carried(self, row: Event) -> str:
+        return format_html("<pre>{}</pre>", json.dumps(row.data, indent=2, ensure_ascii=False))
+
+
+def named(rows: list[Event]) -> list[Event]:
+    """Each with `place`, today's name of its repository or team, asked for once for all."""
+    names = Names(rows)
+    for row in rows:
+        team = names.teams.get(row.team_id)
+        vars(row)["place"] = names.repos.get(row.repo_id) or (f"teams/{team}" if team else NONE)
+    return rows

@@ -1,0 +1,239 @@
+"""Repositories, their protected branches and their forks, for staff. See docs/admin.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from apps.accounts.models import User
+from apps.core.admin import (
+    NONE,
+    ActionForm,
+    Choices,
+    Move,
+    StaffAdmin,
+    badge,
+    begins,
+    bulleted,
+    row_link,
+)
+from apps.repos import actions
+from apps.repos.models import REQUIRED_MAX, Fork, ForkStatus, Protection, Repo, Visibility
+from apps.repos.rules import check_changeable
+from apps.teams.models import Team
+
+OWNERS = ("owner_team", "owner_user")
+SHOWN = 100
+"""Protections on the page of a repository."""
+
+
+def under(text: str, field: str = "") -> Q:
+    """Repositories found by `teams/acme`, `users/ada/api`, or how a slug or its owner begins.
+
+    `field` leads to the repository.
+    """
+    space, _, rest = text.lower().partition("/")
+    owner, _, slug = rest.partition("/")
+    if space in {"teams", "users"} and owner:
+        if space == "teams":
+            owners = Q((f"{field}owner_team__in", Team.objects.filter(slug=owner).values("pk")))
+        else:
+            named = User.objects.filter(username_key=owner).values("pk")
+            owners = Q((f"{field}owner_user__in", named))
+        return owners & begins(f"{field}slug", slug) if slug else owners
+    return begins(f"{field}slug", text.lower())
+
+
+class ChangeRepo(ActionForm):
+    default_branch = forms.CharField(
+        max_length=255, help_text="What a clone checks out. The branch has to exist."
+    )
+
+
+class VisibilityFilter(Choices):
+    title = parameter_name = "visibility"
+    words = tuple(Visibility)
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(visibility=word)  # type: ignore[no-any-return]
+
+
+@admin.register(Repo)
+class RepoAdmin(StaffAdmin):
+    """Archived or not, and the default branch; all else is changed by its people."""
+
+    work, place = "Teams and repositories", 2
+    list_display = ("path", "name", "visibility", "state", "pushed", "created_at")
+    list_filter = (VisibilityFilter, "is_archived")
+    list_select_related = OWNERS
+    search_help_text = "How a slug begins, or a path: teams/acme, users/ada/api."
+    form = ChangeRepo
+    changes = ("default_branch",)
+    layout = (
+        (None, {"fields": ("path", "name", "description", "visibility", "default_branch")}),
+        ("State", {"fields": ("state", "is_empty", "pushed", "origin", "fork_count")}),
+        ("Protected branches", {"fields": ("protected",)}),
+        ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
+    )
+    moves = (
+        Move(
+            "archive",
+            "Archive",
+            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=True),
+            "Everybody who reads it still may, and nobody can change it or push to it.",
+            "{} is archived.",
+            lambda row: not row.is_archived,
+        ),
+        Move(
+            "unarchive",
+            "Open again",
+            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=False),
+            "It can be changed and pushed to again.",
+            "{} is open again.",
+            lambda row: row.is_archived,
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        wanted = (*OWNERS, *(f"upstream__{one}" for one in OWNERS))
+        return super().get_queryset(request).select_related(*wanted)
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        return rows.filter(under(text))
+
+    def change(self, actor: User, row: Any, **wanted: Any) -> None:
+        check_changeable(row, actor)
+        if wanted:
+            actions.set_default_branch(actor=actor, repo=row, branch=wanted["default_branch"])
+
+    @admin.display(description="state")
+    def state(self, row: Repo) -> str:
+        return badge("archived", False) if row.is_archived else badge("open", True)
+
+    @admin.display(description="last push", empty_value="never")
+    def pushed(self, row: Repo) -> Any:
+        return row.pushed_at
+
+    @admin.display(description="forked from")
+    def origin(self, row: Repo) -> str:
+        return row_link(row.upstream)
+
+    @admin.display(description="protected")
+    def protected(self, row: Repo) -> str:
+        found = list(row.protections.order_by("created_at", "id")[: SHOWN + 1])
+        lines = [
+            format_html("{} {} needed", row_link(one, one.branch), one.required_approvals)
+            for one in found[:SHOWN]
+        ]
+        return bulleted(lines, more="and others" if len(found) > SHOWN else "")
+
+
+class ChangeProtection(ActionForm):
+    required_approvals = forms.IntegerField(
+        min_value=1, max_value=REQUIRED_MAX, help_text="Fresh approvals that a merge asks for."
+    )
+
+
+def end_protection(*, actor: User, row: Protection) -> None:
+    check_changeable(row.repo, actor)
+    actions.delete_protection(actor=actor, protection=row)
+
+
+@admin.register(Protection)
+class ProtectionAdmin(StaffAdmin):
+    """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
+
+    work, place = "Teams and repositories", 3
+    list_display = ("branch", "where", "required_approvals", "named", "created_by", "created_at")
+    list_select_related = ("repo__owner_team", "repo__owner_user", "created_by")
+    search_help_text = "The repository: how its slug begins, or its path, such as teams/acme/api."
+    form = ChangeProtection
+    changes = ("required_approvals",)
+    layout = (
+        (None, {"fields": ("where", "branch", "required_approvals", "approvers_named")}),
+        ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at")}),
+    )
+
+    moves = (
+        Move(
+            "remove",
+            "End it",
+            end_protection,
+            "Whoever may write to the repository may push to these branches again.",
+            "The {} has ended.",
+            ends=True,
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = Protection.objects.select_related(*self.list_select_related)
+        return rows.annotate(approver_count=Count("approvers"))
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
+
+    def change(self, actor: User, row: Any, **wanted: Any) -> None:
+        check_changeable(row.repo, actor)
+        actions.update_protection(actor=actor, protection=row, **wanted)
+
+    @admin.display(description="repository")
+    def where(self, row: Protection) -> str:
+        return row_link(row.repo)
+
+    @admin.display(description="approvers")
+    def named(self, row: Protection) -> str:
+        return str(vars(row)["approver_count"] or "anybody with write")
+
+    @admin.display(description="approvers")
+    def approvers_named(self, row: Protection) -> str:
+        rows = row.approvers.select_related("user").order_by("created_at", "id")[:SHOWN]
+        return bulleted([row_link(one.user) for one in rows]) if rows else self.named(row)
+
+
+class ForkState(Choices):
+    title = parameter_name = "status"
+    words = tuple(ForkStatus)
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(status=word)  # type: ignore[no-any-return]
+
+
+@admin.register(Fork)
+class ForkAdmin(StaffAdmin):
+    """What was asked to be copied, and how far it is; a worker does it, nothing is changed here."""
+
+    work, place = "Teams and repositories", 4
+    list_display = ("origin", "copy", "state", "created_by", "created_at", "completed_at")
+    list_filter = (ForkState,)
+    search_help_text = "The upstream: how its slug begins, or its path, such as teams/acme/api."
+    layout = (
+        (None, {"fields": ("origin", "space", "copy", "state", "error")}),
+        ("Record", {"fields": ("uuid", "created_by", "created_at", "started_at", "completed_at")}),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return Fork.objects.with_paths()
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        return rows.filter(upstream__in=Repo.objects.filter(under(text)).values("pk"))
+
+    @admin.display(description="upstream")
+    def origin(self, row: Fork) -> str:
+        return row.upstream.path
+
+    @admin.display(description="into the space of")
+    def space(self, row: Fork) -> str:
+        return row_link(row.owner)
+
+    @admin.display(description="copy")
+    def copy(self, row: Fork) -> str:
+        return row_link(row.repo) if row.repo else NONE
+
+    @admin.display(description="status")
+    def state(self, row: Fork) -> str:
+        return badge(row.status, {"completed": True, "failed": False}.get(row.status))

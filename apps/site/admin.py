@@ -1,0 +1,166 @@
+"""The settings of the site and its rate limits, for staff. See docs/admin.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+
+from apps.core.admin import NONE, ActionForm, Move, StaffAdmin, badge, row_link
+from apps.core.serializers import Input
+from apps.site import actions, limits
+from apps.site.models import RateLimit, SiteSettings
+from apps.site.rules import SCOPE_MAX, known_scopes
+from apps.site.serializers import CreateRateLimit, UpdateRateLimit, UpdateSiteSettings
+
+
+class ChangeSettings(ActionForm):
+    takes = UpdateSiteSettings
+
+    class Meta:
+        help_texts = {
+            "signup_invite_max_per_24h": "For each person, staff too. 0: nobody may invite.",
+            "signup_invite_min_account_age": 'How old the account of who invites has to be: "3 d".',
+            "signup_invite_creators": "Who may invite; users gives everybody a page for it.",
+            "rate_limits_enabled": "Off: no limit holds, whatever the records say.",
+            "signups_enabled": "Off: nobody can sign up, with an invite or without.",
+        }
+
+
+@admin.register(SiteSettings)
+class SiteSettingsAdmin(StaffAdmin):
+    """One row, so that its list is its page."""
+
+    work, place = "Site", 1
+    form = ChangeSettings
+    changes = (
+        "signups_enabled",
+        "signups_require_invite",
+        "signup_invite_creators",
+        "signup_invite_max_per_24h",
+        "signup_invite_min_account_age",
+        "rate_limits_enabled",
+    )
+    layout = (
+        ("Signing up", {"fields": changes[:2]}),
+        ("Invites", {"fields": changes[2:5]}),
+        ("Rate limits", {"fields": changes[5:]}),
+        ("Record", {"fields": ("updated_at", "changed_by")}),
+    )
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        row = SiteSettings.load()
+        return HttpResponseRedirect(reverse("admin:site_sitesettings_change", args=[row.pk]))
+
+    def change(self, actor: Any, row: Any, **wanted: Any) -> None:
+        actions.update_site_settings(actor=actor, **wanted)
+
+    @admin.display(description="changed by")
+    def changed_by(self, row: SiteSettings) -> str:
+        return row_link(row.updated_by)
+
+
+class NewRateLimit(ActionForm):
+    takes: type[Input] | None = CreateRateLimit
+
+    scope = forms.CharField(max_length=SCOPE_MAX)
+    max_requests = forms.IntegerField(label="Requests")
+    window_seconds = forms.IntegerField(label="In so many seconds", initial=60)
+    is_enabled = forms.BooleanField(label="Holds", initial=True, required=False)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        words = ", ".join([*known_scopes(), "user:<username>"])
+        self.fields["scope"].help_text = f"One of: {words}".replace("<", "&lt;")
+
+
+class ChangeRateLimit(NewRateLimit):
+    takes = UpdateRateLimit
+
+
+@admin.register(RateLimit)
+class RateLimitAdmin(StaffAdmin):
+    """What each scope lets through, and how much of it is used now."""
+
+    work, place = "Site", 2
+    intro = (
+        "Used now: how many people or addresses are counted, and who has used most. Without Redis "
+        "each process counts for itself, and this is the one that answered."
+    )
+    ordering = ("scope",)
+    list_display = ("scope", "amount", "state", "used", "busiest", "updated_at", "changed_by")
+    list_select_related = ("updated_by",)
+    form = ChangeRateLimit
+    add_form = NewRateLimit
+    changes = ("scope", "max_requests", "window_seconds", "is_enabled")
+    layout = (
+        (None, {"fields": changes}),
+        ("Now", {"fields": ("used", "busiest")}),
+        ("Record", {"fields": ("uuid", "created_at", "updated_at", "changed_by")}),
+    )
+    moves = (
+        Move(
+            "remove",
+            "Lift",
+            lambda actor, row: actions.delete_rate_limit(actor=actor, rate_limit=row),
+            "The limit is deleted, and the scope is unlimited from the next request on.",
+            "The limit of {} is lifted.",
+            ends=True,
+        ),
+    )
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        found.result_list = with_usage(list(found.result_list))
+        return found
+
+    def get_object(self, *args: Any, **options: Any) -> Any:
+        row = super().get_object(*args, **options)
+        return row and with_usage([row])[0]
+
+    def add(self, actor: Any, **wanted: Any) -> RateLimit:
+        return actions.create_rate_limit(actor=actor, **wanted)
+
+    def change(self, actor: Any, row: Any, **wanted: Any) -> None:
+        actions.update_rate_limit(actor=actor, rate_limit=row, **wanted)
+
+    @admin.display(description="limit")
+    def amount(self, row: RateLimit) -> str:
+        return f"{row.max_requests:,} in {row.window_seconds:,} s"
+
+    @admin.display(description="state")
+    def state(self, row: RateLimit) -> str:
+        return badge("holds", True) if row.is_enabled else badge("off")
+
+    @admin.display(description="counted now")
+    def used(self, row: RateLimit) -> int:
+        return int(vars(row)["usage"].callers)
+
+    @admin.display(description="used most by")
+    def busiest(self, row: RateLimit) -> str:
+        of = vars(row)["usage"]
+        if not of.most:
+            return NONE
+        who = row_link(vars(row)["person"]) if vars(row)["person"] else of.busiest
+        return format_html("{}: {} of {}", who, of.most, row.max_requests)
+
+    @admin.display(description="changed by")
+    def changed_by(self, row: RateLimit) -> str:
+        return row_link(row.updated_by)
+
+
+def with_usage(rows: list[RateLimit]) -> list[RateLimit]:
+    """Each with its `usage`, and the `person` who uses it most, where that is one."""
+    found = limits.usage()
+    ids = {one.busiest for one in found.values() if one.busiest.isdigit()}
+    people = get_user_model().objects.in_bulk([int(one) for one in ids])
+    for row in rows:
+        usage = found.get(row.scope, limits.Usage())
+        known = people.get(int(usage.busiest)) if usage.busiest.isdigit() else None
+        vars(row).update(usage=usage, person=known)
+    return rows

@@ -1,0 +1,64 @@
+"""Teams, for staff. See docs/admin.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.utils.html import format_html
+
+from apps.core.admin import ActionForm, StaffAdmin, badge, begins, bulleted, row_link
+from apps.teams import actions
+from apps.teams.models import Team
+from apps.teams.serializers import UpdateTeam
+
+MEMBERS_SHOWN = 200
+"""Members on the page of a team; the API lists all."""
+
+
+class ChangeTeam(ActionForm):
+    takes = UpdateTeam
+
+    class Meta:
+        help_texts = {
+            "slug": "Its former slug leads here until another team takes it.",
+            "is_active": "Off: members and staff may read, and nobody may change anything.",
+        }
+
+
+@admin.register(Team)
+class TeamAdmin(StaffAdmin):
+    """Name, address, and whether it is in use. Members are changed by the team, over the API."""
+
+    work, place = "Teams and repositories", 1
+    list_display = ("slug", "name", "state", "created_at")
+    list_filter = ("is_active",)
+    search_help_text = "How a slug begins."
+    form = ChangeTeam
+    changes = ("name", "slug", "is_active")
+    layout = (
+        (None, {"fields": changes}),
+        ("Members", {"fields": ("people",)}),
+        ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
+    )
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        return rows.filter(begins("slug", text.lower()))
+
+    def change(self, actor: Any, row: Any, **wanted: Any) -> None:
+        actions.update_team(actor=actor, team=row, **wanted)
+
+    @admin.display(description="state")
+    def state(self, row: Team) -> str:
+        return badge("active", True) if row.is_active else badge("inactive", False)
+
+    @admin.display(description="members")
+    def people(self, row: Team) -> str:
+        rows = row.members.select_related("user").order_by("created_at", "pk")
+        found = list(rows[: MEMBERS_SHOWN + 1])
+        lines = [
+            format_html("{} {}", row_link(one.user), badge(one.role))
+            for one in found[:MEMBERS_SHOWN]
+        ]
+        return bulleted(lines, more="and others" if len(found) > MEMBERS_SHOWN else "")

@@ -1,0 +1,167 @@
+"""Threads and replies, for moderation by staff. See docs/admin.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from apps.accounts.models import User
+from apps.core.admin import Choices, Move, StaffAdmin, badge, link_to, row_link
+from apps.core.slugs import USERNAME_MAX
+from apps.repos.models import Repo
+from apps.repos.rules import check_changeable
+from apps.repos.scopes import PATH
+from apps.threads import actions
+from apps.threads.models import Reply, Thread, ThreadKind, ThreadStatus
+
+REPO = ("repo__owner_team", "repo__owner_user")
+NUMBER_MAX = 10**12
+
+
+def repos_at(path: str) -> QuerySet[Any]:
+    """The repository of `teams/acme/api` or `users/ada/api`, if there is one."""
+    found = PATH.fullmatch(path)
+    if found is None:
+        return Repo.objects.none()
+    owner = "team_slug" if found[1] == "teams" else "username"
+    return Repo.objects.under({owner: found[2].lower()}).filter(slug=found[3].lower()).values("pk")
+
+
+def split(text: str) -> tuple[str, int | None]:
+    """`teams/acme/api#7` as its path and number; None where no number stands there."""
+    path, _, number = text.partition("#")
+    known = number.isascii() and number.isdigit() and int(number[:13]) < NUMBER_MAX
+    return path.strip(), int(number) if known else None
+
+
+def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    """What the person of exactly this username wrote."""
+    people = User.objects.filter(username_key=text.lower()[: USERNAME_MAX + 1])
+    return rows.filter(created_by__in=people.values("pk"))
+
+
+def delete_thread(*, actor: User, row: Thread) -> None:
+    check_changeable(row.repo, actor)
+    actions.delete_thread(actor=actor, thread=row)
+
+
+def moderate(*, actor: User, row: Reply) -> None:
+    check_changeable(row.thread.repo, actor)
+    actions.moderate_reply(actor=actor, reply=row)
+
+
+class StatusFilter(Choices):
+    title = parameter_name = "status"
+    words = tuple(ThreadStatus)
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(status=word)  # type: ignore[no-any-return]
+
+
+@admin.register(Thread)
+class ThreadAdmin(StaffAdmin):
+    """Read, and deleted where that is needed. Threads of pulls stay with their pull."""
+
+    work, place = "Conversations", 1
+    list_display = ("subject", "where", "kind", "status", "created_by", "reply_count", "created_at")
+    list_display_links = ("subject",)
+    list_filter = (StatusFilter,)
+    list_select_related = (*REPO, "created_by")
+    search_help_text = (
+        "A repository, teams/acme/api, a thread there, teams/acme/api#7, or a username."
+    )
+    layout = (
+        (None, {"fields": ("title", "where", "body", "kind", "status", "priority")}),
+        ("Conversation", {"fields": ("answers", "participant_count", "last_activity_at")}),
+        ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at", "closed_at")}),
+    )
+    moves = (
+        Move(
+            "remove",
+            "Delete",
+            delete_thread,
+            "The thread and its replies are gone for everybody, at once and for good.",
+            "{} is deleted.",
+            lambda row: row.kind != ThreadKind.PULL,
+            ends=True,
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return Thread.objects.existing().select_related(*self.list_select_related)
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        if "/" not in text:
+            return written_by(rows, text)
+        path, number = split(text)
+        rows = rows.filter(repo__in=repos_at(path))
+        return rows if number is None else rows.filter(number=number)
+
+    @admin.display(description="thread")
+    def subject(self, row: Thread) -> str:
+        return str(row)
+
+    @admin.display(description="repository")
+    def where(self, row: Thread) -> str:
+        return row_link(row.repo)
+
+    @admin.display(description="replies")
+    def answers(self, row: Thread) -> str:
+        return link_to(Reply, f"{row.reply_count}", q=f"{row.repo.path}#{row.number}")
+
+
+@admin.register(Reply)
+class ReplyAdmin(StaffAdmin):
+    """Read, and blanked where that is needed: its place in the tree stays while others answered."""
+
+    work, place = "Conversations", 2
+    list_display = ("words", "subject", "where", "created_by", "state", "created_at")
+    list_select_related = ("thread__repo__owner_team", "thread__repo__owner_user", "created_by")
+    search_help_text = "A thread, such as teams/acme/api#7, or a username."
+    layout = (
+        (None, {"fields": ("body", "links", "kind", "state", "subject", "where")}),
+        ("Record", {"fields": ("uuid", "version", "created_by", "created_at", "edited_at")}),
+    )
+    moves = (
+        Move(
+            "blank",
+            "Blank",
+            moderate,
+            "Its words and links are gone for everybody, for good. Answers to it stay, below a "
+            "placeholder. The event names you.",
+            "{} is blanked.",
+            lambda row: not row.is_deleted,
+            ends=True,
+        ),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows = Reply.objects.filter(thread__deleted_at=None)
+        return rows.select_related(*self.list_select_related)
+
+    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        if "/" not in text:
+            return written_by(rows, text)
+        path, number = split(text)
+        threads = Thread.objects.filter(repo__in=repos_at(path), number=number or 0)
+        return rows.filter(thread__in=threads.values("pk"))
+
+    @admin.display(description="reply")
+    def words(self, row: Reply) -> str:
+        line = " ".join(row.body.split())
+        return f"{row}: {line[:79]}{'…' if len(line) > 79 else ''}" if line else str(row)
+
+    @admin.display(description="thread")
+    def subject(self, row: Reply) -> str:
+        return row_link(row.thread)
+
+    @admin.display(description="repository")
+    def where(self, row: Reply) -> str:
+        return row_link(row.thread.repo)
+
+    @admin.display(description="status")
+    def state(self, row: Reply) -> str:
+        return badge("deleted", False) if row.is_deleted else badge(row.status)

@@ -1,0 +1,20 @@
+"""`staff` is sam at the admin's pages; `visit(bob)` somebody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from tests.web.visitor import Visitor
+
+
+@pytest.fixture
+def visit(db: None) -> Any:
+    return Visitor
+
+
+@pytest.fixture
+def staff(sam: User) -> Visitor:
+    return Visitor(sam)

@@ -1,0 +1,32 @@
+"""The addresses of the admin, all of them, from what is registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.contrib import admin
+from django.db.models import Model
+from django.urls import reverse
+
+
+def address(model: type[Model], page: str = "changelist", *args: object) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+
+
+def at(row: Model, move: str = "") -> str:
+    """The page of a row, or the question of one of its moves."""
+    return (
+        address(type(row), "move", row.pk, move) if move else address(type(row), "change", row.pk)
+    )
+
+
+def everything() -> Iterator[str]:
+    """The index, and each list, page for a new row, page of a row and question of a move."""
+    yield reverse("admin:index")
+    for model, pages in admin.site._registry.items():
+        yield address(model)
+        if getattr(pages, "add_form", None):
+            yield address(model, "add")
+        for row in model._default_manager.all():
+            yield at(row)
+            yield from (at(row, move.name) for move in getattr(pages, "moves", ()))

@@ -1,0 +1,66 @@
+"""Staff moderates, and reads what happened."""
+
+import pytest
+
+from apps.events.models import Event
+from apps.repos.actions import set_archived
+from apps.threads.models import Reply, Thread
+from tests.admin.pages import address, at
+
+
+@pytest.fixture
+def reply(make, team_repo, bob, alice):
+    return make.reply(make.thread(team_repo, by=alice), by=bob, body="Rude <b>words</b>.")
+
+
+def test_a_reply_is_blanked(staff, sam, team_repo, reply, events):
+    assert "Rude <b>words</b>." in staff.get(at(reply)).text.replace("&lt;", "<")
+    assert "<b>words" not in staff.get(at(reply)).html
+    with events("repo-updated"):
+        set_archived(actor=sam, repo=team_repo, archived=True)
+        staff.post(at(reply, "blank")).leads(at(reply), 302)
+    assert "is archived" in staff.get(at(reply)).text
+    set_archived(actor=sam, repo=team_repo, archived=False)
+    with events("reply-deleted"):
+        staff.post(at(reply, "blank")).leads(at(reply), 302)
+        staff.post(at(reply, "blank")).leads(at(reply), 302)
+    page = staff.get(at(reply)).text
+    assert "already been deleted" in page and "Rude" not in page
+
+
+def test_a_thread_is_deleted_but_not_that_of_a_pull(staff, make, team_repo, alice, reply, events):
+    pull = make.pull(team_repo, by=alice)
+    companion = Thread.objects.get(repo=team_repo, number=pull.number)
+    with events():
+        staff.get(at(companion, "remove")).leads(at(companion), 302)
+        staff.post(at(companion, "remove")).leads(at(companion), 302)
+        assert "belongs to a pull" in staff.get(at(companion)).text
+    with events("thread-deleted"):
+        staff.post(at(reply.thread, "remove")).leads(address(Thread), 302)
+    staff.post(at(reply.thread, "remove")).gives(404)
+    staff.get(at(reply)).leads("/admin/", 302)
+
+
+def test_threads_and_replies_are_found(staff, make, team_repo, reply, carol):
+    other = make.reply(make.thread(make.repo(carol, by=carol), by=carol), by=carol)
+    number, found = reply.thread.number, {Thread: reply.thread, Reply: reply}
+    texts = {Thread: ("alice", "teams/acme/api"), Reply: ("BOB",)}
+    for model, row in found.items():
+        for text in (*texts[model], f"teams/acme/api%23{number}"):
+            page = staff.get(f"{address(model)}?q={text}").gives().html
+            assert at(row) in page and at(row) in page
+            assert at({Thread: other.thread, Reply: other}[model]) not in page
+        for text in ("teams/acme/api%2399", "teams/acme/none", "a/b/c/d", "nobody", "x/%23%C2%B2"):
+            assert at(row) not in staff.get(f"{address(model)}?q={text}").gives().html
+
+
+def test_events_are_found_by_scope_and_actor(staff, reply, carol, make):
+    event = Event.objects.get(kind="reply-created")
+    mine = f"thread:teams/acme/api/{reply.thread.number}"
+    for text in ("bob", "team:acme", "repo:teams/acme/api", mine):
+        page = staff.get(f"{address(Event)}?q={text}").gives()
+        assert at(event) in page.html and "teams/acme/api" in page.text, text
+    for text in ("carol", "site", "team:none", "repo:x", "what:ever", "thread:teams/acme/api/x"):
+        assert at(event) not in staff.get(f"{address(Event)}?q={text}").gives().html, text
+    assert at(event) in staff.get(f"{address(Event)}?kind=reply-created").html
+    assert "replied" in staff.get(at(event)).text

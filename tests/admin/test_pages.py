@@ -1,0 +1,81 @@
+"""All pages of the admin, with a whole world in them: they open, show no secret, delete nothing."""
+
+import re
+
+import pytest
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.urls import NoReverseMatch
+
+from apps.accounts.actions import create_invite
+from apps.accounts.models import ApiToken, User
+from apps.core.admin import StaffAdmin
+from apps.core.durations import parse_future
+from apps.events.models import Event
+from apps.site.actions import create_rate_limit
+from apps.threads.models import Reply, Thread
+from tests.admin.pages import address, at, everything
+from tests.web.visitor import Visitor
+
+MODELS = list(admin.site._registry.items())
+
+
+@pytest.fixture
+def full(world, db):
+    """The world with one of each thing that the admin knows."""
+    actor = world.people["sam"]
+    create_invite(actor=actor, expires_at=parse_future("1 day"), email="eve@example.org")
+    create_rate_limit(actor=actor, scope="write", max_requests=5, window_seconds=60)
+    world.make.fork(world.repos["team", "public"], owner=world.alice, by=world.alice)
+    User.objects.filter(pk=world.alice.pk).update(password="md5$salt$hashed")
+    return world
+
+
+def test_every_page_opens(full):
+    staff = Visitor(full.people["sam"])
+    for path in everything():
+        page = staff.get(path)
+        assert page.status in {200, 302}, path
+        assert "no-store" in page.header("Cache-Control"), path
+        assert not re.search(r"object \(\d+\)", page.html), path
+
+
+def test_no_page_shows_a_secret(full):
+    staff = Visitor(full.people["sam"])
+    secrets = {*full.make.tokens.values(), "md5$salt$hashed", settings.SECRET_KEY}
+    secrets |= {*ApiToken.objects.values_list("digest", flat=True)}
+    secrets |= {*User.objects.exclude(password="").values_list("password", flat=True)}
+    for path in everything():
+        html = staff.get(path).html
+        assert not [secret for secret in secrets if secret in html], path
+        assert not re.search(r"name=\"(password|digest)\"", html), path
+
+
+def test_nothing_is_deleted_or_logged_past_the_actions(full):
+    staff = Visitor(full.people["sam"])
+    for model, pages in MODELS:
+        assert isinstance(pages, StaffAdmin)
+        row = model._default_manager.first()
+        if row is None:
+            continue
+        for page in ("delete", "history"):
+            with pytest.raises(NoReverseMatch):
+                address(model, page, row.pk)
+            assert staff.post(f"{address(model)}{row.pk}/{page}/", post="yes").status == 404
+        before = model._default_manager.count()
+        staff.post(address(model), action="delete_selected", _selected_action=row.pk, post="yes")
+        assert model._default_manager.count() == before
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize("model", [Event, Thread, Reply, ApiToken])
+def test_what_is_only_read_takes_no_change(model, full):
+    staff, row = Visitor(full.people["sam"]), model.objects.first()
+    assert 'name="_save"' not in staff.get(at(row)).gives().html
+    before = {**vars(row)}
+    staff.post(at(row), kind="x", body="x", title="x", name="x").gives(403)
+    row.refresh_from_db()
+    assert {name: vars(row)[name] for name in before if name[0] != "_"} == {
+        name: value for name, value in before.items() if name[0] != "_"
+    }

@@ -1,0 +1,47 @@
+"""Staff blanks what somebody else wrote; nobody else does, over the API nobody at all."""
+
+import pytest
+
+from apps.core.errors import ApiError
+from apps.threads import actions
+from tests.races import Outcome, at_once
+
+
+@pytest.fixture
+def reply(make, team_repo, bob, alice):
+    """bob's, which alice has answered."""
+    reply = make.reply(make.thread(team_repo, by=alice), by=bob, body="Rude words.")
+    make.reply(reply.thread, by=alice, to=reply)
+    return reply
+
+
+def test_only_staff_moderates_and_the_placeholder_stays(reply, alice, sam, api, events):
+    path = f"/teams/acme/repos/api/threads/{reply.thread.number}"
+    with events():
+        with pytest.raises(ApiError) as caught:
+            actions.moderate_reply(actor=alice, reply=reply)
+        assert caught.value.code == "staff_required"
+        api(sam).delete(f"{path}/replies/{reply.number}").fails(403, "not_creator")
+    with events("reply-deleted") as recorded:
+        actions.moderate_reply(actor=sam, reply=reply)
+    assert (recorded[0].data, recorded[0].actor) == ({"moderated": True}, sam)
+    placeholder, answer = api(alice).get(path).gives()["replies"]
+    assert (placeholder["is_deleted"], placeholder["body"]) == (True, "")
+    assert answer["parent_reply_number"] == reply.number
+
+
+def test_a_reply_that_is_gone_is_not_moderated_again(reply, bob, sam, events):
+    actions.delete_reply(actor=bob, reply=reply)
+    with events(), pytest.raises(ApiError) as caught:
+        actions.moderate_reply(actor=sam, reply=reply)
+    assert caught.value.code == "reply_already_deleted"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_staff_and_creator_at_once_one_deletes(reply, bob, sam):
+    same = type(reply).objects.select_related("thread__repo").get(pk=reply.pk)
+    gone = at_once(
+        lambda: Outcome(lambda: actions.moderate_reply(actor=sam, reply=reply)),
+        lambda: Outcome(lambda: actions.delete_reply(actor=bob, reply=same)),
+    )
+    assert gone == {(200, None): 1, (409, "reply_already_deleted"): 1}
