@@ -18,8 +18,8 @@ from django.db.models import F, OuterRef, Q, Subquery
 from django.utils import timezone
 
 from apps.events.record import Keys, Target
-from apps.repos.git.repo import DiffStat
-from apps.repos.models import BRANCHES, Repo
+from apps.repos.git.repo import DiffStat, pull_ref
+from apps.repos.models import BRANCHES, Ref, Repo
 from apps.teams.models import Member
 from apps.threads.models import Thread, ThreadStatus
 
@@ -55,7 +55,8 @@ MIRROR = {
 
 
 STORED = [
-    *("number", "uuid", "source_branch", "target_branch", "status", "head_sha", "base_sha"),
+    *("number", "uuid", "source_repo_id", "source_branch", "target_branch", "status"),
+    *("head_sha", "base_sha"),
     *("merge_commit_sha", "merge_strategy", "merged_at", "closed_at", "commit_count"),
     *("additions", "deletions", "changed_files", "updated_at"),
 ]
@@ -96,6 +97,11 @@ class Pull(models.Model):
     """The companion thread's number, repeated here for look-ups and order."""
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     thread = models.OneToOneField(Thread, on_delete=models.CASCADE, related_name="pull")
+    source_repo = models.ForeignKey(
+        Repo, null=True, on_delete=models.SET_NULL, related_name="outgoing_pulls"
+    )
+    """Where the source branch is: in the same repository, or in a fork of it. Null: the fork has
+    gone."""
     source_branch = models.CharField(max_length=REF_MAX)
     target_branch = models.CharField(max_length=REF_MAX)
     status = models.CharField(max_length=10, default=PullStatus.OPEN)
@@ -131,7 +137,9 @@ class Pull(models.Model):
         indexes = [
             models.Index(fields=["repo", "-updated_at", "-number"], name="pull_list_by_update"),
             models.Index(fields=["repo", "status", "-number"], name="pull_list_of_a_status"),
-            models.Index(fields=["repo", "source_branch"], name="pull_source", condition=IS_ACTIVE),
+            models.Index(
+                fields=["source_repo", "source_branch"], name="pull_source", condition=IS_ACTIVE
+            ),
             models.Index(fields=["repo", "target_branch"], name="pull_target", condition=IS_ACTIVE),
         ]
 
@@ -143,8 +151,15 @@ class Pull(models.Model):
         return self.status in ACTIVE
 
     @property
+    def is_from_fork(self) -> bool:
+        return self.source_repo_id != self.repo_id
+
+    @property
     def source_ref(self) -> str:
-        return BRANCHES + self.source_branch
+        """The ref of this repository by whose moves the head moves: the source branch, or of a
+        fork's branch the copy that is kept here.
+        """
+        return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
 
     @property
     def target_ref(self) -> str:
@@ -184,11 +199,21 @@ class Pull(models.Model):
         return self.merged_by.username if self.merged_by else None
 
     def tips(self) -> tuple[str | None, str | None]:
-        """The stored heads of source and target now; one query."""
-        names = [self.source_ref, self.target_ref]
-        refs = self.repo.refs.filter(full_name__in=names).values_list("full_name", "sha")
-        found: dict[str, str] = dict(refs)
-        return found.get(self.source_ref), found.get(self.target_ref)
+        """The stored heads of source and target now; one query. See `tip_refs`."""
+        if self.source_repo_id is None:
+            return self.head_sha, self.repo.branch_sha(self.target_branch)
+        source, target = self.tip_refs()
+        return source.sha if source else None, target.sha if target else None
+
+    def tip_refs(self) -> tuple[Ref | None, Ref | None]:
+        """The stored refs of source and target now; one query."""
+        source = Q(repo=self.source_repo_id, full_name=BRANCHES + self.source_branch)
+        target = Q(repo=self.repo_id, full_name=self.target_ref)
+        found = {(ref.repo_id, ref.full_name): ref for ref in Ref.objects.filter(source | target)}
+        return (
+            found.get((self.source_repo_id or 0, BRANCHES + self.source_branch)),
+            found.get((self.repo_id, self.target_ref)),
+        )
 
     def stand_at(
         self, head: str | None, base: str | None, figures: DiffStat, patch_id: str | None

@@ -18,11 +18,11 @@ from django.utils import timezone
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.pulls import sources
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullQuerySet, PullStatus, Review
 from apps.repos.git import known
 from apps.repos.git.repo import DiffStat, GitRepo, pull_ref
 from apps.repos.git.run import GitError
-from apps.repos.models import Ref
 from apps.repos.rules import ZERO, RefMove
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ KEEP_TRIES = 3
 
 
 def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Ask git what `follow` will ask, so that the lock waits for no git. Changes nothing."""
+    """Ask git what `follow` will ask, so that the lock waits for no git. Changes no row."""
+    for target, theirs in sources.moves_elsewhere(repo, moves):
+        prepare(target, theirs)
     pulls = list(touched(repo, moves))
     tips = tips_after(repo, pulls, moves)
     unmoved = unmoved_by(pulls, moves)
@@ -55,6 +57,10 @@ def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
     contain its head is merged. Locks the pulls, by number. The caller holds the repository's lock
     and has stored the new heads.
     """
+    elsewhere = []
+    for target, theirs in sources.moves_elsewhere(repo, moves):
+        lock(target)
+        elsewhere += follow(target, theirs)
     pulls = list(touched(repo, moves).select_for_update(of=("self",)))
     tips = tips_after(repo, pulls, moves)
     unmoved = unmoved_by(pulls, moves)
@@ -62,7 +68,7 @@ def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
         followers = [pull.pk for pull in pulls if pull.pk in unmoved and pull.target_ref == name]
         repo.pulls.filter(pk__in=followers).update(base_sha=tips[name])
     others = [pull for pull in pulls if pull.pk not in unmoved]
-    return [write for pull in others for write in follow_one(pull, moves, tips)]
+    return elsewhere + [write for pull in others for write in follow_one(pull, moves, tips)]
 
 
 def touched(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
@@ -72,7 +78,9 @@ def touched(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
     merge may have died after git had carried it out.
     """
     names = [move.name for move in moves if move.is_branch]
-    either = Q(source_branch__in=names) | Q(target_branch__in=names)
+    numbers = [number for move in moves if (number := sources.number_of(move.full_name))]
+    either = Q(source_repo=repo, source_branch__in=names) | Q(target_branch__in=names)
+    either |= Q(number__in=numbers)
     pulls: PullQuerySet = repo.pulls.filter(either, IS_ACTIVE | Q(attempt__isnull=False))
     pulls = pulls.annotate(reviewed=Exists(Review.objects.filter(pull=OuterRef("pk"))))
     return pulls.select_related("thread", "attempt__actor").order_by("number")
@@ -296,9 +304,9 @@ def stand_at_tips(pull: Pull) -> None:
     A source branch that is gone leaves the head as it was. Inside the repository's lock, call it
     once before as well: then git's answer is at hand.
     """
-    refs = pull.repo.refs.filter(full_name__in=[pull.source_ref, pull.target_ref])
-    found: dict[str, Ref] = {ref.full_name: ref for ref in refs}
-    source, target = found.get(pull.source_ref), found.get(pull.target_ref)
+    source, target = pull.tip_refs()
+    if source is not None:
+        sources.bring(pull, source.sha)
     if source is not None and source.sha != pull.head_sha:
         pull.head_sha, pull.head_pushed_by_id = source.sha, source.pushed_by_id
     base = target.sha if target is not None and pull.head_sha is not None else None

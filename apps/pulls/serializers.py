@@ -168,8 +168,12 @@ class PullProtectionRecord(Output):
     blocked_reasons = serializers.ListField(child=serializers.CharField())
 
 
-def pull_record(pull: Any, repo: Repo, base: str) -> dict[str, Any]:
-    """`pull`: a Pull with its thread and people, or a light row; `repo` has its owner loaded."""
+def pull_record(pull: Any, repo: Repo, base: str, sources: dict[int, str]) -> dict[str, Any]:
+    """`pull`: a Pull with its thread and people, or a light row; `repo` has its owner loaded.
+
+    `sources`: the paths of the repositories that pulls come from, as far as the reader may know
+    them (`sources.paths_known_to`).
+    """
     place = f"/pulls/{pull.number}"
     return {
         "number": pull.number,
@@ -178,7 +182,7 @@ def pull_record(pull: Any, repo: Repo, base: str) -> dict[str, Any]:
         "body": pull.body,
         "source_branch": pull.source_branch,
         "target_branch": pull.target_branch,
-        "source_repo_path": repo.path,
+        "source_repo_path": sources.get(pull.source_repo_id),
         "status": pull.status,
         "created_by_uuid": pull.created_by_uuid,
         "created_by_username": pull.created_by_username,
@@ -201,9 +205,8 @@ def pull_record(pull: Any, repo: Repo, base: str) -> dict[str, Any]:
     }
 
 
-def merge_record(pull: Pull, base: str) -> dict[str, Any]:
-    """The answer to a merge, made from the merged pull."""
-    record = pull_record(pull, pull.repo, base)
+def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a merge, made from the merged pull and its record."""
     same = ("merge_strategy", "merge_commit_sha", "head_sha", "target_branch", "merged_at")
     people = ("merged_by_uuid", "merged_by_username")
     return {

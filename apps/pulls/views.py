@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -28,6 +29,7 @@ from apps.pulls.serializers import (
     pull_record,
     review_record,
 )
+from apps.pulls.sources import paths_known_to
 from apps.repos.doors import InRepo
 from apps.repos.git.repo import is_sha
 
@@ -52,6 +54,22 @@ FILTERS = (
 )
 
 
+def pull_records(pulls: Sequence[Any], view: InRepo) -> list[dict[str, Any]]:
+    """The records of these pulls, as the caller may know them."""
+    known = paths_known_to(view.caller, pulls, view.repo)
+    return [pull_record(pull, view.repo, view.base, known) for pull in pulls]
+
+
+class WithSources:
+    """Light rows as records: each page asks once for the repositories that its pulls come from."""
+
+    def __init__(self, rows: Any, view: InRepo) -> None:
+        self.rows, self.view = rows, view
+
+    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
+        return pull_records(list(self.rows[part]), self.view)
+
+
 class PullViewSet(InRepo):
     """/{owner}/repos/{repo_slug}/pulls"""
 
@@ -74,7 +92,7 @@ class PullViewSet(InRepo):
         """List a repository's pulls."""
         ordering = self.params["ordering"] or rules.ORDERINGS[0]
         rows = self.filtered(self.repo.pulls.all()).in_order(ordering).rows()
-        return self.page(rows, lambda row, base: pull_record(row, self.repo, base))
+        return self.page(WithSources(rows, self), lambda record, _: record)
 
     def filtered(self, pulls: PullQuerySet) -> PullQuerySet:
         if self.params["status"]:
@@ -109,7 +127,8 @@ class PullViewSet(InRepo):
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        return pull_record(self.pull, self.repo, self.base)
+        [record] = pull_records([self.pull], self)
+        return record
 
     @action(detail=True, methods=["post"])
     @operation(Level.WRITE, takes=MergePull, gives=MergeRecord, query=(EXPECTED_HEAD,))
@@ -120,7 +139,7 @@ class PullViewSet(InRepo):
         """
         head = self.params["expected_head_sha"]
         actions.merge_pull(actor=self.caller, pull=self.pull, expected_head_sha=head, **self.input)
-        return merge_record(self.pull, self.base)
+        return merge_record(self.pull, self.record())
 
     @action(detail=True, methods=["get"])
     @operation(Level.READ, gives=PullProtectionRecord)

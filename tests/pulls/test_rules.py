@@ -6,6 +6,7 @@ import pytest
 
 from apps.core.errors import Invalid
 from apps.pulls import rules
+from apps.pulls.sources import find_source
 from apps.repos.git import merge
 
 
@@ -21,11 +22,11 @@ def test_a_name_that_is_no_branch_is_refused(name):
     assert rules.source_problem(f"acme:{name}") or ":" in name
 
 
-def test_a_source_of_a_team_is_not_meant_by_its_bare_name(team_repo):
-    assert rules.source_branch_of(team_repo, "teams/acme:x") == "x"
+def test_a_source_of_a_team_is_not_meant_by_its_bare_name(team_repo, alice):
+    assert find_source(alice, team_repo, "teams/acme:x") == (team_repo, "x")
     for text in ("acme:x", ":x", "users/acme:x", "teams/acme/api:x"):
         with pytest.raises(Invalid) as refused:
-            rules.source_branch_of(team_repo, text)
+            find_source(alice, team_repo, text)
         assert refused.value.code == "source_not_found"
 
 

@@ -13,6 +13,7 @@ from apps.events.record import record
 from apps.pulls import rules
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.pushes import WRITTEN, keep_head_on_commit, stand_at_tips
+from apps.pulls.sources import find_source
 from apps.threads.models import Thread, ThreadKind
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ def create_pull(
 ) -> Pull:
     """Open a pull with its companion thread. Only the names of its branches are looked at.
 
-    Errors: 422 `source_not_found`, `same_branch`; 409 `pull_already_exists`. Locks the repository,
-    after git has been asked for the figures.
+    Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` for somebody else's fork; 409
+    `pull_already_exists`. Locks the repository, after git has been asked for the figures.
     """
-    source = rules.source_branch_of(repo, source_branch)
-    rules.check_branches_differ(source, target_branch)
-    pull = Pull(repo=repo, source_branch=source, target_branch=target_branch)
+    source, branch = find_source(actor, repo, source_branch)
+    pull = Pull(repo=repo, source_repo=source, source_branch=branch, target_branch=target_branch)
+    rules.check_branches_differ(pull)
     stand_at_tips(pull)
     _open(actor, pull, title, body)
     return pull

@@ -19,7 +19,6 @@ from apps.repos.git.repo import Person, valid_branch_name
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
-    from apps.repos.models import Repo
 
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
 SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
@@ -44,25 +43,10 @@ def source_problem(text: str) -> str | None:
     return branch_problem(text.rpartition(":")[2])
 
 
-def source_branch_of(repo: Repo, text: str) -> str:
-    """The branch that `source_branch` names; 422 `source_not_found` for another repository's.
-
-    While there are no forks, only the repository itself can be meant: by its owner's path, or by
-    the bare username of the person who owns it.
-    """
-    owner, colon, branch = text.rpartition(":")
-    named = {repo.owner.path.lower()}
-    if repo.owner_user is not None:
-        named.add(repo.owner_user.username_key)
-    if colon and owner.lower() not in named:
-        raise Invalid("source_not_found", f'"{text[:300]}" names no branch that you can read.')
-    return branch
-
-
-def check_branches_differ(source: str, target: str) -> None:
-    """422 `same_branch`."""
-    if source == target:
-        raise Invalid("same_branch", f'"{target}" cannot be merged into itself.')
+def check_branches_differ(pull: Pull) -> None:
+    """422 `same_branch`; a branch of a fork is another one, whatever its name."""
+    if pull.source_branch == pull.target_branch and not pull.is_from_fork:
+        raise Invalid("same_branch", f'"{pull.target_branch}" cannot be merged into itself.')
 
 
 def check_not_open_already(pull: Pull) -> None:
@@ -70,9 +54,10 @@ def check_not_open_already(pull: Pull) -> None:
 
     The caller holds the repository's lock.
     """
-    if pull.repo.branch_sha(pull.source_branch) is None:
+    if pull.source_repo is None or pull.source_repo.branch_sha(pull.source_branch) is None:
         return
     same = pull.repo.pulls.filter(
+        source_repo=pull.source_repo,
         source_branch=pull.source_branch,
         target_branch=pull.target_branch,
         status__in=[PullStatus.OPEN.value, PullStatus.DRAFT.value],

@@ -1,0 +1,119 @@
+"""Pulls from forks: where their source is, and how its commits come into the target (trap 2).
+
+What moves in the fork is seen in the target as a move of `refs/pull/<n>/head`, under which the
+commits are kept there; so a pull from a fork follows, merges and outlives its branch as any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from apps.core.access import Level, check_level
+from apps.core.errors import Invalid
+from apps.pulls.models import IS_ACTIVE, Pull
+from apps.repos.git.repo import pull_ref
+from apps.repos.git.run import GitError
+from apps.repos.models import Fork, ForkStatus, Repo
+from apps.repos.rules import ZERO, RefMove
+
+if TYPE_CHECKING:
+    from apps.accounts.models import User
+
+PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
+
+
+def find_source(actor: User, repo: Repo, text: str) -> tuple[Repo, str]:
+    """The repository and the branch that `source_branch` names.
+
+    A bare branch, or one behind the owner of this repository, is here; behind another owner it is
+    in that owner's fork of it: `users/bob:topic`, `bob:topic`, `teams/core:topic`. 422
+    `source_not_found`, one text for a fork that is absent and one that cannot be read; 403
+    `role_required` for one that the actor may only read.
+    """
+    name, colon, branch = text.rpartition(":")
+    owner = name.lower()
+    own = {repo.owner.path.lower()}
+    if repo.owner_user is not None:
+        own.add(repo.owner_user.username_key)
+    if not colon or owner in own:
+        return repo, branch
+    fork = _fork_of(repo, owner)
+    if fork is None or fork.access(actor) < Level.READ:
+        raise Invalid("source_not_found", f'"{text[:300]}" names no branch that you can read.')
+    fork.check_open(actor, writing=False)
+    check_level(fork, actor, Level.WRITE)
+    return fork, branch
+
+
+def _fork_of(repo: Repo, owner: str) -> Repo | None:
+    """The fork in the space of `teams/<slug>`, `users/<username>` or `<username>`."""
+    kind, slash, slug = owner.rpartition("/")
+    if slash and kind not in {"teams", "users"}:
+        return None
+    owned = {"owner_team__slug": slug} if kind == "teams" else {"owner_user__username_key": slug}
+    paths = ("repo__owner_team", "repo__owner_user")
+    found = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
+    fork = found.select_related(*paths).first()
+    return fork.repo if fork else None
+
+
+def number_of(full_name: str) -> int | None:
+    """The pull whose head is kept under this ref; None for another ref."""
+    found = PULL_REF.fullmatch(full_name)
+    return int(found[1]) if found else None
+
+
+def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
+    """What moves of a fork's branches mean in the repositories that have pulls from them.
+
+    The commits are brought there first. A branch that is deleted moves nothing: its pulls keep
+    their heads.
+    """
+    names = [move.name for move in moves if move.is_branch]
+    pulls = Pull.objects.filter(IS_ACTIVE, source_repo=fork, source_branch__in=names)
+    people = ("repo__owner_team", "repo__owner_user")
+    elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
+    for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
+        theirs = list(group)
+        for pull in theirs:
+            pull.source_repo = fork
+        seen = [one for move in moves for pull in theirs if (one := as_seen(pull, move))]
+        if seen:
+            yield theirs[0].repo, seen
+
+
+def as_seen(pull: Pull, move: RefMove) -> RefMove | None:
+    """A move of a pull's source branch in the fork, as a move of the copy that the target keeps."""
+    if move.name != pull.source_branch or not move.is_branch or move.new == ZERO:
+        return None
+    bring(pull, move.new)
+    return RefMove(pull.repo, pull.source_ref, move.old, move.new, move.actor)
+
+
+def bring(pull: Pull, sha: str) -> None:
+    """Have a commit of the fork, and what it reaches, in the target's store.
+
+    What git cannot copy now the next push brings; until then the figures are 0.
+    """
+    git, source = pull.repo.git, pull.source_repo
+    if not pull.is_from_fork or source is None or git.has_commit(sha):
+        return
+    try:
+        git.fetch_objects(source.git, sha, pull_ref(pull.number) if pull.number else "")
+    except GitError:
+        return
+
+
+def paths_known_to(user: User, pulls: Sequence[Pull], repo: Repo) -> dict[int, str]:
+    """The paths of the repositories that these pulls of `repo` come from, by id: of those that
+    this person may read (behaviour.md trap 9). One query if any comes from a fork.
+    """
+    paths = {repo.pk: repo.path}
+    ids = {pull.source_repo_id for pull in pulls if pull.source_repo_id is not None}
+    if ids - {repo.pk}:
+        known = Repo.objects.visible_to(user).filter(pk__in=ids)
+        paths |= {one.pk: one.path for one in known.select_related("owner_team", "owner_user")}
+    return paths

@@ -1,0 +1,198 @@
+"""Pulls whose source is in a fork (behaviour.md trap 2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.pulls.models import Pull
+from apps.repos import jobs
+from apps.repos.models import Fork, Repo
+from apps.teams.models import Role
+from tests.gitclient import Clone
+
+
+@pytest.fixture
+def upstream(make, acme, alice, tmp_path):
+    """A public repository of team acme with one commit on main."""
+    repo = make.repo(acme, "api", by=alice, visibility="public")
+    clone = Clone(tmp_path / "upstream", repo, alice)
+    clone.commit("main", {"README": "one\n"})
+    clone.push("main")
+    return repo
+
+
+@pytest.fixture
+def fork(api, upstream, carol):
+    """carol's fork of it."""
+    asked = api(carol).post(f"{upstream.api_path}/forks").gives(201)
+    jobs.make_next_fork()
+    return Fork.objects.get(uuid=asked["uuid"]).repo
+
+
+@pytest.fixture
+def clone(fork, carol, tmp_path):
+    """carol's work tree of her fork, with `topic` one commit ahead."""
+    made = Clone(tmp_path / "fork", fork, carol)
+    made.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
+    made.git("checkout", "--quiet", "-B", "main", "refs/seen/base")
+    made.commit("topic", {"door": "open\n"}, onto="main")
+    made.push("topic")
+    return made
+
+
+def body(source, target="main"):
+    return {"title": "Open", "body": "", "source_branch": source, "target_branch": target}
+
+
+def opened(api, upstream, by, source="carol:topic"):
+    made = api(by).post(f"{upstream.api_path}/pulls", **body(source)).gives(201)
+    return made, f"{upstream.api_path}/pulls/{made['number']}"
+
+
+@pytest.mark.parametrize("source", ["carol:topic", "users/carol:topic", "Carol:topic"])
+def test_a_fork_is_named_by_its_owner(api, upstream, clone, carol, source):
+    made, _ = opened(api, upstream, carol, source)
+    assert (made["source_branch"], made["source_repo_path"]) == ("topic", "users/carol/api")
+    assert made["head_sha"] == clone.git("rev-parse", "topic")
+    assert (made["commit_count"], made["additions"], made["changed_files"]) == (1, 1, 1)
+    number = made["number"]
+    assert upstream.git.ref(f"refs/pull/{number}/head") in (None, made["head_sha"])
+
+
+def test_a_fork_of_a_team_is_named_by_its_path(api, make, upstream, bob, carol):
+    make.member(make.team("guild", owner=carol), bob, Role.VIEWER)
+    api(carol).post(f"{upstream.api_path}/forks?team_slug=guild").gives(201)
+    jobs.make_next_fork()
+    made, _ = opened(api, upstream, carol, "teams/guild:main")
+    assert made["source_repo_path"] == "teams/guild/api"
+    refused = api(bob).post(f"{upstream.api_path}/pulls", **body("teams/guild:topic"))
+    refused.fails(403, "role_required")
+
+
+def test_what_is_absent_and_what_is_hidden_is_refused_alike(api, upstream, fork, bob, carol):
+    Repo.objects.filter(pk=fork.pk).update(visibility="private")
+    texts = set()
+    for source in ("carol:topic", "users/carol:topic", "nobody:topic", "teams/nobody:topic"):
+        refused = api(bob).post(f"{upstream.api_path}/pulls", **body(source))
+        texts.add(refused.fails(422, "source_not_found").replace(source, ""))
+    assert len(texts) == 1
+
+
+def test_a_branch_of_a_fork_may_have_the_name_of_its_target(api, upstream, clone, carol):
+    head = clone.commit("main", {"more": "yes\n"})
+    clone.push("main")
+    made, _ = opened(api, upstream, carol, "carol:main")
+    assert (made["source_branch"], made["target_branch"], made["head_sha"]) == (
+        "main",
+        "main",
+        head,
+    )
+    same = api(carol).post(f"{upstream.api_path}/pulls", **body("teams/acme:main"))
+    same.fails(422, "same_branch")
+
+
+def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
+    api, upstream, clone, make, alice, carol, tmp_path
+):
+    opened(api, upstream, carol)
+    again = api(carol).post(f"{upstream.api_path}/pulls", **body("users/carol:topic"))
+    again.fails(409, "pull_already_exists")
+    own = Clone(tmp_path / "own", upstream, alice)
+    own.commit("topic", {"x": "y\n"})
+    own.push("topic")
+    api(carol).post(f"{upstream.api_path}/pulls", **body("topic")).gives(201)
+
+
+def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, carol, events):
+    made, address = opened(api, upstream, carol)
+    head = clone.commit("topic", {"door": "wide open\n"})
+    with events("branch-pushed", "pull-pushed") as recorded:
+        clone.push("topic")
+    now = api(carol).get(address).gives()
+    assert (now["head_sha"], now["commit_count"]) == (head, 2)
+    assert recorded[0].repo_id == clone.repo.pk
+    assert recorded[1].repo_id == upstream.pk and recorded[1].actor == carol
+    assert recorded[1].data == {"before": made["head_sha"], "after": head}
+
+
+def test_a_pull_may_be_opened_before_its_branch_is_pushed_to_the_fork(
+    api, upstream, fork, carol, tmp_path, events
+):
+    made, address = opened(api, upstream, carol, "carol:later")
+    assert made["head_sha"] is None
+    clone = Clone(tmp_path / "fork", fork, carol)
+    clone.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
+    head = clone.commit("later", {"a": "b\n"}, onto="refs/seen/base")
+    with events("branch-created", "pull-pushed"):
+        clone.push("later")
+    assert api(carol).get(address).gives()["head_sha"] == head
+
+
+@pytest.mark.parametrize("strategy", ["merge", "squash", "rebase", "fast_forward"])
+def test_a_pull_from_a_fork_is_merged(api, upstream, clone, alice, carol, events, strategy):
+    made, address = opened(api, upstream, carol)
+    api(carol).post(f"{address}/merge").fails(403, "role_required")
+    with events("branch-pushed", "pull-merged"):
+        merged = api(alice).post(f"{address}/merge", merge_strategy=strategy).gives()
+    assert merged["head_sha"] == made["head_sha"]
+    assert upstream.branch_sha("main") == merged["merge_commit_sha"]
+    assert upstream.git.ref("refs/heads/main") == merged["merge_commit_sha"]
+    assert merged["pull"]["source_repo_path"] == "users/carol/api"
+
+
+def test_pushing_the_commits_of_the_fork_merges_the_pull(
+    api, upstream, clone, alice, carol, events, tmp_path
+):
+    _, address = opened(api, upstream, carol)
+    own = Clone(tmp_path / "own", upstream, alice)
+    own.git("fetch", "--quiet", str(clone.repo.git.path), "topic:refs/seen/topic")
+    own.git("checkout", "--quiet", "-B", "main", "refs/seen/topic")
+    with events("branch-pushed", "pull-merged"):
+        own.push("main")
+    assert api(carol).get(address).gives()["status"] == "merged"
+
+
+def test_a_deleted_branch_of_the_fork_leaves_the_head(api, upstream, clone, alice, carol):
+    made, address = opened(api, upstream, carol)
+    clone.push(":topic")
+    assert api(carol).get(address).gives()["head_sha"] == made["head_sha"]
+    api(alice).post(f"{address}/merge").fails(409, "branch_missing")
+
+
+def test_a_pull_outlives_its_fork(
+    api, upstream, clone, alice, carol, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        made, address = opened(api, upstream, carol)
+    assert upstream.git.ref(f"refs/pull/{made['number']}/head") == made["head_sha"]
+    Repo.objects.filter(pk=clone.repo.pk).delete()
+    kept = api(carol).get(address).gives()
+    assert (kept["source_repo_path"], kept["head_sha"]) == (None, made["head_sha"])
+    assert api(carol).get(f"{address}/protection").gives()["is_mergeable"] is True
+    merged = api(alice).post(f"{address}/merge").gives()
+    assert merged["head_sha"] == made["head_sha"]
+
+
+def test_the_fork_is_named_only_to_those_who_may_read_it(api, upstream, clone, bob, carol, sam):
+    opened(api, upstream, carol)
+    Repo.objects.filter(pk=clone.repo.pk).update(visibility="private")
+
+    def paths(person):
+        found = api(person).get(f"{upstream.api_path}/pulls").gives()["results"]
+        single = api(person).get(f"{upstream.api_path}/pulls/{found[0]['number']}").gives()
+        assert single["source_repo_path"] == found[0]["source_repo_path"]
+        return single["source_repo_path"]
+
+    assert [paths(one) for one in (bob, carol, sam)] == [None, "users/carol/api", "users/carol/api"]
+
+
+def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
+    api, upstream, clone, carol
+):
+    made, address = opened(api, upstream, carol)
+    api(carol).put(f"{address}/status", status="closed").gives()
+    head = clone.commit("topic", {"door": "ajar\n"})
+    clone.push("topic")
+    assert api(carol).get(address).gives()["head_sha"] == made["head_sha"]
+    assert api(carol).put(f"{address}/status", status="open").gives()["head_sha"] == head
+    assert Pull.objects.get().head_pushed_by == carol
