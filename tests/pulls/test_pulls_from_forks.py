@@ -9,6 +9,7 @@ from apps.repos import jobs
 from apps.repos.models import Fork, Repo
 from apps.teams.models import Role
 from tests.gitclient import Clone
+from tests.pulls import followers
 
 
 @pytest.fixture
@@ -196,3 +197,33 @@ def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
     assert api(carol).get(address).gives()["head_sha"] == made["head_sha"]
     assert api(carol).put(f"{address}/status", status="open").gives()["head_sha"] == head
     assert Pull.objects.get().head_pushed_by == carol
+
+
+def test_an_approval_is_of_what_the_fork_changes_now(api, make, upstream, clone, alice, bob, carol):
+    _, address = opened(api, upstream, carol)
+    make.protection(upstream, by=alice, approver=bob)
+    api(bob).post(f"{address}/reviews", status="approved").gives(201)
+    clone.git("checkout", "--quiet", "topic")
+    clone.git("commit", "--quiet", "--amend", "--message", "better said")
+    clone.push("topic")
+    found = api(alice).get(f"{address}/protection").gives()
+    assert (found["approval_count"], found["blocked_reasons"]) == (1, [])
+    clone.commit("topic", {"window": "1\n"})
+    clone.push("topic")
+    api(alice).post(f"{address}/merge").fails(409, "approval_required")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
+    api, make, upstream, clone, alice, bob, carol, settings
+):
+    _, address = opened(api, upstream, carol)
+    make.protection(upstream, by=alice, approver=bob)
+    api(bob).post(f"{address}/reviews", status="approved").gives(201)
+    clone.commit("topic", {"window": "1\n"})
+    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
+    followers.prepared.append(lambda: clone.push("topic"))
+    before = upstream.branch_sha("main")
+    api(alice).post(f"{address}/merge").fails(409, "approval_required")
+    assert not followers.prepared
+    assert upstream.git.ref("refs/heads/main") == upstream.branch_sha("main") == before
