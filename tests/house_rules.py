@@ -193,8 +193,8 @@ def _after_record(body: list[ast.stmt], recorded: bool) -> Iterator[str]:
 
 
 def views_only_ask(source: Source) -> Iterator[str]:
-    """A view or a page changes nothing itself and reaches rows through their parents."""
-    views = source.within("apps/") and {"views", "doors", "stream"} & set(source.names)
+    """Views, pages and the admin change nothing themselves; rows are reached through parents."""
+    views = source.within("apps/") and {"views", "doors", "stream", "admin"} & {*source.names}
     if not views and not source.within("apps/web/"):
         return
     for call in calls(source.tree):

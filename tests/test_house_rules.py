@@ -75,6 +75,8 @@ RULES = [
     (rules.views_only_ask, VIEWS, "Team.objects.create(name='x')"),
     (rules.views_only_ask, VIEWS, "Team.objects.get(pk=1)"),
     (rules.views_only_ask, PAGE, "token.save()"),
+    (rules.views_only_ask, "apps/teams/admin.py", "obj.delete()"),
+    (rules.views_only_ask, "apps/core/admin/forms.py", "form.instance.save()"),
     (rules.events_are_recorded_in_actions, PAGE, "from apps.events.record import record"),
     (rules.pages_hold_nothing, PAGE, "class Draft(models.Model): ..."),
     (rules.pages_hold_nothing, "apps/web/models.py", ""),

@@ -27,6 +27,7 @@ from apps.core.admin import (
     begins,
     bulleted,
     link_to,
+    moment,
     row_link,
 )
 from apps.core.views import base_url
@@ -51,18 +52,34 @@ def people(text: str) -> QuerySet[Any, Any]:
     return User.objects.filter(begins("username_key", text.lower())).values("pk")
 
 
+class AccountState(Choices):
+    title = parameter_name = "account"
+    words = ("active", "deactivated")
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(is_active=word == "active")  # type: ignore[no-any-return]
+
+
+class StaffFilter(Choices):
+    title = parameter_name = "staff"
+    words = ("staff", "others")
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(is_staff=word == "staff")  # type: ignore[no-any-return]
+
+
 @admin.register(User)
 class UserAdmin(StaffAdmin):
     """Profile, staff, and whether the account is open."""
 
     work, place = "People", 1
-    list_display = ("username", "display_name", "email", "state", "is_staff", "created_at")
-    list_filter = ("is_active", "is_staff")
+    list_display = ("username", "display_name", "email", "state", "role", "joined")
+    list_filter = (AccountState, StaffFilter)
     search_help_text = "How a username, a name or an e-mail address begins, or a uuid."
     changes = ("display_name", "email", "is_staff")
     layout = (
         (None, {"fields": ("username", "display_name", "email", "is_staff")}),
-        ("Account", {"fields": ("state", "uuid", "created_at", "last_login")}),
+        ("Account", {"fields": ("state", "uuid", "joined", "last_login")}),
         ("API tokens", {"fields": ("tokens",)}),
     )
     moves = (
@@ -97,12 +114,19 @@ class UserAdmin(StaffAdmin):
     def state(self, row: User) -> str:
         return badge("active", True) if row.is_active else badge("deactivated", False)
 
+    @admin.display(description="role")
+    def role(self, row: User) -> str:
+        return badge("staff") if row.is_staff else ""
+
+    @admin.display(description="joined")
+    def joined(self, row: User) -> str:
+        return moment(row.created_at)
+
     @admin.display(description="tokens")
     def tokens(self, row: User) -> str:
         found = list(row.tokens.order_by("-pk")[: TOKENS_SHOWN + 1])
         lines = [
-            format_html("{} {} {}", row_link(one), one.token_prefix + "…", token_badge(one))
-            for one in found[:TOKENS_SHOWN]
+            format_html("{} {}", row_link(one), token_badge(one)) for one in found[:TOKENS_SHOWN]
         ]
         more = link_to(ApiToken, "All of them", q=row.username)
         make = link_to(ApiToken, "Make a token", "add", username=row.username)
@@ -214,13 +238,13 @@ class TokenAdmin(StaffAdmin):
     def state(self, row: ApiToken) -> str:
         return token_badge(row)
 
-    @admin.display(description="last used", empty_value="never")
-    def used(self, row: ApiToken) -> Any:
-        return row.last_used_at
+    @admin.display(description="last used")
+    def used(self, row: ApiToken) -> str:
+        return moment(row.last_used_at)
 
-    @admin.display(description="ends", empty_value="never")
-    def ends(self, row: ApiToken) -> Any:
-        return row.expires_at
+    @admin.display(description="ends")
+    def ends(self, row: ApiToken) -> str:
+        return moment(row.expires_at)
 
 
 ENDS_HELP = 'A duration from now, such as "7 days", or a time with offset.'

@@ -17,6 +17,10 @@ from apps.events.kinds import WORDS, Kind
 from apps.events.models import Event
 from apps.events.scopes import Names, resolve
 
+SHOWN = ("number", "username", "slug", "name")
+ABOVE = ("thread_number", "pull_number")
+"""What is told of a target: names and numbers; its page has its uuid."""
+
 
 class KindFilter(Choices):
     title = parameter_name = "kind"
@@ -74,8 +78,9 @@ class EventAdmin(StaffAdmin):
 
     @admin.display(description="about")
     def target_named(self, row: Event) -> str:
-        known = {name: value for name, value in row.target.items() if name != "kind"}
-        return " ".join([row.target["kind"], *(str(value) for value in known.values())])
+        known = [f"{row.target[name]}" for name in SHOWN if name in row.target]
+        above = [f"of #{row.target[name]}" for name in ABOVE if name in row.target]
+        return " ".join([row.target["kind"], *known, *above])
 
     @admin.display(description="where")
     def where(self, row: Event) -> str:

@@ -20,6 +20,7 @@ from apps.core.admin import (
     badge,
     begins,
     bulleted,
+    moment,
     row_link,
 )
 from apps.repos import actions
@@ -63,13 +64,21 @@ class VisibilityFilter(Choices):
         return rows.filter(visibility=word)  # type: ignore[no-any-return]
 
 
+class RepoState(Choices):
+    title = parameter_name = "state"
+    words = ("open", "archived")
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(is_archived=word == "archived")  # type: ignore[no-any-return]
+
+
 @admin.register(Repo)
 class RepoAdmin(StaffAdmin):
     """Archived or not, and the default branch; all else is changed by its people."""
 
     work, place = "Teams and repositories", 2
     list_display = ("path", "name", "visibility", "state", "pushed", "created_at")
-    list_filter = (VisibilityFilter, "is_archived")
+    list_filter = (VisibilityFilter, RepoState)
     list_select_related = OWNERS
     search_help_text = "How a slug begins, or a path: teams/acme, users/ada/api."
     form = ChangeRepo
@@ -115,9 +124,9 @@ class RepoAdmin(StaffAdmin):
     def state(self, row: Repo) -> str:
         return badge("archived", False) if row.is_archived else badge("open", True)
 
-    @admin.display(description="last push", empty_value="never")
-    def pushed(self, row: Repo) -> Any:
-        return row.pushed_at
+    @admin.display(description="last push")
+    def pushed(self, row: Repo) -> str:
+        return moment(row.pushed_at)
 
     @admin.display(description="forked from")
     def origin(self, row: Repo) -> str:

@@ -162,5 +162,5 @@ def with_usage(rows: list[RateLimit]) -> list[RateLimit]:
     for row in rows:
         usage = found.get(row.scope, limits.Usage())
         known = people.get(int(usage.busiest)) if usage.busiest.isdigit() else None
-        vars(row).update(usage=usage, person=known)
+        vars(row)["usage"], vars(row)["person"] = usage, known
     return rows

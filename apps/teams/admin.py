@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.utils.html import format_html
 
-from apps.core.admin import ActionForm, StaffAdmin, badge, begins, bulleted, row_link
+from apps.core.admin import ActionForm, Choices, StaffAdmin, badge, begins, bulleted, row_link
 from apps.teams import actions
 from apps.teams.models import Team
 from apps.teams.serializers import UpdateTeam
@@ -27,13 +27,21 @@ class ChangeTeam(ActionForm):
         }
 
 
+class TeamState(Choices):
+    title = parameter_name = "state"
+    words = ("active", "inactive")
+
+    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+        return rows.filter(is_active=word == "active")  # type: ignore[no-any-return]
+
+
 @admin.register(Team)
 class TeamAdmin(StaffAdmin):
     """Name, address, and whether it is in use. Members are changed by the team, over the API."""
 
     work, place = "Teams and repositories", 1
     list_display = ("slug", "name", "state", "created_at")
-    list_filter = ("is_active",)
+    list_filter = (TeamState,)
     search_help_text = "How a slug begins."
     form = ChangeTeam
     changes = ("name", "slug", "is_active")

@@ -10,11 +10,12 @@ from tests.server import Server
 from tests.web.person import Person
 
 ADDRESS, PASSWORD, NEXT = "zoe@example.org", "first horse battery", "second horse battery"
-DEACTIVATE = """
-from apps.accounts.actions import deactivate_user
+STAFF = "third horse battery"
+GIVE_SAM_A_PASSWORD = f"""
+from apps.accounts.actions import change_password
 from apps.accounts.models import User
-sam, zoe = (User.objects.get(username=name) for name in ("sam", "zoe"))
-deactivate_user(actor=sam, user=zoe)
+sam = User.objects.get(username="sam")
+change_password(actor=sam, user=sam, password={STAFF!r})
 """
 
 
@@ -57,6 +58,15 @@ def forget(person, folder):
     return re.findall(r"token=(\S+)", link)[0]
 
 
+def deactivate(staff):
+    """Staff looks for zoe in the admin and closes the account; not without the form's token."""
+    assert staff.get("/admin/accounts/user/?q=zoe").status == 302
+    assert staff.send("/signin?next=/admin/", username="sam", password=STAFF).location == "/admin/"
+    found = re.findall(r"/admin/accounts/user/\d+/", staff.get("/admin/accounts/user/?q=zoe").html)
+    assert staff.ask("POST", f"{found[0]}deactivate/", {"csrfmiddlewaretoken": "x"}).status == 403
+    assert staff.send(f"{found[0]}deactivate/").location == f"{found[0]}change/"
+
+
 @pytest.mark.parametrize("kind", ["daphne", pytest.param("gunicorn", marks=pytest.mark.slow)])
 def test_a_first_day_that_ends_early(tmp_path, kind):
     folder = tmp_path / "mail"
@@ -71,12 +81,14 @@ def test_a_first_day_that_ends_early(tmp_path, kind):
         reset = forget(person, folder)
         zoe.get("/users/self").gives()
 
-        server.run(DEACTIVATE)
+        staff = Person(server)
+        server.run(GIVE_SAM_A_PASSWORD)
+        deactivate(staff)
         zoe.get("/users/self").fails(401, "inactive_user")
         assert person.get("/settings").status == 302
         assert person.send("/signin", username="zoe", password=NEXT).status == 422
 
     secrets = {ADDRESS, "eve@example.org", PASSWORD, NEXT, "guessed wrong", invite, reset}
-    secrets |= {*server.tokens.values(), *person.seen}
+    secrets |= {*server.tokens.values(), *person.seen, *staff.seen, STAFF}
     assert len(person.seen) >= 4 and all(secrets)
     assert not [secret for secret in secrets if secret in server.log], server.log

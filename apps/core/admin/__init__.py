@@ -3,7 +3,7 @@
 from apps.core.admin.forms import ActionForm
 from apps.core.admin.lists import Choices, begins
 from apps.core.admin.pages import Move, StaffAdmin
-from apps.core.admin.words import NONE, badge, bulleted, link_to, row_link
+from apps.core.admin.words import NONE, badge, bulleted, link_to, moment, row_link
 
 __all__ = [
     "NONE",
@@ -15,5 +15,6 @@ __all__ = [
     "begins",
     "bulleted",
     "link_to",
+    "moment",
     "row_link",
 ]

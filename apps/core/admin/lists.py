@@ -51,7 +51,9 @@ class Choices(admin.SimpleListFilter):
     words: tuple[str, ...] = ()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
-        return ((word, word.replace("_", " ").capitalize()) for word in self.words)
+        return (
+            (word, word.replace("_", " ").replace("-", " ").capitalize()) for word in self.words
+        )
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         word = self.value()

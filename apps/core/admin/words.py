@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from urllib.parse import urlencode
 
 from django.db.models import Model
 from django.urls import reverse
+from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
@@ -25,6 +27,11 @@ def link_to(model: type[Model], text: str, page: str = "changelist", **query: st
     """A link to the list of a model (or its page `add`), narrowed by the query."""
     address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}")
     return format_html('<a href="{}?{}">{}</a>', address, urlencode(query), text)
+
+
+def moment(when: dt.datetime | None, never: str = "never") -> str:
+    """A time as all others are shown, or in words that there is none."""
+    return str(localize(when)) if when else never
 
 
 def badge(word: str, good: bool | None = None) -> SafeString:

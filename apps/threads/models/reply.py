@@ -58,6 +58,7 @@ class Reply(Created):
     objects = ReplyQuerySet.as_manager()
 
     class Meta:
+        verbose_name_plural = "replies"
         constraints = [
             models.UniqueConstraint(fields=["thread", "number"], name="reply_number_in_thread"),
             models.UniqueConstraint(fields=["thread", "path"], name="reply_place_in_thread"),

@@ -1,0 +1,1 @@
+"""How the admin shows times: by the clock of UTC, the same everywhere."""

@@ -1,0 +1,102 @@
+"""No list asks more for thirty rows than for one, and none counts its whole table."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.accounts.actions import create_invite
+from apps.accounts.models import ApiToken, Invite, User
+from apps.core.admin.lists import FirstPages
+from apps.core.durations import parse_future
+from apps.events.models import Event
+from apps.repos.actions import add_approver
+from apps.repos.models import Fork, Protection, Repo
+from apps.site.actions import create_rate_limit
+from apps.site.models import RateLimit
+from apps.teams.models import Team
+from apps.threads.models import Reply, Thread
+from tests.admin.pages import address, at
+from tests.test_queries import costing
+from tests.web.visitor import Visitor
+
+ROWS: set[Any] = {
+    User,
+    ApiToken,
+    Invite,
+    RateLimit,
+    Team,
+    Repo,
+    Protection,
+    Fork,
+    Thread,
+    Reply,
+    Event,
+}
+
+
+def one_of_each(make, sam, number):
+    """One more row of each list, each of another person, team and repository."""
+    person = make.user(f"person{number}", email=f"p{number}@example.org")
+    team = make.team(f"team{number}", owner=person)
+    repo = make.repo(team if number % 2 else person, f"repo{number}", by=person)
+    make.protection(repo, by=person, approver=person)
+    make.reply(make.thread(repo, by=person), by=person)
+    make.fork(repo, owner=sam, by=person)
+    create_invite(actor=person if person.is_staff else sam, expires_at=parse_future("1 day"))
+    create_rate_limit(actor=sam, scope=f"user:{person}", max_requests=1, window_seconds=60)
+
+
+def test_every_list_is_here():
+    listed = {model for model in admin.site._registry if model.__name__ != "SiteSettings"}
+    assert listed == ROWS
+
+
+def test_thirty_rows_cost_no_more_queries_than_two(make, sam):
+    staff, costs = Visitor(sam), []
+    for numbers in (range(2), range(2, 32)):
+        for number in numbers:
+            one_of_each(make, sam, number)
+        found = {}
+        for model in ROWS:
+            staff.get(address(model))
+            with costing() as cost:
+                page = staff.get(address(model)).gives()
+            assert page.html.count("field-") >= model.objects.count() > max(numbers)
+            found[model.__name__] = cost.sql
+        costs.append(found)
+    assert costs[0] == costs[1]
+    assert max(costs[0].values()) <= 7
+
+
+def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
+    staff, counts = Visitor(sam), []
+    repo = make.repo(acme, by=alice)
+    rows = [acme, repo, make.protection(repo, by=alice)]
+    for row in rows:
+        staff.get(at(row)).gives()
+    for number in (1, 20):
+        for turn in range(number):
+            person = make.user(f"person{number}-{turn}")
+            make.member(acme, person)
+            make.protection(repo, f"b{number}-{turn}", by=alice)
+            add_approver(actor=alice, protection=rows[2], user=person)
+        with costing() as cost:
+            for row in rows:
+                staff.get(at(row)).gives()
+        counts.append(cost.sql)
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("model", sorted(ROWS, key=str))
+def test_a_list_is_counted_no_further_than_it_is_shown(model, make, sam, monkeypatch):
+    for number in range(4):
+        one_of_each(make, sam, number)
+    monkeypatch.setattr(FirstPages, "most", 3)
+    with CaptureQueriesContext(connection) as captured:
+        page = Visitor(sam).get(f"{address(model)}").gives()
+    counts = [one["sql"] for one in captured.captured_queries if "COUNT(*)" in one["sql"]]
+    assert counts and all("LIMIT 3" in one for one in counts)
+    assert "The first 3; search or filter" in page.text
