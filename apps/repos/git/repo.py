@@ -35,6 +35,7 @@ _BAD_NAME: Final = re.compile(
 _NAME_BYTES: Final = 255
 _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
 _LEFTOVERS: Final = ("**/*.lock", "objects/tmp_objdir-*", "objects/pack/tmp_*")
+_DRY: Final = "tmp_objdir-dry-"
 _LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any box lasts
 _MOST_AUTHORS: Final = 1000
 
@@ -164,8 +165,12 @@ class GitRepo:
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
-        """The same repository, but what is written to it is thrown away: for reads that merge."""
-        with TemporaryDirectory(prefix="guildhall-") as folder:
+        """The same repository, but what is written to it is thrown away: for reads that merge.
+
+        The folder lies where git keeps such of its own, so that `remove_leftovers` finds what a
+        process leaves that dies meanwhile.
+        """
+        with TemporaryDirectory(prefix=_DRY, dir=self.path.resolve() / "objects") as folder:
             info = Path(folder) / "info"
             info.mkdir()
             (info / "alternates").write_text(f"{self.path.resolve() / 'objects'}\n")

@@ -1,6 +1,7 @@
 """apps/repos/git/repo.py: one repository, its refs, and what its commits say."""
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -235,6 +236,14 @@ def test_upkeep_removes_what_killed_gits_left_long_ago(repo: Scratch) -> None:
         os.utime(path, (0, 0))
     repo.remove_leftovers()
     assert [path.exists() for path in (fresh, old, pack)] == [True, False, False]
+
+
+def test_what_a_dry_repository_leaves_that_died_is_found_by_upkeep(repo: Scratch) -> None:
+    with repo.dry() as dry:
+        assert dry.objects is not None
+        shutil.copytree(dry.objects, left := dry.objects.with_name(f"{dry.objects.name}-left"))
+    assert repo.remove_leftovers(0) == 1
+    assert not left.exists()
 
 
 def test_a_dry_repository_reads_everything_and_keeps_nothing(repo: Scratch) -> None:
