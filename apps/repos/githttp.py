@@ -117,7 +117,7 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     the database connection is given back: what follows may take minutes.
     """
     caller = caller_of(request)
-    repo = find(names, former=request.method == "GET")
+    repo = find(names)
     writing = service is Service.RECEIVE_PACK
     needed = Level.WRITE if writing else Level.READ
     if caller.is_anonymous and (repo is None or repo.access(caller) < needed):
@@ -128,7 +128,7 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
         raise plain_error(404)
     repo.check_open(caller, writing=writing)
     check_level(repo, caller, needed)
-    if has_moved(repo, names):
+    if request.method == "GET" and has_moved(repo, names):
         raise Moved(f"{base_url(request)}/{repo.path}.git/info/refs?service=git-{service}")
     if writing:
         repo.check_writable()
@@ -136,10 +136,14 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     return caller, repo
 
 
-def find(names: dict[str, Any], *, former: bool) -> Repo | None:
-    """The repository of the path; git follows the move of the GET that begins each exchange."""
+def find(names: dict[str, Any]) -> Repo | None:
+    """The repository of the path, also by a former slug.
+
+    git follows the move of the GET that begins each exchange, but none of a POST: those are
+    answered where they arrive, so that a rename cuts no push or fetch that is under way.
+    """
     try:
-        return find_repo(names, former=former)
+        return find_repo(names, former=True)
     except Http404:
         return None
 

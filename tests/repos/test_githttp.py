@@ -67,6 +67,15 @@ def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
     assert "renamed" not in stranger.fails("ls-remote", stranger.url)
 
 
+def test_a_push_that_has_begun_arrives_though_the_repository_is_renamed(server, path, git):
+    """git has asked what there is, and sends its objects to the address that it asked."""
+    moves = pkt(f"{'0' * 40} {'1' * 40} refs/notes/x\0report-status".encode()) + FLUSH
+    assert post(server, f"{path}-unknown", "receive-pack", moves) == 404
+    server.api("alice").put(api_path(path), name="Api", slug="renamed").gives()
+    assert post(server, path, "receive-pack", moves) == 200
+    assert post(server, path, "upload-pack", FLUSH) == 200
+
+
 def test_every_protocol_version_fetches(git):
     ours, theirs = git(), git()
     for version in "012":
