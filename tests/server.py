@@ -82,15 +82,19 @@ class Server:
 
     def __enter__(self) -> Self:
         try:
-            if self.kind == "daphne":
-                self._start([sys.executable, "manage.py", "serve"])
-                self.url = self._ready()
-            else:
-                self._start_gunicorn()
+            self.start()
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def start(self) -> None:
+        """Also once more after `kill`: on the same data, at another address."""
+        if self.kind == "daphne":
+            self._start([sys.executable, "manage.py", "serve"])
+            self.url = self._ready()
+        else:
+            self._start_gunicorn()
 
     def __exit__(self, *_: object) -> None:
         if hasattr(self, "process"):
@@ -108,8 +112,7 @@ class Server:
         """The process that serves: gunicorn's worker, not its master."""
         if self.kind == "daphne":
             return self.process.pid
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return int(children.read_text().split()[0])
+        return self.children()[0]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> float:
         """End the process; returns the seconds that it took."""
@@ -121,6 +124,20 @@ class Server:
             self.process.kill()
             self.reader.join()
         return time.monotonic() - begin
+
+    def kill(self) -> None:
+        """End what serves, with no word to anybody; the gits that it has started live on."""
+        workers = [] if self.kind == "daphne" else self.children()
+        self.process.kill()
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+        self.reader.join()
+
+    def children(self) -> list[int]:
+        """The processes that the one we started has started."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [int(child) for child in children.read_text().split()]
 
     def manage(self, *arguments: str) -> str:
         """Run `manage.py` on the server's data; returns what it prints."""
@@ -166,6 +183,7 @@ class Server:
         """The socket is ours, so that its address is known and the first client can wait on it."""
         if self.fresh:
             self.manage("migrate", "--verbosity", "0")
+            self.fresh = False
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self.environment["BASE_URL"] = self.url
