@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from django.core.management.commands import flush
 from django.db import transaction
 from django.test import override_settings
 
@@ -86,9 +87,12 @@ def acme(make: Make, alice: User, bob: User) -> Team:
     return team
 
 
-@pytest.fixture(params=["team", "user"])
+@pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
 def repo(request: pytest.FixtureRequest, make: Make, alice: User) -> Repo:
-    """A private repository of alice's, once under her team acme (bob is a member), once her own."""
+    """A private repository of alice's, once under her team acme (bob is a member), once her own.
+
+    A plain run tries the first, CI both (docs/decisions/0003).
+    """
     if request.param == "user":
         return make.repo(alice, "api", by=alice)
     return make.repo(request.getfixturevalue("acme"), "api", by=alice)
@@ -119,6 +123,16 @@ def events(db: None) -> Events:
         assert [event.kind for event in found] == list(kinds)
 
     return recorded
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plain_flush() -> Iterator[None]:
+    """Between two transactional tests Django would make the rows of permissions anew, of which
+    nothing here asks (apps/core/admin): a tenth of a second each time.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *_, **__: None)
+        yield
 
 
 def pytest_collection_finish() -> None:

@@ -74,7 +74,7 @@ def test_createsuperuser_makes_somebody_who_can_sign_in_to_the_admin(db, monkeyp
     assert User.objects.get().is_staff
     browser = Client()
     assert browser.login(username="alice", password="correct horse")
-    assert "Site administration" in browser.get("/admin/").content.decode()
+    assert "Administration" in browser.get("/admin/").content.decode()
 
 
 def test_no_migration_is_missing_and_nothing_is_wrong_with_the_settings(db):

@@ -35,7 +35,13 @@ def writing() -> Iterator[list[str]]:
         yield seen
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
+OWNERS = {"team": (), "user": [pytest.mark.slow]}
+"""A plain run tries the cells of a team's repositories, CI those of a person's too."""
+
+
+@pytest.mark.parametrize(
+    "cell", [pytest.param(cell, id=str(cell), marks=OWNERS[cell.owner]) for cell in CELLS]
+)
 def test_a_person_may_do_exactly_what_the_table_says(cell, world, db, tmp_path_factory):
     method, path = Attempt(cell, world, tmp_path_factory).request()
     before = everything() if cell.status == 409 else None

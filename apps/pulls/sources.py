@@ -102,7 +102,7 @@ def bring(pull: Pull, sha: str) -> None:
     if not pull.is_from_fork or source is None or git.has_commit(sha):
         return
     try:
-        git.fetch_objects(source.git, sha, pull_ref(pull.number) if pull.number else "")
+        git.fetch_objects(source.git, sha, pull_ref(pull.number) if pull.number else None)
     except GitError:
         return
 
