@@ -104,6 +104,8 @@ class UserAdmin(StaffAdmin):
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         key = text.lower()
+        if "@" in key:
+            return rows.filter(begins("email_key", key))
         names = begins("username_key", key) | begins("display_name_key", key)
         return rows.filter(names | begins("email_key", key) | uuid_range(key))
 
@@ -322,6 +324,8 @@ class InviteAdmin(StaffAdmin):
         return Invite.objects.alive().select_related(*self.list_select_related)
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+        if "@" in text:
+            return rows.filter(begins("email_key", text.lower()))
         whose = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
         return rows.filter(begins("email_key", text.lower()) | whose | uuid_range(text))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.html import format_html
 
@@ -24,7 +24,7 @@ from apps.core.admin import (
     row_link,
 )
 from apps.repos import actions
-from apps.repos.models import REQUIRED_MAX, Fork, ForkStatus, Protection, Repo, Visibility
+from apps.repos.models import REQUIRED_MAX, Approver, Fork, ForkStatus, Protection, Repo, Visibility
 from apps.repos.rules import check_changeable
 from apps.teams.models import Team
 
@@ -181,7 +181,10 @@ class ProtectionAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = Protection.objects.select_related(*self.list_select_related)
-        return rows.annotate(approver_count=Count("approvers"))
+        # Asked for the rows of a page alone; a join would count those of the whole table first.
+        own = Approver.objects.filter(protection=OuterRef("pk")).order_by().values("protection")
+        counted = Subquery(own.annotate(number=Count("pk")).values("number"))
+        return rows.annotate(approver_count=counted)
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))

@@ -121,6 +121,11 @@ def test_an_invite_is_made_with_its_link(staff, sam, events):
         SiteSettings.objects.update(signup_invite_max_per_24h=0)
         refused = staff.post(address(Invite, "add"), expires_at="1 day", email="").gives(429)
         assert "Nobody may make invites" in errors(refused)
+        SiteSettings.objects.update(signup_invite_max_per_24h=1)
+        Invite.objects.create(created_by=sam, expires_at=parse_future("1 day"))
+        refused = staff.post(address(Invite, "add"), expires_at="1 day", email="").gives(429)
+        assert "which is the limit" in errors(refused) and int(refused.header("Retry-After")) > 0
+        Invite.objects.all().delete()
     SiteSettings.objects.update(signup_invite_max_per_24h=1)
     with events("invite-created"):
         made = staff.post(address(Invite, "add"), expires_at="1 day", email="zoe@example.org")

@@ -79,3 +79,76 @@ def test_what_is_only_read_takes_no_change(model, full):
     assert {name: vars(row)[name] for name in before if name[0] != "_"} == {
         name: value for name, value in before.items() if name[0] != "_"
     }
+
+
+def test_nobody_else_opens_a_page_or_does_anything(full, events):
+    bob, ina = (Visitor(full.people[name]) for name in ("bob", "ina"))
+    with events():
+        for path in everything():
+            for person in (Visitor(), bob, ina):
+                for page in (person.get(path), person.post(path, name="x", display_name="x")):
+                    assert page.status == 302, path
+                    assert page.header("Location").startswith("/admin/login/?next="), path
+
+
+ODD = [
+    "%25",
+    "_",
+    "'",
+    '"',
+    "\\",
+    "%00",
+    "#",
+    "a%23b",
+    "9" * 400,
+    "teams//",
+    "users/x/",
+    "ght_",
+    "-",
+]
+ODD += [
+    f"thread:teams/acme/public/{'9' * 30}",
+    "user:",
+    "%C4%B0",
+    "%F0%9F%98%80",
+    "teams/a%23%C2%B2",
+]
+
+
+@pytest.mark.parametrize("path", [address(model) for model, _ in MODELS])
+def test_odd_questions_break_no_list(path, full):
+    staff = Visitor(full.people["sam"])
+    for question in [f"q={odd}" for odd in ODD] + [
+        "p=0",
+        "p=x",
+        "p=99999999999999999999",
+        "o=1.-2",
+    ]:
+        assert staff.get(f"{path}?{question}").status in {200, 302}, question
+    for word in ("status", "kind", "state", "account", "staff", "visibility"):
+        assert staff.get(f"{path}?{word}=nothing").status in {200, 302, 400}, word
+
+
+@pytest.mark.parametrize(
+    ("model", "question"),
+    [
+        (User, "password__startswith=md5"),
+        (User, "tokens__digest__startswith=0"),
+        (ApiToken, "digest__startswith=0"),
+        (ApiToken, "user__password__contains=a"),
+        (Event, "actor__password__regex=a"),
+        (Thread, "created_by__password__gt=a"),
+    ],
+)
+def test_no_filter_tells_a_secret_bit_by_bit(model, question, full):
+    staff = Visitor(full.people["sam"])
+    staff.get(f"{address(model)}?{question}").gives(400)
+    for field in ("digest", "password"):
+        staff.get(f"{address(model)}?_to_field={field}&_popup=1").gives(400)
+
+
+def test_a_list_has_one_order(full):
+    staff = Visitor(full.people["sam"])
+    usual, asked = (staff.get(address(User) + query).html for query in ("", "?o=1"))
+    names = [re.findall(r'change/[^"]*">(\w+)</a>', html) for html in (usual, asked)]
+    assert names[0] == names[1] and names[0][0] == "sam"

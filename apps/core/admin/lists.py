@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db import connection
 from django.db.models import Q, QuerySet
@@ -33,6 +34,13 @@ class FirstPages(Base):
     def count(self) -> int:
         rows: Any = self.object_list
         return int(rows.order_by().values("pk")[: self.most].count())
+
+
+class OneOrder(ChangeList):
+    """A list in its model's own order, which an index has, whatever the address asks for."""
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        return list(self.model_admin.get_ordering(request))
 
 
 def begins(field: str, text: str) -> Q:

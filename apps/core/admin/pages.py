@@ -17,7 +17,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 
 from apps.core.admin.forms import ActionForm
-from apps.core.admin.lists import FirstPages
+from apps.core.admin.lists import FirstPages, OneOrder
 from apps.core.errors import ApiError, as_api_error
 
 if TYPE_CHECKING:
@@ -46,6 +46,14 @@ class Move:
     offered: Callable[[Any], bool] = lambda row: True
     ends: bool = False
     """Whether the row is gone afterwards, or no step leads back."""
+
+
+def with_refusal(response: HttpResponse, error: ApiError) -> HttpResponse:
+    """The page with the status and the headers that the API would give."""
+    response.status_code = error.status
+    for name, value in error.headers.items():
+        response[name] = value
+    return response
 
 
 class StaffAdmin(Base):
@@ -114,8 +122,15 @@ class StaffAdmin(Base):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        text = search_term.strip()
+        text = search_term.strip() if self.search_help_text else ""
         return (self.found(queryset, text) if text else queryset), False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OneOrder]:
+        return OneOrder
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Only the filters that are offered: `?digest__startswith=` would tell a secret by bits."""
+        return lookup in {getattr(one, "parameter_name", one) for one in self.list_filter}
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         return super().changelist_view(request, {"intro": self.intro, **(extra_context or {})})
@@ -160,8 +175,7 @@ class StaffAdmin(Base):
         except (ApiError, OperationalError) as refused:
             request.refusal = error = as_api_error(refused)
             response = page(context)
-            response.status_code = error.status if error else 500
-            return response
+            return with_refusal(response, cast("ApiError", error))
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         """The one place where a sent form changes something."""
