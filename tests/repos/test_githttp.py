@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from pathlib import Path
 
 from apps.repos.git.protocol import FLUSH, pkt
 
@@ -264,3 +265,19 @@ def test_a_signed_commit_keeps_every_byte(git):
     ours("push", "--quiet", ours.url, f"{sha}:refs/heads/signed")
     theirs("fetch", "--quiet", theirs.url, "signed")
     assert theirs("rev-parse", "FETCH_HEAD") == sha
+
+
+def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path, git):
+    """The limit is git's own `receive.maxInputSize`, 2 GiB; here as much smaller as can be sent."""
+    ours = git()
+    first = ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    uuid = server.api("alice").get(api_path(path)).gives()["uuid"]
+    store = Path(server.environment["DATA_DIR"]) / "repositories" / uuid[:2] / uuid[2:4]
+    config = store / f"{uuid}.git" / "config"
+    config.write_text(config.read_text().replace("maxInputSize = 2g", "maxInputSize = 64k"))
+    ours.commit("large", os.urandom(200_000).hex())
+    said = ours.fails("push", ours.url, "main")
+    assert "pack exceeds maximum allowed size" in said
+    assert ours("ls-remote", ours.url, "main").split()[0] == first
+    assert not list(config.parent.rglob("tmp_*"))

@@ -1,0 +1,92 @@
+"""git, the API and the live stream behind nginx, with the configuration that `deploy/` offers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.gitperson import Git
+from tests.server import PATIENCE, ROOT, Server
+from tests.tail import opened
+
+NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+MAIN = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/guildhall.conf;
+}}
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
+    """A proxy in front of these two; its address."""
+    port = free_port()
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    for written, meant in (
+        ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("127.0.0.1:8000", pages.url.removeprefix("http://")),
+        ("127.0.0.1:8001", stream.url.removeprefix("http://")),
+    ):
+        assert written in text
+        text = text.replace(written, meant)
+    (folder / "guildhall.conf").write_text(text)
+    (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
+    assert NGINX is not None
+    command = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(1000):
+                with socket.socket() as line:
+                    line.settimeout(PATIENCE)
+                    if line.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NGINX is None and "CI" not in os.environ, reason="nginx is not installed")
+@pytest.mark.parametrize("server", ["gunicorn"], indirect=True)
+def test_everything_works_behind_nginx(server, tmp_path):
+    """A push that nginx would not hold in memory, its clone, and its events in a stream."""
+    with Server(tmp_path / "stream", "gunicorn-asgi", beside=server) as stream:
+        (tmp_path / "nginx").mkdir()
+        with nginx(tmp_path / "nginx", server, stream) as url:
+            alice = server.api("alice")
+            alice.post("/users/alice/repos", name="Behind", slug="behind").gives(201)
+            watched: Any = SimpleNamespace(url=url, token=server.token)
+            with opened(watched, "alice", "scope=repo:users/alice/behind") as events:
+                address = f"{url}/users/alice/behind.git"
+                ours = Git(tmp_path / "ours", address, server.token("alice"))
+                (ours.folder / "large").write_bytes(os.urandom(20 * 1024 * 1024))
+                head = ours.commit()
+                ours("push", "--quiet", ours.url, "main")
+                assert events.take(1)[0].kind == "branch-created"
+            theirs = Git(tmp_path / "theirs", address, server.token("alice"))
+            theirs("pull", "--quiet", theirs.url, "main")
+            assert theirs("rev-parse", "HEAD") == head
