@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Self
 
+import pytest
+
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 """How WebDriver marks a reference to an element."""
 LISTENS = re.compile(r"started successfully on port (\d+)")
@@ -32,6 +34,15 @@ def programs() -> tuple[str, str] | None:
     """The browser and its driver; None where one of them is missing."""
     found = [next(filter(None, map(shutil.which, names)), None) for names in PROGRAMS]
     return (found[0], found[1]) if found[0] and found[1] else None
+
+
+def need_browser() -> None:
+    """Skip where no browser is installed, or fail where CI has promised one."""
+    if programs() is None:
+        why = "Chromium and its driver are not installed (Debian: chromium, chromium-driver)"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
 
 
 class Browser:

@@ -5,14 +5,13 @@ pixels, in light and dark; and what axe finds, which is nothing.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.server import ROOT, Server
-from tests.web.browser import Browser, programs
+from tests.web.browser import Browser, need_browser
 from tests.web.visitor import PASSWORD
 
 pytestmark = pytest.mark.browser
@@ -119,11 +118,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    if programs() is None:
-        why = "Chromium and its driver are not installed (Debian: chromium, chromium-driver)"
-        if os.environ.get("CI"):
-            pytest.fail(why)
-        pytest.skip(why)
+    need_browser()
     folder = tmp_path_factory.mktemp("browser")
     with Server(folder) as server, Browser(folder) as browser:
         yield Site(server, browser)
