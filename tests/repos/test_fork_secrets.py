@@ -1,0 +1,63 @@
+"""What a fork's readers cannot get from its upstream: the real git, over each protocol."""
+
+from __future__ import annotations
+
+import re
+from threading import Event
+from uuid import uuid4
+
+import pytest
+
+from tests.gitperson import Git
+from tests.repos.test_githttp import api_path
+
+REFUSED = re.compile("not our ref|unadvertised object|couldn't find remote ref")
+
+
+@pytest.fixture
+def secrets(server, path, git):
+    """Commits of a private repository that no branch reaches: one of them is a pull's head."""
+    ours, pulls = git(), f"{api_path(path)}/pulls"
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    names = [ours.commit("secret.txt") for _ in range(2)]
+    ours("push", "--quiet", ours.url, f"{names[0]}:refs/heads/topic")
+    body = {"title": "Topic", "body": "", "source_branch": "topic", "target_branch": "main"}
+    server.api("alice").post(pulls, **body).gives(201)
+    ours("push", "--quiet", ours.url, f"{names[1]}:refs/heads/lost")
+    ours("push", "--quiet", ours.url, ":topic", ":lost")
+    return names
+
+
+@pytest.fixture
+def fork(server, path) -> str:
+    """The address of a fork in a team where carol reads; of its upstream she reads nothing."""
+    team, alice = f"t{uuid4().hex[:12]}", server.api("alice")
+    alice.post("/teams", name=team, slug=team).gives(201)
+    alice.post(f"/teams/{team}/members", username="carol", role="viewer").gives(201)
+    asked = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
+    pause = Event()
+    for _ in range(600):
+        found = alice.get(f"/forks/{asked['uuid']}").gives()
+        if found["status"] == "completed":
+            return f"{server.url}/{found['repo_path']}.git"
+        pause.wait(0.1)
+    raise AssertionError(f"the fork is {found['status']}: {found['error']}")
+
+
+def test_no_commit_of_the_upstream_that_no_branch_reaches_comes_through_a_fork(
+    server, git, secrets, fork, tmp_path
+):
+    ours = git()
+    carol = Git(tmp_path / "carol", fork, server.token("carol"))
+    assert "You have no access" in carol.fails("ls-remote", git("carol").url)
+    ours("-c", "protocol.version=2", "fetch", "--quiet", ours.url, *secrets)
+    for version in "02":
+        speaking = ("-c", f"protocol.version={version}")
+        carol(*speaking, "fetch", "--quiet", carol.url, "main")
+        assert carol(*speaking, "ls-remote", carol.url).count("refs/") == 1
+        for wanted in (*secrets, "refs/pull/1/head", "refs/heads/topic"):
+            said = carol.fails(*speaking, "fetch", carol.url, wanted)
+            assert REFUSED.search(said), said
+    for sha in secrets:
+        carol.fails("cat-file", "-e", sha)
