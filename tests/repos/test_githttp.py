@@ -3,6 +3,7 @@
 import gzip
 import os
 from pathlib import Path
+from uuid import uuid4
 
 from apps.repos.git.protocol import FLUSH, pkt
 
@@ -10,6 +11,11 @@ from apps.repos.git.protocol import FLUSH, pkt
 def api_path(path):
     owner, name, slug = path.split("/")
     return f"/{owner}/{name}/repos/{slug}"
+
+
+def renamed():
+    """A slug that no test has given to a repository of this owner yet."""
+    return f"renamed-{uuid4().hex[:8]}"
 
 
 def events_of(server, path):
@@ -58,7 +64,7 @@ def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
     ours = git()
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
-    server.api("alice").put(api_path(path), name="Api", slug="renamed").gives()
+    server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
     head = ours.commit()
     ours("push", "--quiet", ours.url, "main")
     told = ours("ls-remote", ours.url, "refs/heads/main")
@@ -72,7 +78,7 @@ def test_a_push_that_has_begun_arrives_though_the_repository_is_renamed(server, 
     """git has asked what there is, and sends its objects to the address that it asked."""
     moves = pkt(f"{'0' * 40} {'1' * 40} refs/notes/x\0report-status".encode()) + FLUSH
     assert post(server, f"{path}-unknown", "receive-pack", moves) == 404
-    server.api("alice").put(api_path(path), name="Api", slug="renamed").gives()
+    server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
     assert post(server, path, "receive-pack", moves) == 200
     assert post(server, path, "upload-pack", FLUSH) == 200
 
