@@ -100,6 +100,7 @@ def measure(server, folder: Path) -> None:
 
 def main() -> None:
     os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
+    os.environ.pop("DATABASE_URL", None)  # the worker is to be a thread of the server
     import django
 
     django.setup()
