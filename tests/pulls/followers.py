@@ -9,6 +9,8 @@ from apps.repos.rules import RefMove
 
 prepared: list[Callable[[], None]] = []
 """What happens at the next prepares, each once."""
+following: list[Callable[[], object]] = []
+"""What happens inside the next follows, each once."""
 followed: list[Exception] = []
 """What the next follows fail with, each once."""
 
@@ -19,6 +21,8 @@ def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
 
 
 def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
+    if following:
+        following.pop()()
     if followed:
         raise followed.pop()
     return []

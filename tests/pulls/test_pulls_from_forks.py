@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from threading import Thread
+
 import pytest
+from django.db import connection
 
 from apps.pulls.models import Pull
 from apps.repos import jobs
@@ -227,3 +230,43 @@ def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
     api(alice).post(f"{address}/merge").fails(409, "approval_required")
     assert not followers.prepared
     assert upstream.git.ref("refs/heads/main") == upstream.branch_sha("main") == before
+
+
+def aside(act) -> Thread:
+    """A thread that does this, and waits for whoever is in its way."""
+
+    def run() -> None:
+        try:
+            act()
+        finally:
+            connection.close()
+
+    return Thread(target=run)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
+    api, upstream, clone, carol, settings
+):
+    head = clone.commit("topic", {"door": "wide open\n"})
+    opening = aside(lambda: opened(api, upstream, carol))
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
+    followers.following.append(lambda: (opening.start(), opening.join(timeout=1)))
+    clone.push("topic")
+    opening.join(timeout=20)
+    assert Pull.objects.get().head_sha == head
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
+    api, upstream, clone, carol, settings
+):
+    _, address = opened(api, upstream, carol)
+    api(carol).put(f"{address}/status", status="closed").gives()
+    head = clone.commit("topic", {"door": "wide open\n"})
+    opening = aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
+    settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
+    followers.following.append(lambda: (opening.start(), opening.join(timeout=1)))
+    clone.push("topic")
+    opening.join(timeout=20)
+    assert Pull.objects.get().head_sha == head

@@ -27,7 +27,8 @@ def create_pull(
     """Open a pull with its companion thread. Only the names of its branches are looked at.
 
     Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` for somebody else's fork; 409
-    `pull_already_exists`. Locks the repository, after git has been asked for the figures.
+    `pull_already_exists`. Locks the fork and the repository, after git has been asked for the
+    figures.
     """
     source, branch = find_source(actor, repo, source_branch)
     pull = Pull(repo=repo, source_repo=source, source_branch=branch, target_branch=target_branch)
@@ -39,7 +40,7 @@ def create_pull(
 
 @transaction.atomic
 def _open(actor: User, pull: Pull, title: str, body: str) -> None:
-    lock(pull.repo)
+    _lock_sides(pull)
     rules.check_not_open_already(pull)
     pull.thread = Thread.open(
         pull.repo, kind=ThreadKind.PULL, created_by=actor, title=title, body=body
@@ -63,8 +64,9 @@ def update_pull(
     """Change what is given; the caller has asked `rules.check_may_edit`.
 
     One event: of the status, if that changes, else `pull-updated`. Errors: 409
-    `pull_already_merged`, `invalid_transition`, `pull_already_exists`. Locks the repository for a
-    status, the pull and its thread; a reopened pull stands where its branches are by now.
+    `pull_already_merged`, `invalid_transition`, `pull_already_exists`. Locks the fork and the
+    repository for a status, the pull and its thread; a reopened pull stands where its branches are
+    by now.
     """
     if status == PullStatus.OPEN and pull.status == PullStatus.CLOSED:
         stand_at_tips(pull)
@@ -76,7 +78,7 @@ def update_pull(
 @transaction.atomic
 def _update(actor: User, pull: Pull, wanted: dict[str, str], status: PullStatus | None) -> None:
     if status is not None:
-        lock(pull.repo)
+        _lock_sides(pull)
     lock(pull)
     lock(pull.thread)
     before, kind = PullStatus(pull.status), Kind.PULL_UPDATED
@@ -102,3 +104,14 @@ def _enter(pull: Pull, status: PullStatus) -> Kind:
         keep_head_on_commit(pull)
     pull.enter_status(status)
     return kind
+
+
+def _lock_sides(pull: Pull) -> None:
+    """Lock the fork that the source is in, then the target's repository, as a push to it does.
+
+    Such a push looks for pulls once it has stored its heads: without the fork's lock the two could
+    miss each other, and the pull would show, and have approved, another head than is merged.
+    """
+    if pull.is_from_fork and pull.source_repo is not None:
+        lock(pull.source_repo)
+    lock(pull.repo)
