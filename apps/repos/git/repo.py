@@ -326,7 +326,10 @@ class GitRepo:
     def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
         plain = ("--no-recurse-submodules", "--no-show-forced-updates")
-        self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs)
+        # A pack appears whole or not at all. Of single objects a killed git leaves some, and a
+        # commit that is there passes for one with all its files.
+        whole = {"fetch.unpackLimit": "1"}
+        self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
 
 
 def _sha(text: str) -> str:

@@ -202,6 +202,15 @@ def test_the_head_of_a_pull_is_copied_from_a_fork(repo: Scratch, other: Scratch)
     assert not (repo.path / "FETCH_HEAD").exists()
 
 
+def test_what_is_copied_arrives_whole_or_not_at_all(repo: Scratch, other: Scratch) -> None:
+    """A git that is killed among single objects would leave a commit without its files."""
+    head = other.commit({"a": b"1"})
+    repo.fetch_objects(other, head, pull_ref(1))
+    objects = repo.path / "objects"
+    assert list((objects / "pack").glob("*.pack"))
+    assert not [folder for folder in objects.iterdir() if len(folder.name) == 2]
+
+
 def test_a_fork_copies_branches_and_tags_and_nothing_unreachable(
     repo: Scratch, other: Scratch
 ) -> None:
