@@ -67,30 +67,29 @@ def number_of(full_name: str) -> int | None:
 
 
 def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
-    """What moves of a fork's branches mean in the repositories that have pulls from them.
+    """What moves of a fork's branches mean in the repositories that have pulls from them: moves of
+    the copies of their heads.
 
-    The commits are brought there first. A branch that is deleted moves nothing: its pulls keep
-    their heads.
+    The commits are brought there first, once for all pulls. A branch that is deleted moves
+    nothing: its pulls keep their heads.
     """
     names = [move.name for move in moves if move.is_branch]
     pulls = Pull.objects.filter(IS_ACTIVE, source_repo=fork, source_branch__in=names)
     people = ("repo__owner_team", "repo__owner_user")
     elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
-        theirs = list(group)
-        for pull in theirs:
-            pull.source_repo = fork
-        seen = [one for move in moves for pull in theirs if (one := as_seen(pull, move))]
+        theirs, seen = list(group), list[RefMove]()
+        for move in moves:
+            led = [one for one in theirs if move.is_branch and one.source_branch == move.name]
+            if not led or move.new == ZERO:
+                continue
+            led[0].source_repo = fork
+            bring(led[0], move.new)
+            seen += [
+                RefMove(one.repo, one.source_ref, move.old, move.new, move.actor) for one in led
+            ]
         if seen:
             yield theirs[0].repo, seen
-
-
-def as_seen(pull: Pull, move: RefMove) -> RefMove | None:
-    """A move of a pull's source branch in the fork, as a move of the copy that the target keeps."""
-    if move.name != pull.source_branch or not move.is_branch or move.new == ZERO:
-        return None
-    bring(pull, move.new)
-    return RefMove(pull.repo, pull.source_ref, move.old, move.new, move.actor)
 
 
 def bring(pull: Pull, sha: str) -> None:

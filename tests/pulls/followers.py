@@ -9,7 +9,7 @@ from apps.repos.rules import RefMove
 
 prepared: list[Callable[[], None]] = []
 """What happens at the next prepares, each once."""
-following: list[Callable[[], object]] = []
+following: list[Callable[[], None]] = []
 """What happens inside the next follows, each once."""
 followed: list[Exception] = []
 """What the next follows fail with, each once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import connection
 
 from apps.pulls.models import Pull
 from apps.repos import jobs
+from apps.repos.git import run
 from apps.repos.models import Fork, Repo
 from apps.teams.models import Role
 from tests.gitclient import Clone
@@ -232,16 +234,38 @@ def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
     assert upstream.git.ref("refs/heads/main") == upstream.branch_sha("main") == before
 
 
-def aside(act) -> Thread:
-    """A thread that does this, and waits for whoever is in its way."""
+def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upstream, clone, carol):
+    spent = []
+    for branch, pulls in (("one", 1), ("many", 5)):
+        for _ in range(pulls):
+            opened(api, upstream, carol, f"carol:{branch}")
+        clone.commit(branch, {branch: "1\n"}, onto="main")
+        before = run.spawned
+        clone.push(branch)
+        spent.append(run.spawned - before)
+    assert spent[0] == spent[1]
+    assert {pull.head_sha for pull in Pull.objects.filter(source_branch="many")} == {
+        clone.git("rev-parse", "many")
+    }
 
-    def run() -> None:
+
+class Aside(Thread):
+    """Somebody who does this meanwhile, and waits for whoever is in the way."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.act = act
+
+    def begin(self) -> None:
+        """Give it the time that it needs, or finds itself held up in."""
+        self.start()
+        self.join(timeout=1)
+
+    def run(self) -> None:
         try:
-            act()
+            self.act()
         finally:
             connection.close()
-
-    return Thread(target=run)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -249,9 +273,9 @@ def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
     api, upstream, clone, carol, settings
 ):
     head = clone.commit("topic", {"door": "wide open\n"})
-    opening = aside(lambda: opened(api, upstream, carol))
+    opening = Aside(lambda: opened(api, upstream, carol))
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.following.append(lambda: (opening.start(), opening.join(timeout=1)))
+    followers.following.append(opening.begin)
     clone.push("topic")
     opening.join(timeout=20)
     assert Pull.objects.get().head_sha == head
@@ -264,9 +288,9 @@ def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
     _, address = opened(api, upstream, carol)
     api(carol).put(f"{address}/status", status="closed").gives()
     head = clone.commit("topic", {"door": "wide open\n"})
-    opening = aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
+    opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
-    followers.following.append(lambda: (opening.start(), opening.join(timeout=1)))
+    followers.following.append(opening.begin)
     clone.push("topic")
     opening.join(timeout=20)
     assert Pull.objects.get().head_sha == head
