@@ -51,6 +51,18 @@ def has_moved(repo: Repo, kwargs: dict[str, Any]) -> bool:
     )
 
 
+class InOwner(ApiViewSet):
+    """The place is the team or user of the path, in whose space repositories are."""
+
+    owner: Team | User
+
+    def find_place(self) -> Place | None:
+        self.owner = find_owner(self.kwargs, former=not self.writing)
+        if isinstance(self.owner, Team) and self.owner.slug != self.kwargs["team_slug"]:
+            self.moved_to = self.owner.api_path
+        return self.owner
+
+
 class InRepo(ApiViewSet):
     """The place is the repository of the path."""
 

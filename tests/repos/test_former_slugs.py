@@ -68,6 +68,7 @@ def test_a_former_slug_of_the_team_leads_to_all_below_it(api, make, acme, alice,
     api(carol).get("/teams/acme/members").fails(403, "forbidden")
     leads_to(api(alice).get("/teams/acme/members?page=2"), f"{home}/members?page=2")
     leads_to(api(alice).get("/teams/acme/repos"), f"{home}/repos")
+    leads_to(api(alice).get("/teams/acme/check-repo-slug?slug=x"), f"{home}/check-repo-slug?slug=x")
     for slug in ("api", "engine"):
         leads_to(api(alice).get(f"/teams/acme/repos/{slug}/pulls"), f"{home}/repos/engine/pulls")
     api(alice).put("/teams/acme", name="Acme", slug="acme").fails(404, "not_found")

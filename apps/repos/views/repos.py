@@ -10,15 +10,13 @@ from apps.core.access import Level, Place
 from apps.core.availability import REPO_SLUGS, Availability, name_query
 from apps.core.operation import operation
 from apps.core.parsers import text_query
-from apps.core.views import ApiViewSet
 from apps.repos import actions
-from apps.repos.doors import InRepo, find_owner
+from apps.repos.doors import InOwner, InRepo
 from apps.repos.models import Repo
 from apps.repos.serializers import CreateRepo, RepoRecord, UpdateRepo, repo_record
-from apps.teams.models import Team
 
 
-class RepoViewSet(InRepo):
+class RepoViewSet(InRepo, InOwner):
     """/{owner}/repos, /{owner}/repos/{repo_slug}"""
 
     family = "repos"
@@ -28,11 +26,8 @@ class RepoViewSet(InRepo):
     def find_place(self) -> Place | None:
         """The owner for the list, the repository for one."""
         if "repo_slug" in self.kwargs:
-            return super().find_place()
-        self.owner = find_owner(self.kwargs, former=not self.writing)
-        if isinstance(self.owner, Team) and self.owner.slug != self.kwargs["team_slug"]:
-            self.moved_to = self.owner.api_path
-        return self.owner
+            return InRepo.find_place(self)
+        return InOwner.find_place(self)
 
     @operation(
         Level.NONE,
@@ -82,13 +77,10 @@ class RepoViewSet(InRepo):
         return repo_record(self.repo, self.level, self.base, upstream)
 
 
-class CheckRepoSlugViewSet(ApiViewSet):
+class CheckRepoSlugViewSet(InOwner):
     """/{owner}/check-repo-slug"""
 
     family = "repos"
-
-    def find_place(self) -> Place | None:
-        return find_owner(self.kwargs)
 
     @operation(
         Level.READ, gives=Availability, query=(name_query("slug"),), refuses={409: Availability}
