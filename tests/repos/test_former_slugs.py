@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from apps.repos import jobs
+from apps.repos.models import Repo
 from tests.api import Answer
 
 
@@ -40,6 +42,18 @@ def test_whoever_takes_a_former_slug_has_it(api, make, repo, alice):
     assert api(alice).get(before).gives()["uuid"] == str(taker.uuid)
     gone = rename(api, taker, "other", alice)
     leads_to(api(alice).get(before), gone)
+
+
+def test_a_fork_that_takes_a_former_slug_has_it(api, make, alice, carol):
+    upstream = make.repo(alice, "api", by=alice, visibility="public")
+    own = make.repo(carol, "api", by=carol)
+    rename(api, own, "engine", carol)
+    api(carol).post(f"{upstream.api_path}/forks").gives(201)
+    jobs.make_next_fork()
+    made = Repo.objects.get(upstream=upstream)
+    assert made.slug == "api"
+    gone = rename(api, made, "copy", carol)
+    leads_to(api(carol).get("/users/carol/repos/api"), gone)
 
 
 def test_a_slug_that_is_taken_back_is_not_a_former_one(api, repo, alice):

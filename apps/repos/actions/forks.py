@@ -55,6 +55,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
         return False
     _check_still_allowed(actor, fork)
     repo = _insert(fork, copied)
+    repo.take_slug()
     put_in_place(copied, repo.git)
     found = repo.git.refs()
     Ref.objects.bulk_create(Ref(repo=repo, full_name=name, sha=sha) for name, sha in found.items())

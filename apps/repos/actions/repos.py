@@ -43,7 +43,7 @@ def create_repo(
             )
     except IntegrityError:
         raise _slug_taken(slug) from None
-    _take_slug(repo)
+    repo.take_slug()
     repo.git.create(repo.default_branch)
     record(Kind.REPO_CREATED, actor=actor, about=repo)
     return repo
@@ -85,7 +85,7 @@ def update_repo(
     except IntegrityError:
         raise _slug_taken(slug) from None
     if slug != former:
-        _take_slug(repo)
+        repo.take_slug()
         FormerRepoSlug.objects.create(repo=repo, slug=former)
     record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": changed})
 
@@ -137,12 +137,6 @@ def _check_visibility(repo: Repo, visibility: str) -> None:
             "validation_failed",
             f"visibility: A fork may not be more visible than its upstream: {upstream.visibility}.",
         )
-
-
-def _take_slug(repo: Repo) -> None:
-    """Whatever had this slug here before is no longer found by it."""
-    here = Repo.objects.filter(owner_team=repo.owner_team_id, owner_user=repo.owner_user_id)
-    FormerRepoSlug.objects.filter(slug=repo.slug, repo__in=here).delete()
 
 
 def _slug_taken(slug: str) -> Conflict:

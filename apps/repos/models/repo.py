@@ -172,6 +172,11 @@ class Repo(models.Model):
         Repo.objects.filter(pk=self.pk).update(last_number=F("last_number") + 1)
         return self.last_number
 
+    def take_slug(self) -> None:
+        """Whatever had this one's slug in the space before is no longer found by it."""
+        here = Repo.objects.filter(owner_team=self.owner_team_id, owner_user=self.owner_user_id)
+        FormerRepoSlug.objects.filter(slug=self.slug, repo__in=here).delete()
+
     def branch_sha(self, branch: str) -> str | None:
         """The stored head of a branch; None while there is none."""
         found = self.refs.filter(full_name=BRANCHES + branch)
