@@ -77,6 +77,19 @@ def test_an_empty_repository_forks_too(api, repo, alice):
     assert copy.git.exists()
 
 
+def test_a_fork_with_tags_alone_is_empty_until_its_first_branch(api, make, alice, carol, tmp_path):
+    repo = make.repo(alice, "tags", by=alice, visibility="public")
+    clone = Clone(tmp_path / "tags", repo, alice)
+    clone.commit("trunk", {"a": "1\n"})
+    clone.git("push", "--quiet", str(repo.git.path), "trunk:refs/tags/v1")
+    forked(api, repo, carol)
+    copy = Repo.objects.get(owner_user=carol)
+    assert copy.is_empty and list(copy.git.refs()) == ["refs/tags/v1"]
+    clone.repo = copy
+    clone.push("trunk")
+    assert Repo.objects.get(owner_user=carol).default_branch == "trunk"
+
+
 def test_the_commits_and_pull_heads_that_no_branch_reaches_stay_behind(
     api, make, upstream, alice, carol, tmp_path
 ):

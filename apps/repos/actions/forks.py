@@ -18,7 +18,7 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos.git.copy import put_in_place
 from apps.repos.git.repo import GitRepo
-from apps.repos.models import Fork, ForkStatus, Ref, Repo
+from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
 
 if TYPE_CHECKING:
     from apps.teams.models import Team
@@ -111,7 +111,7 @@ def _insert(fork: Fork, copied: GitRepo) -> Repo:
                     description=upstream.description,
                     visibility=upstream.visibility,
                     default_branch=copied.head_branch(),
-                    is_empty=not copied.refs(),
+                    is_empty=not any(name.startswith(BRANCHES) for name in copied.refs()),
                     pushed_at=upstream.pushed_at,
                 )
         except IntegrityError:
