@@ -75,6 +75,15 @@ class Site:
             self.kill_worker()
         return what
 
+    def wait_for_a_move(self, uuid: str) -> None:
+        """Until git has just touched a branch, whose rows are not written then; 3 s at most."""
+        store = self.data / "repositories" / uuid[:2] / uuid[2:4] / f"{uuid}.git"
+        heads, ends = store / "refs" / "heads", time.monotonic() + 3
+        before = heads.stat().st_mtime_ns
+        while heads.stat().st_mtime_ns == before and time.monotonic() < ends:
+            PAUSE.wait(0.002)
+        PAUSE.wait(0.01)  # from its lock to the move
+
     def let_time_pass(self) -> None:
         if self.worker is not None:
             self.server.sql(TIME_PASSES)
@@ -136,8 +145,10 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
         person.start()
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
-        # A moment that nothing marks: that it is any moment is what is tried.
-        place.over.wait(random.uniform(0.2, 5))
+        if random.random() < 0.5:
+            PAUSE.wait(random.uniform(0.2, 3))  # any moment
+        else:
+            site.wait_for_a_move(place.uuid)
         place.up.clear()
         killed[what := site.kill(random)] += 1
         site.let_time_pass()
