@@ -29,6 +29,7 @@ BEYOND_A_SCHEMA = {
     "PUT /site-settings": "a duration",
     "POST /rate-limits": "scopes",
     "PUT /rate-limits/{uuid}": "scopes",
+    "POST /signup-invites": "a time to come, an e-mail address",
     "POST /teams": "reserved names",
     "PUT /teams/{team_slug}": "reserved names",
     "POST /teams/{team_slug}/members": "a person who is there",
