@@ -14,6 +14,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.core import json
 from apps.core.errors import Invalid
 
 WHOLE = "non_field_errors"
@@ -115,7 +116,8 @@ class Input(serializers.Serializer[Any]):
 
 
 def unknown_text(unknown: list[str], known: list[str]) -> str:
-    names = ", ".join(f'"{name[:100]}"' for name in unknown[:10])
+    # As JSON writes them, so that a name with a line end keeps the text on one line.
+    names = ", ".join(json.dumps(name[:100]).decode() for name in unknown[:10])
     allowed = f"Known: {', '.join(known)}." if known else "This request takes no properties."
     return f"Unknown: {names}. {allowed}"
 
