@@ -82,12 +82,15 @@ def make_next_fork(told: Callable[[str], None] = lambda _: None) -> bool:
     fork = to_do.filter(Fork.due()).order_by("id").first()
     if fork is None:
         return False
-    tried = fork.attempts
+    tried, before = fork.attempts, Repo(uuid=fork.repo_uuid).git
     token = fork.take(
-        status=ForkStatus.RUNNING, started_at=Coalesce(F("started_at"), timezone.now())
+        status=ForkStatus.RUNNING,
+        started_at=Coalesce(F("started_at"), timezone.now()),
+        repo_uuid=uuid.uuid4(),
     )
     if token is None:
         return True
+    remove_unfinished(before)
     if tried >= ATTEMPTS:
         actions.fail_fork(actor=fork.created_by, fork=fork, token=token, reason=GAVE_UP)
     else:
@@ -103,7 +106,6 @@ def make_fork(fork: Fork, token: uuid.UUID) -> None:
     copied = unfinished(final, token.hex)
     try:
         with heartbeat(fork, token):
-            remove_unfinished(final)
             copy(fork.upstream.git, copied)
         if not actions.complete_fork(actor=fork.created_by, fork=fork, token=token, copied=copied):
             logger.warning("The lease of %s was lost while it was copied", fork)

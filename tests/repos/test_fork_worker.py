@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.core.leases import LEASE
 from apps.repos import actions, jobs
-from apps.repos.git.copy import copy, unfinished
+from apps.repos.git.copy import copy, put_in_place, unfinished
 from apps.repos.models import Fork, Repo
 from tests.gitclient import Clone
 
@@ -55,13 +55,15 @@ def test_two_workers_never_make_the_same_fork(fork):
 
 def test_a_dead_workers_fork_is_taken_over(fork, events):
     take(fork)
-    copy(fork.upstream.git, unfinished(Repo(uuid=fork.repo_uuid).git, "dead"))
+    dead = unfinished(Repo(uuid=fork.repo_uuid).git, "dead")
+    copy(fork.upstream.git, dead)
     assert jobs.make_next_fork() is False
     expire(fork)
     with events("fork-created"):
         assert jobs.make_next_fork() is True
     fork.refresh_from_db()
     assert (fork.status, fork.attempts) == ("completed", 2)
+    assert not dead.exists()
     assert folders(fork) == [f"{fork.repo_uuid}.git"]
 
 
@@ -94,6 +96,19 @@ def test_a_worker_that_was_thought_dead_changes_nothing(fork, carol, events):
     assert done is False
     assert Fork.objects.get().status == "completed"
     assert not late.extend(token)
+
+
+def test_a_worker_that_lost_its_locks_cannot_replace_what_another_has_finished(fork):
+    """Its connection broke after it had looked whether the fork was still its own."""
+    late = Fork.objects.get()
+    copied = unfinished(Repo(uuid=late.repo_uuid).git, take(late).hex)
+    expire(late)
+    jobs.make_next_fork()
+    made = Repo.objects.get(fork=fork).git
+    (made.path / "pushed-since").touch()
+    copy(late.upstream.git, copied)
+    put_in_place(copied, Repo(uuid=late.repo_uuid).git)
+    assert (made.path / "pushed-since").exists()
 
 
 def test_after_three_attempts_a_fork_fails_with_a_reason_for_people(api, fork, carol, events):

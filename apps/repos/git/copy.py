@@ -20,11 +20,7 @@ def copy(source: GitRepo, target: GitRepo) -> None:
 
 
 def put_in_place(copied: GitRepo, final: GitRepo) -> None:
-    """Move a finished copy to its place; what a dead attempt has left there goes.
-
-    The caller sees to it that nothing else does the same for this place.
-    """
-    remove(final.path)
+    """Move a finished copy to its place. `OSError` where something is there already."""
     copied.path.rename(final.path)
 
 

@@ -71,7 +71,8 @@ class Fork(Leased):
     repo = models.OneToOneField(Repo, null=True, on_delete=models.CASCADE, related_name="fork")
     """The copy, once it is complete."""
     repo_uuid = models.UUIDField(default=uuid4, editable=False)
-    """What the copy's uuid will be, so that each attempt knows where it goes."""
+    """What the copy's uuid will be, and so where it goes. Each attempt has its own: nobody who was
+    thought dead can touch what another has finished."""
     status = models.CharField(max_length=10, default=ForkStatus.QUEUED)
     error = models.TextField(null=True)  # noqa: DJ001 - behaviour.md §3: string or null
     created_at = models.DateTimeField(default=timezone.now)
