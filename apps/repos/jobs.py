@@ -50,11 +50,11 @@ def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) 
         try:
             close_old_connections()
             if monotonic() - settled >= SETTLE_EVERY:
+                settled = monotonic()  # before: what fails each time holds up nothing else
                 settle_journals(told)
-                settled = monotonic()
             if monotonic() - swept >= SWEEP_EVERY:
-                sweep()
                 swept = monotonic()
+                sweep()
             if make_next_fork(told) or tidy_next():
                 continue
         except DatabaseError as error:
@@ -126,8 +126,8 @@ def settle_journals(told: Callable[[str], None] = lambda _: None) -> None:
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
         try:
             moves = pushes.reconcile(repo=repo)
-        except (ApiError, GitError, OSError) as error:
-            logger.warning("The journal of %s could not be settled: %s", repo.uuid, error)
+        except Exception:
+            logger.exception("The journal of %s could not be settled", repo.uuid)
             continue
         if moves:
             told(f"{repo.uuid}: {moves} moves of refs written down")

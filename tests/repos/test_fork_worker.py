@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from threading import Event, Thread
 
 import pytest
 from django.utils import timezone
@@ -12,6 +13,7 @@ from apps.core.leases import LEASE
 from apps.repos import actions, jobs
 from apps.repos.git.copy import copy, put_in_place, unfinished
 from apps.repos.models import Fork, Repo
+from apps.repos.pushes import open_journal
 from tests.gitclient import Clone
 
 
@@ -109,6 +111,21 @@ def test_a_worker_that_lost_its_locks_cannot_replace_what_another_has_finished(f
     copy(late.upstream.git, copied)
     put_in_place(copied, Repo(uuid=late.repo_uuid).git)
     assert (made.path / "pushed-since").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_journal_that_cannot_be_settled_holds_up_no_fork(fork, alice):
+    open_journal(actor=alice, repo=fork.upstream, moves=[("refs/heads/x", "no sha", "1" * 40)])
+    stop, done = Event(), Event()
+    worker = Thread(target=jobs.run, args=[stop], kwargs={"told": lambda _: done.set()})
+    worker.start()
+    try:
+        assert done.wait(20)
+    finally:
+        stop.set()
+        worker.join()
+    fork.refresh_from_db()
+    assert fork.status == "completed"
 
 
 def test_after_three_attempts_a_fork_fails_with_a_reason_for_people(api, fork, carol, events):
