@@ -70,11 +70,11 @@ def _is_claimed(uuid: UUID | None) -> bool:
 def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
     """What differs between a repository's rows and its store, in sentences; mended with `fix`.
 
-    `age` in seconds: what is younger may belong to a push that is under way.
+    `age` in seconds: what is younger may belong to a push that is under way. `GitError` or
+    `OSError` for a store that cannot be read.
     """
-    if not repo.git.exists():
-        yield "its store is missing: restore it from a backup"
-        return
+    if not repo.git.path.exists():
+        raise FileNotFoundError("its store is missing: restore it from a backup")
     if repo.git.head_branch() != repo.default_branch:
         yield f"HEAD is {repo.git.head_branch()}, not {repo.default_branch}"
         if fix:

@@ -114,10 +114,28 @@ def test_differences_are_told_and_mended(clone):
 
 def test_a_missing_store_is_told_and_nothing_is_made_up(clone):
     shutil.rmtree(clone.repo.git.path)
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match="mend with --fix"):
         told("check_repos")
-    assert "restore it from a backup" in told("check_repos", "--fix")
+    output = StringIO()
+    with pytest.raises(CommandError, match="1 of 1 repositories"):
+        call_command("check_repos", "--fix", stdout=output)
+    assert "restore it from a backup" in output.getvalue()
     assert Event.objects.filter(kind="branch-deleted").count() == 0
+
+
+@pytest.mark.parametrize("command", [["check_repos", "--fix"], ["reconcile"]])
+def test_a_store_that_git_cannot_read_keeps_no_other_from_being_mended(
+    make, clone, alice, tmp_path, command
+):
+    (clone.repo.git.path / "HEAD").write_text("nonsense")
+    other = Clone(tmp_path / "other", make.repo(alice, "other", by=alice), alice)
+    other.commit("main", {"a": "1\n"})
+    other.git("push", "--quiet", str(other.repo.git.path), "main")
+    output = StringIO()
+    with pytest.raises(CommandError, match="1 of 2 repositories"):
+        call_command(*command, stdout=output)
+    assert "teams/acme/api: git " in output.getvalue()
+    assert other.repo.branch_sha("main") == other.git("rev-parse", "main")
 
 
 def nobodys(age: float) -> GitRepo:

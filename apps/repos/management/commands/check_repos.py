@@ -8,6 +8,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from apps.core.command import Command as OurCommand
 from apps.core.durations import parse_duration
+from apps.core.errors import ApiError
+from apps.repos.git.run import GitError
 from apps.repos.models import Repo
 from apps.repos.upkeep import check, sweep
 
@@ -16,7 +18,8 @@ class Command(OurCommand):
     help = (
         "Compare every repository's rows with its store on disk and say what differs; the status "
         "is 1 if anything does. With --fix, mend it: heads and events follow git, HEAD follows the "
-        "database, left-over files go. A missing store cannot be mended."
+        "database, left-over files go. A store that is missing or broken cannot be mended: the "
+        "others are, and the status is 1."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,14 +34,20 @@ class Command(OurCommand):
 
     def run(self, **options: Any) -> str:
         fix, age = options["fix"], parse_duration(options["older_than"]).total_seconds()
-        looked = found = 0
+        looked = found = lost = 0
         for repo in Repo.objects.select_related("owner_team", "owner_user").iterator():
             looked += 1
-            for sentence in check(repo, fix=fix, age=age):
-                found += 1
-                self.stdout.write(f"{repo.path}: {sentence}")
+            try:
+                for sentence in check(repo, fix=fix, age=age):
+                    found += 1
+                    self.stdout.write(f"{repo.path}: {sentence}")
+            except (ApiError, GitError, OSError) as error:
+                found, lost = found + 1, lost + 1
+                self.stdout.write(f"{repo.path}: {error}")
         for name in sweep(age) if fix else []:
             self.stdout.write(f"{name}: belonged to no repository")
         if found and not fix:
             raise CommandError(f"{found} differences in {looked} repositories; mend with --fix")
+        if lost:
+            raise CommandError(f"{lost} of {looked} repositories could not be mended")
         return f"{looked} repositories looked at, {found} differences"
