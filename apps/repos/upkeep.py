@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
+from apps.core.locks import lock
 from apps.repos.git import store
 from apps.repos.git.run import GitError
 from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
@@ -78,7 +80,7 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
     if repo.git.head_branch() != repo.default_branch:
         yield f"HEAD is {repo.git.head_branch()}, not {repo.default_branch}"
         if fix:
-            repo.git.set_head_branch(repo.default_branch)
+            _point_head(repo)
     stored = dict(repo.refs.values_list("full_name", "sha"))
     if stored != repo.git.refs():
         yield "the stored heads are not git's"
@@ -88,3 +90,10 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
         yield "its configuration was an old one"
     if fix and repo.git.remove_leftovers(age):
         yield "dead processes had left temporary files"
+
+
+@transaction.atomic
+def _point_head(repo: Repo) -> None:
+    """Have HEAD name the default branch that the row has by now: it may be another since."""
+    lock(repo)
+    repo.git.set_head_branch(repo.default_branch)

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from apps.events.models import Event
 from apps.repos import jobs, upkeep
-from apps.repos.actions import create_fork
+from apps.repos.actions import create_fork, set_default_branch
 from apps.repos.git.repo import GitRepo
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.pushes import open_journal
@@ -136,6 +136,14 @@ def test_a_store_that_git_cannot_read_keeps_no_other_from_being_mended(
         call_command(*command, stdout=output)
     assert "teams/acme/api: git " in output.getvalue()
     assert other.repo.branch_sha("main") == other.git("rev-parse", "main")
+
+
+def test_head_follows_the_row_as_it_is_by_then(clone, alice, sam):
+    stale = Repo.objects.get()
+    clone.push("main:trunk")
+    set_default_branch(actor=sam, repo=clone.repo, branch="trunk")
+    list(upkeep.check(stale, fix=True, age=0))
+    assert clone.repo.git.head_branch() == "trunk"
 
 
 def nobodys(age: float) -> GitRepo:
