@@ -95,13 +95,14 @@ def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo
 def bring(pull: Pull, sha: str) -> None:
     """Have a commit of the fork, and what it reaches, in the target's store.
 
-    What git cannot copy now the next push brings; until then the figures are 0.
+    What git cannot copy now the next push or the merge brings; until then the figures are 0.
     """
     git, source = pull.repo.git, pull.source_repo
-    if not pull.is_from_fork or source is None or git.has_commit(sha):
+    if not pull.is_from_fork or source is None:
         return
     try:
-        git.fetch_objects(source.git, sha, pull_ref(pull.number) if pull.number else None)
+        if not git.has_commit(sha):
+            git.fetch_objects(source.git, sha, pull_ref(pull.number) if pull.number else None)
     except GitError:
         return
 

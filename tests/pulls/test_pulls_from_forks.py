@@ -158,6 +158,20 @@ def test_pushing_the_commits_of_the_fork_merges_the_pull(
     assert api(carol).get(address).gives()["status"] == "merged"
 
 
+def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_brings_the_rest(
+    api, upstream, clone, alice, carol
+):
+    _, address = opened(api, upstream, carol)
+    head = clone.commit("topic", {"door": "wide open\n"})
+    objects = upstream.git.path / "objects"
+    away = objects.rename(objects.with_name("away"))
+    clone.push("topic")
+    away.rename(objects)
+    assert api(carol).get(address).gives()["head_sha"] == head
+    assert not upstream.git.has_commit(head)
+    assert api(alice).post(f"{address}/merge").gives()["head_sha"] == head
+
+
 def test_a_deleted_branch_of_the_fork_leaves_the_head(api, upstream, clone, alice, carol):
     made, address = opened(api, upstream, carol)
     clone.push(":topic")

@@ -18,6 +18,7 @@ from apps.core.errors import Conflict, unavailable
 from apps.core.locks import lock
 from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
+from apps.pulls.sources import bring
 from apps.repos.git.merge import Built, Strategy, build
 from apps.repos.git.repo import GitRepo
 from apps.repos.git.run import GitError
@@ -88,6 +89,7 @@ def _refuse_blocked(asked: Merge) -> None:
     elif blockers or missing_approval:
         if not blockers:
             rules.check_head(source, asked.expected_head)
+        bring(pull, source)
         with pull.repo.git.dry() as dry:
             built = _build(asked, dry, target, source)
         blockers += [] if isinstance(built, str) else [built]
@@ -154,6 +156,7 @@ def _plan(asked: Merge) -> Plan:
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
     rules.check_head(source, asked.expected_head)
+    bring(pull, source)
     built = _build(asked, pull.repo.git, target, source)
     if not isinstance(built, str):
         raise rules.refuse([built, *rules.approval_blockers(pull)])
