@@ -25,6 +25,8 @@ QUIET = dt.timedelta(minutes=2)
 """A repository is tidied when nobody has pushed to it for this long."""
 UNCLAIMED = 24 * 3600.0
 """Seconds after which a folder that no row names is nobody's; a fork is copied within minutes."""
+AT_ONCE = 500
+"""Folders about which the database is asked in one go."""
 logger = logging.getLogger(__name__)
 
 
@@ -52,21 +54,24 @@ def sweep(age: float = UNCLAIMED) -> list[str]:
 
     The folder of a new repository stands before its row is committed: that is why age counts.
     """
+    old = [one for one in store.folders(settings.REPOSITORIES_DIR) if store.older_than(one, age)]
     gone = []
-    for folder in list(store.folders(settings.REPOSITORIES_DIR)):
-        if store.older_than(folder, age) and not _is_claimed(store.uuid_of(folder)):
-            store.remove(folder)
-            gone.append(folder.name)
+    for start in range(0, len(old), AT_ONCE):
+        some = {folder: store.uuid_of(folder) for folder in old[start : start + AT_ONCE]}
+        claimed = _claimed([uuid for uuid in some.values() if uuid is not None])
+        for folder, uuid in some.items():
+            if uuid not in claimed:
+                store.remove(folder)
+                gone.append(folder.name)
     return gone
 
 
-def _is_claimed(uuid: UUID | None) -> bool:
-    """Whether a repository, or a fork that is still being made, has this uuid."""
+def _claimed(uuids: list[UUID]) -> set[UUID | None]:
+    """Which of them a repository has, or a fork that is still being made."""
     unfinished = [ForkStatus.QUEUED.value, ForkStatus.RUNNING.value]
-    return uuid is not None and (
-        Repo.objects.filter(uuid=uuid).exists()
-        or Fork.objects.filter(repo_uuid=uuid, status__in=unfinished).exists()
-    )
+    repos = Repo.objects.filter(uuid__in=uuids).values_list("uuid", flat=True)
+    forks = Fork.objects.filter(repo_uuid__in=uuids, status__in=unfinished)
+    return {*repos, *forks.values_list("repo_uuid", flat=True)}
 
 
 def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:

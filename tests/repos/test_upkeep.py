@@ -169,3 +169,13 @@ def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
     assert {old.path.name, unfinished.path.name} <= set(upkeep.sweep())
     assert not old.exists() and not unfinished.exists()
     assert young.exists() and kept.exists() and clone.repo.git.exists()
+
+
+def test_sweeping_asks_the_database_once_for_many_folders(make, alice, django_assert_num_queries):
+    kept = [make.repo(alice, by=alice).git for _ in range(3)]
+    for git in kept:
+        os.utime(git.path, (0, 0))
+    gone = [nobodys(2 * 24 * 3600) for _ in range(3)]
+    with django_assert_num_queries(2):
+        upkeep.sweep()
+    assert all(git.exists() for git in kept) and not any(git.exists() for git in gone)
