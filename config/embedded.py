@@ -60,7 +60,7 @@ class Request(WebRequest):  # type: ignore[misc]
 
     def handleContentChunk(self, data: bytes) -> None:
         """Keep a body up to its limit and one byte more, by which its reader sees that it is too
-        large. The rest is let go, or anybody could fill the disk without an account.
+        large; the rest is let go. A push waits here as a whole before anybody asks who sends it.
         """
         path = self.channel._path.partition(b"?")[0]
         limit = PUSH_LIMIT if path.endswith(PUSH) else BODY_LIMIT
