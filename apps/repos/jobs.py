@@ -68,12 +68,18 @@ def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) 
 
 
 @cache
-def start_where_wanted() -> None:
-    """Work in a thread of this server process, on SQLite (engine.md §1); once, however often
-    it is called. The thread ends with the process: what it leaves, the next worker takes over.
+def start() -> None:
+    """Work in a thread of this process; once, however often it is called.
+
+    The thread ends with the process: what it leaves, the next worker takes over.
     """
+    threading.Thread(target=run, args=[threading.Event()], name="worker", daemon=True).start()
+
+
+def start_where_wanted() -> None:
+    """On SQLite every server process does the worker's work (engine.md §1)."""
     if settings.WORKER_THREAD:
-        threading.Thread(target=run, args=[threading.Event()], name="worker", daemon=True).start()
+        start()
 
 
 def make_next_fork(told: Callable[[str], None] = lambda _: None) -> bool:

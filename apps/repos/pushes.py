@@ -80,7 +80,8 @@ def find_moves(
     repo: Repo, journal: Sequence[PushJournal], names: Iterable[str] = ()
 ) -> list[RefMove]:
     """The steps from each stored head to git's present value, of the refs in the journal and of
-    `names`; drops the rows that they used.
+    `names`; drops the rows that they used, and those of the same step, which nobody can take once
+    more: of a push that was cut off and sent again.
     """
     present = repo.git.refs()
     stored = dict(repo.refs.values_list("full_name", "sha"))
@@ -88,14 +89,16 @@ def find_moves(
     used: list[int] = []
     for name in dict.fromkeys([*(row.full_name for row in journal), *names]):
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        steps = [Step(row.old, row.new, row) for row in journal if row.full_name == name]
+        here = [row for row in journal if row.full_name == name]
+        steps = [Step(row.old, row.new, row) for row in here]
         chain = longest_chain(start, end, steps)
         if chain is None:
             moves.append(RefMove(repo, name, start, end, None))
             continue
         rows = [step.of for step in chain if isinstance(step.of, PushJournal)]
         moves += [move_of(row, repo) for row in rows]
-        used += [row.pk for row in rows]
+        taken = {(row.old, row.new) for row in rows}
+        used += [row.pk for row in here if (row.old, row.new) in taken]
     PushJournal.objects.filter(pk__in=used).delete()
     return moves
 

@@ -82,6 +82,15 @@ def test_a_journal_of_a_push_under_way_is_kept_and_an_old_one_dropped(clone, bob
     assert not PushJournal.objects.exists()
 
 
+def test_a_push_that_was_cut_off_and_sent_again_leaves_no_step_behind(clone, bob, events):
+    old, new = clone.repo.branch_sha("main"), clone.commit("main", {"a": "3\n"})
+    open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/main", old, new)])
+    push_and_die(clone, "main", bob)
+    with events("branch-pushed"):
+        jobs.settle_journals()
+    assert not PushJournal.objects.exists()
+
+
 def test_reconcile_writes_down_what_a_hand_has_moved(clone, events):
     path = str(clone.repo.git.path)
     clone.git("push", "--quiet", path, "main:by-hand")
