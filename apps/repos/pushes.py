@@ -80,8 +80,8 @@ def find_moves(
     repo: Repo, journal: Sequence[PushJournal], names: Iterable[str] = ()
 ) -> list[RefMove]:
     """The steps from each stored head to git's present value, of the refs in the journal and of
-    `names`; drops the rows that they used, and those of the same step, which nobody can take once
-    more: of a push that was cut off and sent again.
+    `names`; drops the rows that they used, and all that do not begin at the present value: git
+    takes no step from anywhere else. Such a one is of a push that was cut off and sent again.
     """
     present = repo.git.refs()
     stored = dict(repo.refs.values_list("full_name", "sha"))
@@ -92,13 +92,13 @@ def find_moves(
         here = [row for row in journal if row.full_name == name]
         steps = [Step(row.old, row.new, row) for row in here]
         chain = longest_chain(start, end, steps)
+        used += [row.pk for row in here if row.old != end]
         if chain is None:
             moves.append(RefMove(repo, name, start, end, None))
             continue
         rows = [step.of for step in chain if isinstance(step.of, PushJournal)]
         moves += [move_of(row, repo) for row in rows]
-        taken = {(row.old, row.new) for row in rows}
-        used += [row.pk for row in here if (row.old, row.new) in taken]
+        used += [row.pk for row in rows]
     PushJournal.objects.filter(pk__in=used).delete()
     return moves
 

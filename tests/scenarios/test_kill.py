@@ -237,9 +237,15 @@ def check_ends(found: dict[str, Any], place: Place) -> None:
         for move in repo["moves"]
     }
     assert {tuple(merge) for merge in found["merged"]} <= moved
-    # A step that git has not carried out is kept for as long as a push may last; a merge that
-    # died before its ref moved waits for the next one.
-    assert not {tuple(step) for step in found["journal"]} & moved
+    # A step that git has not carried out is kept for as long as a push may last, also if the same
+    # commit has come from elsewhere since; a merge that died before its ref moved waits for the
+    # next one.
+    steps = {
+        (uuid, move["ref"], move["before"] or ZERO, move["after"] or ZERO)
+        for uuid, repo in found["repos"].items()
+        for move in repo["moves"]
+    }
+    assert not {tuple(step) for step in found["journal"]} & steps
     assert "merged" not in found["attempts"]
 
 
