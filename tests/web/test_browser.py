@@ -15,7 +15,7 @@ from tests.web.browser import Browser, need_browser
 from tests.web.visitor import PASSWORD
 
 pytestmark = pytest.mark.browser
-AXE = Path(__file__).with_name("axe") / "axe.min.js"
+AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 WIDE = [(1280, "light"), (1280, "dark"), (320, "light")]
 LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
