@@ -56,16 +56,16 @@ class AccountState(Choices):
     title = parameter_name = "account"
     words = ("active", "deactivated")
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(is_active=word == "active")  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(is_active=word == "active")
 
 
 class StaffFilter(Choices):
     title = parameter_name = "staff"
     words = ("staff", "others")
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(is_staff=word == "staff")  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(is_staff=word == "staff")
 
 
 @admin.register(User)
@@ -161,12 +161,12 @@ class TokenState(Choices):
     title = parameter_name = "status"
     words = tuple(TokenStatus)
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+    def chosen(self, rows: Any, word: str) -> Any:
         if word == TokenStatus.REVOKED:
-            return rows.exclude(revoked_at=None)  # type: ignore[no-any-return]
+            return rows.exclude(revoked_at=None)
         past = Q(expires_at__lte=timezone.now())
         rows = rows.filter(revoked_at=None)
-        return rows.filter(past) if word == TokenStatus.EXPIRED else rows.exclude(past)  # type: ignore[no-any-return]
+        return rows.filter(past) if word == TokenStatus.EXPIRED else rows.exclude(past)
 
 
 @admin.register(ApiToken)
@@ -278,8 +278,8 @@ class InviteState(Choices):
     title = parameter_name = "status"
     words = tuple(InviteStatus)
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.with_status(word)  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.with_status(word)
 
 
 @admin.register(Invite)

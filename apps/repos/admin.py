@@ -60,16 +60,16 @@ class VisibilityFilter(Choices):
     title = parameter_name = "visibility"
     words = tuple(Visibility)
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(visibility=word)  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(visibility=word)
 
 
 class RepoState(Choices):
     title = parameter_name = "state"
     words = ("open", "archived")
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(is_archived=word == "archived")  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(is_archived=word == "archived")
 
 
 @admin.register(Repo)
@@ -211,8 +211,8 @@ class ForkState(Choices):
     title = parameter_name = "status"
     words = tuple(ForkStatus)
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(status=word)  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(status=word)
 
 
 @admin.register(Fork)

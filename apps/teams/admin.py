@@ -31,8 +31,8 @@ class TeamState(Choices):
     title = parameter_name = "state"
     words = ("active", "inactive")
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(is_active=word == "active")  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(is_active=word == "active")
 
 
 @admin.register(Team)

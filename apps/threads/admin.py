@@ -57,8 +57,8 @@ class StatusFilter(Choices):
     title = parameter_name = "status"
     words = tuple(ThreadStatus)
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
-        return rows.filter(status=word)  # type: ignore[no-any-return]
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(status=word)
 
 
 @admin.register(Thread)

@@ -67,5 +67,5 @@ class Choices(admin.SimpleListFilter):
         word = self.value()
         return self.chosen(queryset, word) if word in self.words else queryset
 
-    def chosen(self, rows: Any, word: str) -> QuerySet[Any]:
+    def chosen(self, rows: Any, word: str) -> Any:
         raise NotImplementedError
