@@ -36,6 +36,7 @@ EXPLAINED = {"actions", "rules", "pushes", "record", "auth", "tree", "frames"}
 
 NOT_ATOMIC = {
     "apps/accounts/actions/users.py:change_password": "hashing takes long, and is done before",
+    "apps/accounts/actions/users.py:create_user": "hashing takes long, and is done before _add()",
     "apps/accounts/actions/users.py:sign_up": "hashing takes long, and is done before _join()",
     "apps/pulls/actions/merging.py:merge_pull": "git builds objects between lease and landing",
     "apps/pulls/actions/reviews.py:create_review": "git is asked before that of _create()",

@@ -92,6 +92,14 @@ def test_a_password_can_be_given_on_standard_input(manage, monkeypatch):
     assert User.objects.get(username="dave").check_password("correct horse")
 
 
+def test_a_password_from_standard_input_has_to_be_a_good_one(manage, monkeypatch):
+    for typed in ("", "\n", "short\n", "password\n"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        with pytest.raises(CommandError, match=r"^password: "):
+            manage("create_user", "dave", "--password-stdin")
+    assert not User.objects.exists()
+
+
 def test_a_token_is_all_that_is_printed_and_works(manage, alice, client):
     text = manage("create_token", "Alice", "--name", "laptop", "--expires-in", "30d")
     assert text.startswith("ght_") and "\n" not in text

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
+from django.db import connection
 
 from apps.accounts import actions
+from apps.accounts.actions import users
 from apps.accounts.models import User
 from apps.core.errors import ApiError
 from tests.races import Outcome, at_once
@@ -143,6 +146,17 @@ def test_a_password_is_changed_without_a_trace_of_it(make, bob, sam, events):
     assert alice.tokens.get().is_usable
 
 
+def test_of_two_who_change_one_password_at_once_the_first_does(make):
+    """Both have shown the old one, or a link that knows it, before either has written."""
+    make.user("alice", password="old and known well")
+    first, second = User.objects.get(), User.objects.get()
+    actions.change_password(actor=first, user=first, password=STRONG)
+    change = {"actor": second, "user": second, "password": STRONG + "!"}
+    assert "meantime" in refused("invalid_transition", actions.change_password, **change)
+    first.refresh_from_db()
+    assert first.check_password(STRONG)
+
+
 def test_the_keys_follow_the_names_whoever_writes_them(make):
     carol = make.user("Carol", email=ADDRESS)
     carol.display_name = "İ" * 100
@@ -153,6 +167,20 @@ def test_the_keys_follow_the_names_whoever_writes_them(make):
     carol.username = "two words"
     with pytest.raises(ValidationError):
         carol.full_clean()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nobody_waits_for_the_database_while_a_password_is_hashed(monkeypatch):
+    waiting = []
+
+    def hash_slowly(password):
+        waiting.append(connection.in_atomic_block)
+        return make_password(password)
+
+    monkeypatch.setattr(users, "make_password", hash_slowly)
+    alice = actions.create_user(actor=None, username="alice", password=STRONG)
+    actions.change_password(actor=alice, user=alice, password=STRONG + "!")
+    assert waiting == [False, False]
 
 
 @pytest.mark.django_db(transaction=True)

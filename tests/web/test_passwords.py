@@ -4,9 +4,11 @@ import re
 from threading import get_ident
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
+from apps.accounts.actions import users
 from apps.web import mail as sending
 from tests.api import Api
 from tests.web.visitor import PASSWORD
@@ -110,6 +112,23 @@ def test_the_link_gives_a_new_password_once_and_ends_every_session(visit, ada, e
     assert "Sign in with it" in reader.get("/signin").text
     assert "has been used" in reader.get(link).gives(404).text
     reader.post("/reset/new", **sent, password=PASSWORD, again=PASSWORD).gives(404)
+    visit().sign_in("Ada", NEW).leads("/")
+
+
+def test_of_two_who_use_one_link_at_once_one_chooses_the_password(visit, ada, monkeypatch):
+    visit().post("/reset", email=ada.email)
+    page = visit().get(link_in(mails()[0]))
+    sent = {name: page.value(name) for name in ("user", "token")}
+    quick = [visit()]
+
+    def hash_late(password):
+        if quick:
+            quick.pop().post("/reset/new", **sent, password=NEW, again=NEW).leads("/signin")
+        return make_password(password)
+
+    monkeypatch.setattr(users, "make_password", hash_late)
+    late = visit().post("/reset/new", **sent, password=NEW + "!", again=NEW + "!").gives(409)
+    assert "changed in the meantime" in late.alert()
     visit().sign_in("Ada", NEW).leads("/")
 
 

@@ -15,7 +15,6 @@ from apps.events.record import record
 from apps.site.models import SiteSettings
 
 
-@transaction.atomic
 def create_user(
     *,
     actor: User | None,
@@ -26,16 +25,18 @@ def create_user(
 ) -> User:
     """Add a person; `actor` None is the operator at the command line, or the person.
 
-    Errors: 422 for a name or an address that cannot be one, or an address that is in use; 409
-    `slug_taken`.
+    Errors: 422 for a name, an address or a password that will not do; 409 `slug_taken`.
     """
-    rules.check_username(username)
-    rules.check_email(email)
-    user = _new(username, email, make_password(password))
+    user = _new(username, email, password)
     user.is_staff = user.is_superuser = is_staff
-    _insert(user)
-    record(Kind.USER_JOINED, actor=actor or user, about=user)
+    _add(actor or user, user)
     return user
+
+
+@transaction.atomic
+def _add(actor: User, user: User) -> None:
+    _insert(user)
+    record(Kind.USER_JOINED, actor=actor, about=user)
 
 
 def sign_up(
@@ -50,13 +51,9 @@ def sign_up(
     if invite is not None:
         invite.refresh_from_db()
     rules.check_may_join(SiteSettings.load(), invite, email)
-    rules.check_username(username)
     if not email:
         raise Invalid("validation_failed", "email: This field is required.")
-    rules.check_email(email)
-    user = _new(username, email, "")
-    rules.check_password(password, user)
-    user.password = make_password(password)
+    user = _new(username, email, password)
     _join(actor or user, user, invite)
     return user
 
@@ -119,7 +116,9 @@ def change_password(*, actor: User, user: User, password: str) -> None:
     """Give a new password, oneself or as staff; it ends the person's sessions, but no token.
 
     Whoever asks for the old one does so before. Errors: 403 `staff_required`, 422 for a password
-    that is too weak. The event says that it changed, and nothing about it.
+    that is too weak, 409 `invalid_transition` where it has changed since `user` was read: of two
+    who show the same old one, or use the same link, one chooses. The event says that it changed,
+    and nothing about it.
     """
     rules.check_self_or_staff(actor, user)
     rules.check_password(password, user)
@@ -128,7 +127,10 @@ def change_password(*, actor: User, user: User, password: str) -> None:
 
 @transaction.atomic
 def _store_password(actor: User, user: User, hashed: str) -> None:
+    known = user.password
     lock(user)
+    if user.password != known:
+        raise Conflict("invalid_transition", "The password has been changed in the meantime.")
     user.password = hashed
     user.save(update_fields=["password"])
     record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": ["password"]})
@@ -176,9 +178,15 @@ def _check_somebody_stays(user: User, *, leaving: bool) -> None:
         )
 
 
-def _new(username: str, email: str, hashed: str) -> User:
-    address = User.objects.normalize_email(email)
-    return User(username=username, email=address, password=hashed)
+def _new(username: str, email: str, password: str | None) -> User:
+    """Somebody who is not stored yet, with their password hashed: outside a transaction."""
+    rules.check_username(username)
+    rules.check_email(email)
+    user = User(username=username, email=User.objects.normalize_email(email))
+    if password is not None:
+        rules.check_password(password, user)
+    user.password = make_password(password)
+    return user
 
 
 def _insert(user: User) -> None:

@@ -19,7 +19,11 @@ class Command(command.Command):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="whose token")
         parser.add_argument("--name", required=True, help="what the token is for")
-        parser.add_argument("--expires-in", help='how long it lives, such as "30d"; else for ever')
+        parser.add_argument(
+            "--expires-in",
+            metavar="DURATION",
+            help='how long it lives, such as "30d"; else for ever',
+        )
 
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])

@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.core.validators import validate_email
 
 from apps.accounts.actions import create_user
 from apps.core import command
@@ -18,15 +17,15 @@ class Command(command.Command):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="the username: letters and digits, with - _ . between")
         parser.add_argument("--staff", action="store_true", help="may use /admin/ and see all")
-        parser.add_argument("--email", default="", help="where password resets go")
+        parser.add_argument(
+            "--email", default="", metavar="ADDRESS", help="where a link to a new password goes"
+        )
         parser.add_argument(
             "--password-stdin", action="store_true", help="read a password from standard input"
         )
 
     def run(self, **options: Any) -> str:
         password = sys.stdin.readline().rstrip("\n") if options["password_stdin"] else None
-        if options["email"]:
-            validate_email(options["email"])
         user = create_user(
             actor=None,
             username=options["name"],
