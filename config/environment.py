@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from email.utils import formataddr, parseaddr
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 import dj_database_url
 
 Value = TypeVar("Value")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
-
-
+USUAL_PORTS = {"http": 80, "https": 443}
 SMTP = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 """Ways to send mail, and their usual ports: in the clear, with STARTTLS, inside TLS."""
 
@@ -135,9 +134,21 @@ def _data_dir(text: str) -> Path:
     return path
 
 
+def _parts(text: str) -> SplitResult:
+    """An address in its parts. What is wrong is not repeated: it may be a piece of a password."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("is no address (a password in one is percent-encoded).")
+    return parts
+
+
 def _base_url(text: str) -> str:
-    parts = urlsplit(text)
-    web = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    parts = _parts(text)
+    web = parts.scheme in USUAL_PORTS and parts.hostname
     if text and (not web or parts.query or parts.fragment):
         raise ValueError('must be like "https://code.example.org".')
     return text.rstrip("/")
@@ -146,7 +157,13 @@ def _base_url(text: str) -> str:
 def origin_of(url: str) -> str:
     """Scheme, host and port of an address, as browsers name an origin."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    usual = parts.port in {None, USUAL_PORTS[parts.scheme]}
+    return f"{parts.scheme}://{_bracketed(parts.hostname or '')}{'' if usual else f':{parts.port}'}"
+
+
+def _bracketed(host: str) -> str:
+    """A host as it stands in an address, where IPv6 has brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _host(text: str) -> str:
@@ -165,8 +182,8 @@ def _default_hosts(host: str, base_url: str) -> str:
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - read from the operator, not bound here
         return "*"
     named = urlsplit(base_url).hostname
-    here = f"[{host}]" if ":" in host else host
-    return ",".join(dict.fromkeys([*LOCAL_HOSTS, here, *([named] if named else [])]))
+    names = [_bracketed(name) for name in (host, named) if name]
+    return ",".join(dict.fromkeys([*LOCAL_HOSTS, *names]))
 
 
 def _hosts(text: str) -> list[str]:
@@ -180,6 +197,7 @@ def _database(text: str) -> dict[str, Any]:
     scheme = text.partition(":")[0]
     if scheme not in {"sqlite", "postgres", "postgresql"}:
         raise ValueError("must begin with sqlite:/// or postgres://.")
+    _parts(text)
     database: dict[str, Any] = dict(dj_database_url.parse(text))
     if database["NAME"] in {"", ":memory:"}:
         raise ValueError("names no database.")
@@ -189,8 +207,8 @@ def _database(text: str) -> dict[str, Any]:
 
 def _redis_url(text: str) -> str:
     """What redis-py would take, read here so that a wrong one ends the start."""
-    parts = urlsplit(text)
-    network = parts.scheme in {"redis", "rediss"} and parts.hostname and parts.port != 0
+    parts = _parts(text)
+    network = parts.scheme in {"redis", "rediss"} and parts.hostname
     local = parts.scheme == "unix" and parts.path
     if text and not (network or local):
         raise ValueError('must be like "redis://localhost:6379/0".')
@@ -221,8 +239,8 @@ _POSTGRESQL: dict[str, Any] = {
 
 
 def _email(text: str) -> Mail:
-    """Nothing said: messages are printed. What is wrong is not repeated: it may hold a password."""
-    parts = urlsplit(text)
+    """Nothing said: messages are printed."""
+    parts = _parts(text)
     if not text:
         return Mail("console")
     if parts.scheme == "file" and parts.path and not parts.netloc:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from config.environment import Environment
+from config.environment import LOCAL_HOSTS, Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,6 +67,15 @@ def test_a_wrong_value_is_one_line_that_begins_with_its_variable(read, name, val
         read(**{name: value})
     assert str(stop.value).startswith(f"{name}: ")
     assert "\n" not in str(stop.value)
+
+
+@pytest.mark.parametrize("name", ["EMAIL_URL", "REDIS_URL", "DATABASE_URL"])
+@pytest.mark.parametrize("mark", ["#", "?", "/", "["])
+def test_a_password_with_a_bare_mark_is_not_repeated(read, name, mark):
+    scheme = {"EMAIL_URL": "smtp", "REDIS_URL": "redis", "DATABASE_URL": "postgres"}[name]
+    with pytest.raises(SystemExit) as stop:
+        read(**{name: f"{scheme}://me:hush{mark}hush@server.example/0"})
+    assert "hush" not in str(stop.value)
 
 
 def test_all_wrong_values_are_named_at_once_and_end_any_command():
@@ -133,11 +142,27 @@ def test_a_data_folder_may_have_any_name(read, tmp_path):
             {"BASE_URL": "https://code.example.org/"},
             {"localhost", "127.0.0.1", "[::1]", "code.example.org"},
         ),
+        ({"BASE_URL": "http://[2001:DB8::7]:8000"}, {*LOCAL_HOSTS, "[2001:db8::7]"}),
         ({"HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.example, b.example"}, {"a.example", "b.example"}),  # noqa: S104
     ],
 )
 def test_who_may_be_asked_for_follows_from_the_address(read, variables, hosts):
     assert set(read(**variables).allowed_hosts) == hosts
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://Code.Example.org", "https://code.example.org"),
+        ("https://code.example.org:443", "https://code.example.org"),
+        ("http://code.example.org:80/hall", "http://code.example.org"),
+        ("https://code.example.org:80", "https://code.example.org:80"),
+        ("http://[2001:DB8::7]:8000", "http://[2001:db8::7]:8000"),
+    ],
+)
+def test_an_origin_is_spelled_as_browsers_do(read, url, origin):
+    """Else they would be refused each form behind a proxy."""
+    assert origin_of(read(BASE_URL=url).base_url) == origin
 
 
 def test_options_in_a_database_url_are_kept_beside_ours(read):
