@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Invite, InviteStatus, User
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
+from apps.core.json import quoted
 from apps.core.slugs import username_problem
 from apps.site.models import InviteCreators, SiteSettings
 
@@ -51,7 +52,7 @@ def named_user(username: str) -> User:
     """The person a body or a command names, ignoring case; 422 `user_not_found`."""
     user = User.objects.filter(username_key=username.lower()).first()
     if user is None:
-        raise Invalid("user_not_found", f'There is no user "{username[:100]}".')
+        raise Invalid("user_not_found", f"There is no user {quoted(username)}.")
     return user
 
 

@@ -24,6 +24,12 @@ def dumps(value: object) -> bytes:
     return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
 
 
+def quoted(text: str, most: int = 100) -> str:
+    """What somebody sent, within a sentence of a refusal: on one line, and cut where it is long."""
+    shown = dumps(text[:most]).decode()
+    return shown if len(text) <= most else f'{shown[:-1]}…"'
+
+
 def loads(text: bytes) -> Any:
     """Parse strictly: no NaN, no bad UTF-8, no lone surrogate, bounded depth.
 

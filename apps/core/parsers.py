@@ -14,6 +14,7 @@ from django.http import HttpRequest
 
 from apps.core import json
 from apps.core.errors import BadRequest, Invalid, PayloadTooLarge, UnsupportedMediaType
+from apps.core.json import quoted
 
 JSON_LIMIT = 1024 * 1024
 PAGE_LIMIT = 10**9
@@ -141,7 +142,7 @@ def choice_query(name: str, choices: list[str], description: str = "") -> Query:
 
     def read(text: str) -> str:
         if text not in choices:
-            raise ValueError(f'"{text}" is not one of {", ".join(choices)}.')
+            raise ValueError(f"{quoted(text)} is not one of {', '.join(choices)}.")
         return text
 
     return Query(name, read, {"type": "string", "enum": choices}, description)

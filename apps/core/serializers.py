@@ -14,8 +14,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.core import json
 from apps.core.errors import Invalid
+from apps.core.json import quoted
 
 WHOLE = "non_field_errors"
 """What DRF files a complaint about a list or an object itself under."""
@@ -91,7 +91,7 @@ class Choice(serializers.ChoiceField):
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str) or data not in self.choices:
-            shown = f'"{data}"' if isinstance(data, str) else "This"
+            shown = quoted(data) if isinstance(data, str) else "This"
             raise serializers.ValidationError(f"{shown} is not one of {', '.join(self.choices)}.")
         return data
 
@@ -116,8 +116,7 @@ class Input(serializers.Serializer[Any]):
 
 
 def unknown_text(unknown: list[str], known: list[str]) -> str:
-    # As JSON writes them, so that a name with a line end keeps the text on one line.
-    names = ", ".join(json.dumps(name[:100]).decode() for name in unknown[:10])
+    names = ", ".join(quoted(name) for name in unknown[:10])
     allowed = f"Known: {', '.join(known)}." if known else "This request takes no properties."
     return f"Unknown: {names}. {allowed}"
 

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from apps.core.errors import Forbidden, Invalid
+from apps.core.json import quoted
 from apps.events.models import Event, Key, scope_source
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _resolve_one(user: User, text: str) -> Scope:
 
 
 def _invalid(text: str) -> Invalid:
-    return Invalid("invalid_scope", f'"{text[:200]}" is no scope. {forms()}')
+    return Invalid("invalid_scope", f"{quoted(text, 200)} is no scope. {forms()}")
 
 
 def forms() -> str:

@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404
 
 from apps.core.access import Level
 from apps.core.errors import Forbidden, Invalid, Unavailable
+from apps.core.json import quoted
 from apps.core.operation import operation
 from apps.core.pagination import with_query
 from apps.core.parsers import PER_PAGE, PER_PAGE_MAX, Query, flag_query, text_query
@@ -31,14 +32,14 @@ PAST_ALL = 10**18
 
 def _kind(text: str) -> str:
     if len(text) > KIND_MAX or not re.fullmatch(KIND_FORM, text):
-        raise ValueError(f'"{text[:100]}" is no kind of event, such as "reply-created".')
+        raise ValueError(f'{quoted(text)} is no kind of event, such as "reply-created".')
     return text
 
 
 def _cursor(name: str, description: str, *, header: bool = False) -> Query:
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit()):
-            raise Invalid("invalid_cursor", f'{name}: "{text[:100]}" is not the id of an event.')
+            raise Invalid("invalid_cursor", f"{name}: {quoted(text)} is not the id of an event.")
         return min(int(text), PAST_ALL)
 
     schema = {"type": "string", "pattern": "^[0-9]+$"}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from apps.core.access import Level, check_level
 from apps.core.errors import Invalid
+from apps.core.json import quoted
 from apps.pulls.models import IS_ACTIVE, Pull
 from apps.repos.git.repo import pull_ref
 from apps.repos.git.run import GitError
@@ -42,7 +43,7 @@ def find_source(actor: User, repo: Repo, text: str) -> tuple[Repo, str]:
         return repo, branch
     fork = _fork_of(repo, owner)
     if fork is None or fork.access(actor) < Level.READ:
-        raise Invalid("source_not_found", f'"{text[:300]}" names no branch that you can read.')
+        raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
     fork.check_open(actor, writing=False)
     check_level(fork, actor, Level.WRITE)
     return fork, branch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from apps.core.access import Level, check_level
 from apps.core.errors import Invalid
+from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.repos.git.repo import valid_branch_name
@@ -91,7 +92,7 @@ def pattern_problem(text: str) -> str | None:
         return '"**" is not known here: "*" stands for anything but "/".'
     if valid_branch_name(text.replace("*", "x")):
         return None
-    return f'"{text[:100]}" is neither the name of a branch nor a pattern with "*".'
+    return f'{quoted(text)} is neither the name of a branch nor a pattern with "*".'
 
 
 def check_may_approve(repo: Repo, user: User) -> None:

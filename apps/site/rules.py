@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth import get_user_model
 
 from apps.core.errors import Invalid
+from apps.core.json import quoted
 from apps.core.views import families
 from apps.site.kinds import USER, RateScope
 
@@ -28,10 +29,10 @@ def checked_scope(text: str) -> str:
         known = known_scopes()
         if text not in known:
             named = ", ".join([*known, f"{USER}<username>"])
-            raise Invalid("validation_failed", f'scope: "{text}" is not one of {named}.')
+            raise Invalid("validation_failed", f"scope: {quoted(text)} is not one of {named}.")
         return text
     name = text.removeprefix(USER)
     user = get_user_model().objects.filter(username_key=name.lower()).first()
     if user is None:
-        raise Invalid("user_not_found", f'There is no user "{name}".')
+        raise Invalid("user_not_found", f"There is no user {quoted(name)}.")
     return f"{USER}{user.username}"

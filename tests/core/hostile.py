@@ -35,6 +35,11 @@ def team(**changed: object) -> bytes:
     return json.dumps({"name": "Fresh", "slug": "fresh", **changed}).encode()
 
 
+def limit(scope: str) -> bytes:
+    about = {"max_requests": 1, "window_seconds": 1, "is_enabled": True}
+    return json.dumps({"scope": scope, **about}).encode()
+
+
 def post(name: str, body: bytes, status: int, code: str, **options: str | None) -> Knock:
     return Knock(f"POST {name}", status, code, "POST", TEAMS, body, **options)  # type: ignore[arg-type]
 
@@ -106,6 +111,10 @@ BODIES = [
     reply("a string", '"1"', 422, INVALID),
     reply("true", "true", 422, INVALID),
     reply("a list", "[1]", 422, INVALID),
+    Knock("a scope on two lines", 422, INVALID, "POST", "/rate-limits", limit("a\nb")),
+    Knock(
+        "a person on two lines", 422, "user_not_found", "POST", "/rate-limits", limit("user:a\nb")
+    ),
     Knock("PUT a flag of 1", 422, INVALID, "PUT", "/teams/acme", team(is_active=1)),
     Knock("PUT a flag of text", 422, INVALID, "PUT", "/teams/acme", team(is_active="true")),
     Knock("PUT a flag of null", 422, INVALID, "PUT", "/teams/acme", team(is_active=None)),
@@ -133,6 +142,11 @@ QUERIES = [
     query("name=%00", path=TOKENS),
     query("username=%00", path=TOKENS),
     query("username=nobody", 422, "user_not_found", TOKENS),
+    query("username=no%0Abody", 422, "user_not_found", TOKENS),
+    query("ordering=created%0Aat", path=TOKENS),
+    query("scope=team%0A", 422, "invalid_scope", "/events"),
+    query("scope=self&kind=a%0Ab", path="/events"),
+    query("scope=self&before_id=1%0A", 422, "invalid_cursor", "/events"),
     query("", 422, INVALID, "/events"),
     query("scope=junk", 422, "invalid_scope", "/events"),
     query("scope=repo:%00", path="/events"),

@@ -71,6 +71,8 @@ BAD = {
     "name: Null characters are not allowed.": {"name": "a\0"},
     "note: Not a valid string.": {"note": True},
     'color: "green" is not one of red, blue.': {"color": "green"},
+    r'color: "a\nb\"" is not one of red, blue.': {"color": 'a\nb"'},
+    f'color: "{"a" * 100}…" is not one of red, blue.': {"color": "a" * 101},
     "color: This is not one of red, blue.": {"color": 1},
     "color: This field may not be null.": {"color": None},
     "loud: Must be a valid boolean.": {"loud": "true"},

@@ -11,6 +11,7 @@ from django.conf import settings
 
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
+from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.pulls.models import Pull, PullStatus
 from apps.repos.git import merge
@@ -35,7 +36,7 @@ MOVES = {
 
 def branch_problem(name: str) -> str | None:
     """Why this cannot be the name of a branch; None when it can."""
-    return None if valid_branch_name(name) else f'"{name[:100]}" is not a valid branch name.'
+    return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
 
 
 def source_problem(text: str) -> str | None:

@@ -11,6 +11,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.rules import check_staff
 from apps.core.errors import Conflict, Invalid
+from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -115,7 +116,7 @@ def set_default_branch(*, actor: User, repo: Repo, branch: str) -> None:
     lock(repo)
     repo.check_writable()
     if repo.branch_sha(branch) is None:
-        raise Invalid("validation_failed", f'default_branch: There is no branch "{branch[:100]}".')
+        raise Invalid("validation_failed", f"default_branch: There is no branch {quoted(branch)}.")
     if repo.default_branch == branch:
         return
     repo.default_branch, repo.updated_at = branch, timezone.now()
