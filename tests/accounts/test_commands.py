@@ -34,7 +34,7 @@ REFUSED = [
     (["create_user", "two words"], "username: "),
     (["create_user", "dave", "--email", "dave"], "valid email"),
     (["create_token", "nobody", "--name", "laptop"], 'no user "nobody"'),
-    (["create_token", "two\nlines", "--name", "laptop"], 'no user "two lines"'),
+    (["create_token", "two\nlines", "--name", "laptop"], r'no user "two\nlines"'),
     (["create_token", "alice", "--name", " "], "name: May not be blank."),
     (["create_token", "alice", "--name", "x" * 256], "name: "),
     (["create_token", "alice", "--name", "laptop", "--expires-in", "soon"], "a duration such as"),
