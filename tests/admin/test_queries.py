@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from django.contrib import admin
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -55,13 +54,15 @@ def test_every_list_is_here():
 
 
 def test_thirty_rows_cost_no_more_queries_than_two(make, sam):
-    staff, costs = Visitor(sam), []
+    staff = Visitor(sam)
+    costs: list[dict[str, int]] = []
     for numbers in (range(2), range(2, 32)):
         for number in numbers:
             one_of_each(make, sam, number)
         found = {}
-        for model in ROWS:
+        for model in {RateLimit} if costs else ROWS:  # limits that have changed are read anew
             staff.get(address(model))
+        for model in ROWS:
             with costing() as cost:
                 page = staff.get(address(model)).gives()
             assert page.html.count("field-") >= model.objects.count() > max(numbers)
@@ -90,13 +91,14 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize("model", sorted(ROWS, key=str))
-def test_a_list_is_counted_no_further_than_it_is_shown(model, make, sam, monkeypatch):
+def test_a_list_is_counted_no_further_than_it_is_shown(make, sam, monkeypatch):
     for number in range(4):
         one_of_each(make, sam, number)
     monkeypatch.setattr(FirstPages, "most", 3)
-    with CaptureQueriesContext(connection) as captured:
-        page = Visitor(sam).get(f"{address(model)}").gives()
-    counts = [one["sql"] for one in captured.captured_queries if "COUNT(*)" in one["sql"]]
-    assert counts and all("LIMIT 3" in one for one in counts)
-    assert "The first 3; search or filter" in page.text
+    staff = Visitor(sam)
+    for model in ROWS:
+        with CaptureQueriesContext(connection) as captured:
+            page = staff.get(address(model)).gives()
+        counts = [one["sql"] for one in captured.captured_queries if "COUNT(*)" in one["sql"]]
+        assert counts and all("LIMIT 3" in one for one in counts), model
+        assert "The first 3; search or filter" in page.text, model
