@@ -7,7 +7,7 @@ git prints behind `remote:`. Bodies stream both ways; nothing is held whole but 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -80,9 +80,9 @@ def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     if service is None:
         raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
     _, repo = enter(request, names, service)
-    process = repo.git.serve(service, advertise=True, protocol=protocol_of(request))
+    start = partial(repo.git.serve, service, advertise=True, protocol=protocol_of(request))
     kind = f"application/x-git-{service}-advertisement"
-    return gitstream.answer(request, process, kind, first=advertisement(service))
+    return gitstream.answer(request, start, kind, first=advertisement(service))
 
 
 @git_door("POST")
@@ -91,9 +91,9 @@ def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase
     _, repo = enter(request, names, Service.UPLOAD_PACK)
     check_content_type(request, Service.UPLOAD_PACK)
     wanted = gitstream.whole_body(request, FETCH_LIMIT)
-    process = repo.git.serve(Service.UPLOAD_PACK, protocol=protocol_of(request))
-    gitstream.feed_aside(process, wanted)
-    return gitstream.answer(request, process, "application/x-git-upload-pack-result")
+    start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol_of(request))
+    fed = gitstream.fed_aside(start, wanted)
+    return gitstream.answer(request, fed, "application/x-git-upload-pack-result")
 
 
 @git_door("POST")

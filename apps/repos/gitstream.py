@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
 from threading import Thread
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast
 
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
@@ -18,6 +18,8 @@ from apps.repos.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
 GZIP = 16 + zlib.MAX_WBITS
+
+Start: TypeAlias = Callable[[], GitProcess]
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
@@ -64,9 +66,15 @@ def whole_body(request: HttpRequest, limit: int) -> bytes:
     return bytes(body)
 
 
-def feed_aside(process: GitProcess, body: bytes) -> None:
-    """Write `body` to git from a thread of its own, because git may answer while it reads."""
-    Thread(target=_feed, args=(process, body), daemon=True).start()
+def fed_aside(start: Start, body: bytes) -> Start:
+    """`start`, and `body` written to that git by a thread: git may answer while it reads."""
+
+    def start_and_feed() -> GitProcess:
+        process = start()
+        Thread(target=_feed, args=(process, body), daemon=True).start()
+        return process
+
+    return start_and_feed
 
 
 def _feed(process: GitProcess, body: bytes) -> None:
@@ -78,13 +86,15 @@ def _feed(process: GitProcess, body: bytes) -> None:
 
 
 def answer(
-    request: HttpRequest, process: GitProcess, content_type: str, *, first: bytes = b""
+    request: HttpRequest, start: Start, content_type: str, *, first: bytes = b""
 ) -> StreamingHttpResponse:
-    """Stream what git writes. However the answer ends, git ends with it."""
-    source: Any = SyncOutput(process, first)
+    """Stream what the git that `start` gives writes. However the answer ends, git ends with it."""
     if isinstance(request, ASGIRequest):
-        # Django would collect a synchronous iterator into a list before sending it.
-        source = async_output(process, first)
+        # Django would collect a synchronous iterator into a list before sending it. And it drops
+        # an answer whose client has gone before it was made, so that nothing may have begun yet.
+        source: Any = async_output(start, first)
+    else:
+        source = SyncOutput(start(), first)
     return StreamingHttpResponse(
         source, content_type=content_type, headers={"Cache-Control": "no-cache"}
     )
@@ -107,19 +117,38 @@ class SyncOutput:
         end(self.process)
 
 
-async def async_output(process: GitProcess, first: bytes) -> AsyncIterator[bytes]:
+async def async_output(start: Start, first: bytes) -> AsyncIterator[bytes]:
     """git's output for an ASGI server, read only as fast as the client takes it."""
-    reader = asyncio.StreamReader(limit=PIECE)
     loop = asyncio.get_running_loop()
+    async with running(start) as process:
+        reader = asyncio.StreamReader(limit=PIECE)
+        pipe, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), process.stdout
+        )
+        # Else the loop would go on watching a number that is soon another file's.
+        with closing(pipe):
+            if first:
+                yield first
+            while piece := await reader.read(PIECE):
+                yield piece
+
+
+@asynccontextmanager
+async def running(start: Start) -> AsyncIterator[GitProcess]:
+    """git, started and ended beside the loop: either may take a while.
+
+    A client that leaves meanwhile interrupts the waiting, but not the start: that is ended after.
+    """
+    starting = asyncio.ensure_future(asyncio.to_thread(start))
     try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
-        if first:
-            yield first
-        while piece := await reader.read(PIECE):
-            yield piece
+        yield await asyncio.shield(starting)
     finally:
-        # Ending a process may take a second, which the loop must not wait for.
-        Thread(target=end, args=(process,)).start()
+        starting.add_done_callback(_end_started)
+
+
+def _end_started(starting: asyncio.Future[GitProcess]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        Thread(target=end, args=[starting.result()]).start()
 
 
 def end(process: GitProcess) -> None:

@@ -1,15 +1,19 @@
 """Bodies between a request and git."""
 
+import asyncio
 import gzip
 import zlib
+from queue import Queue
+from subprocess import PIPE, Popen, TimeoutExpired
+from threading import Event
 
 import pytest
-from django.test import RequestFactory
+from django.test import AsyncRequestFactory, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import BadRequest, PayloadTooLarge
-from apps.repos.gitstream import PIECE, inflated, pieces, whole_body
+from apps.repos.gitstream import PIECE, answer, inflated, pieces, whole_body
 
 
 @given(st.binary(max_size=3000), st.integers(1, 400), st.integers(1, 50))
@@ -40,3 +44,76 @@ def test_a_body_over_the_limit_is_refused_after_inflating():
         whole_body(request, 999)
     request = RequestFactory().post("/", b"plain", content_type="x/y")
     assert b"".join(pieces(request)) == b"plain"
+
+
+SOON = 10.0
+"""Seconds after which a process that should have ended is taken for a stray one."""
+
+
+class Gits:
+    """Starts a program that says a word and goes on for ever, as soon as it may."""
+
+    def __init__(self) -> None:
+        self.asked, self.may = Event(), Event()
+        self.started = Queue[Popen[bytes]]()
+
+    def start(self):
+        self.asked.set()
+        assert self.may.wait(SOON)
+        command = ["sh", "-c", "echo pack; cat"]
+        process = Popen(command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        self.started.put(process)
+        return process
+
+
+@pytest.fixture
+def gits():
+    return Gits()
+
+
+def outlives(process):
+    """Whether the process goes on though nobody reads it any more; it ends here."""
+    try:
+        process.wait(SOON)
+    except TimeoutExpired:
+        process.kill()
+        return True
+    return False
+
+
+@pytest.fixture
+def parts(gits):
+    """What an ASGI server would send of such a program's output."""
+    return aiter(answer(AsyncRequestFactory().get("/"), gits.start, "x/y"))
+
+
+def test_an_answer_that_is_dropped_before_it_is_read_has_started_nothing(gits, parts):
+    assert not gits.asked.is_set()
+
+
+def test_a_client_that_leaves_while_git_starts_leaves_no_process(gits, parts):
+    async def leave():
+        reading = asyncio.ensure_future(anext(parts))
+        assert await asyncio.to_thread(gits.asked.wait, SOON)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        gits.may.set()
+        process = await asyncio.to_thread(gits.started.get, timeout=SOON)
+        return await asyncio.to_thread(outlives, process)
+
+    assert asyncio.run(leave()) is False
+
+
+def test_a_client_that_leaves_in_between_leaves_no_process_and_no_watch_on_its_pipe(gits, parts):
+    gits.may.set()
+
+    async def leave():
+        assert await anext(parts) == b"pack\n"
+        process = gits.started.get()
+        number = process.stdout.fileno()
+        await parts.aclose()
+        assert await asyncio.to_thread(outlives, process) is False
+        return asyncio.get_running_loop().remove_reader(number)
+
+    assert asyncio.run(leave()) is False
