@@ -69,21 +69,54 @@ class Step:
 
 
 def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
-    """The most steps that lead from `start` to `end`, each used once; None when none do.
+    """The steps that lead from `start` to `end`, as many as there are, each used once; None when
+    none do.
 
-    The longest: a ref that was moved away and back has moved twice. Steps of pushes that git has
-    not carried out lead past the end and are left alone.
+    As many: a ref that was moved away and back has moved twice. `steps` are in the order in which
+    they were noted, and that is the order in which most have happened: who moves a ref onwards has
+    seen where it was. Steps of pushes that git has not carried out lead past the end and are left
+    alone. No journal takes long, whoever has written it: a repository is locked meanwhile.
     """
-    best: list[Step] | None = [] if start == end else None
-    tried = set()
-    for place, step in enumerate(steps):
-        if step.old != start or step.new in tried:
-            continue
-        tried.add(step.new)
-        rest = longest_chain(step.new, end, [*steps[:place], *steps[place + 1 :]])
-        if rest is not None and (best is None or len(rest) + 1 > len(best)):
-            best = [step, *rest]
-    return best
+    chain = _chain_in_order(start, end, steps)
+    if chain is None:
+        chain = _shortest_chain(start, end, steps)
+    return None if chain is None else _with_detours(chain, start, steps)
+
+
+def _chain_in_order(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
+    """The most steps that lead there in the order in which they were noted."""
+    chains: dict[str, list[Step]] = {start: []}
+    for step in steps:
+        longer = [*chains[step.old], step] if step.old in chains else []
+        if len(longer) > len(chains.get(step.new, [])):
+            chains[step.new] = longer
+    return chains.get(end)
+
+
+def _shortest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
+    """The fewest steps that lead there in any order."""
+    chains: dict[str, list[Step]] = {start: []}
+    for value in (waiting := [start]):
+        for step in steps:
+            if step.old == value and step.new not in chains:
+                chains[step.new] = [*chains[value], step]
+                waiting.append(step.new)
+    return chains.get(end)
+
+
+def _with_detours(chain: list[Step], start: str, steps: Sequence[Step]) -> list[Step]:
+    """The chain, and what else leads from a value on it back to that value."""
+    unused = [step for step in steps if step not in chain]
+    place = 0
+    while place <= len(chain):
+        value = chain[place - 1].new if place else start
+        away = [step for step in unused if step.old == value]
+        ways = ((step, _shortest_chain(step.new, value, unused)) for step in away)
+        detour = next(([step, *back] for step, back in ways if back is not None), [])
+        chain = [*chain[:place], *detour, *chain[place:]]
+        unused = [step for step in unused if step not in detour]
+        place += not detour
+    return chain
 
 
 def pattern_problem(text: str) -> str | None:

@@ -1,6 +1,6 @@
 """What a ref's journal explains: the chain from the stored head to git's present value."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -23,6 +23,7 @@ def steps(*pairs):
         # git has refused the first, or not carried it out yet
         ("a", "b", [("a", "x"), ("a", "b")], [1]),
         ("a", "b", [("a", "b"), ("b", "c")], [0]),
+        ("a", "c", [("a", "c"), ("a", "b"), ("b", "c")], [1, 2]),
         # moved away and back has moved twice
         ("a", "a", [("a", "b"), ("b", "a")], [0, 1]),
         (ZERO, ZERO, [(ZERO, "a"), ("a", ZERO)], [0, 1]),
@@ -50,3 +51,12 @@ def test_a_branch_moved_to_and_fro_many_times_is_explained_at_once():
     chain = longest_chain("a", "a", journal)
     assert chain is not None
     assert len(chain) == 60
+
+
+def test_no_journal_takes_long_to_explain():
+    """Whoever may push writes it, and the repository is locked meanwhile."""
+    journal = steps(*permutations("abcdefgh", 2))
+    chain = longest_chain("a", "a", journal)
+    assert chain is not None
+    assert {step.of for step in chain} == set(range(len(journal))) and len(chain) == len(journal)
+    assert all(one.new == two.old for one, two in pairwise(chain))
