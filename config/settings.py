@@ -154,10 +154,9 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
-    # A refusal (4xx) is an answer, not news; Django tells of an unknown host with a stack trace.
+    # A refusal (4xx) is an answer, not news; Django tells of some with a stack trace.
     "loggers": {
         "django.request": {"level": "ERROR"},
-        "django.security.csrf": {"level": "ERROR"},
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "django.security": {"level": "CRITICAL"},
     },
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 
 from apps.web.answers import Visit, refuse_plainly, show, typed
@@ -13,7 +14,8 @@ NO_PAGES = ("/api/",)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return answer(request, 400)
+    """400, and 413 for a body that is too large, which Django calls suspicious as well."""
+    return answer(request, 413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -182,6 +182,16 @@ def test_what_is_too_much_or_no_form_is_a_page_too(visit, ada):
     assert "http" not in visit().client.post("/signin", {"next": "/x\0\n"}).headers
 
 
+def test_what_is_too_much_says_so_and_leaves_no_stack_trace_in_the_log(visit, caplog):
+    person = visit(strict=True)
+    person.get("/signin")
+    fields = "&".join(f"field{n}=x" for n in range(2000))
+    for body, status, said in (("x" * 3_000_000, 413, "too much"), (fields, 400, "not understood")):
+        form = {"data": body, "content_type": "application/x-www-form-urlencoded"}
+        assert said in Page(person.client.post("/signin", **form)).gives(status).h1
+    assert not caplog.records
+
+
 def test_refusals_are_pages_with_their_status(visit):
     person = visit()
     assert person.get("/nowhere").gives(404).h1 == "There is nothing here"
