@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -37,17 +38,17 @@ def update_site_settings(
 
     Values are checked by the caller's input. What is the same already is no change, and no event.
     """
-    wanted = {
-        "rate_limits_enabled": rate_limits_enabled,
-        "signup_invite_creators": signup_invite_creators,
-        "signup_invite_max_per_24h": signup_invite_max_per_24h,
-        "signup_invite_min_account_age": signup_invite_min_account_age,
-        "signups_enabled": signups_enabled,
-        "signups_require_invite": signups_require_invite,
-    }
+    wanted = given(
+        rate_limits_enabled=rate_limits_enabled,
+        signup_invite_creators=signup_invite_creators,
+        signup_invite_max_per_24h=signup_invite_max_per_24h,
+        signup_invite_min_account_age=signup_invite_min_account_age,
+        signups_enabled=signups_enabled,
+        signups_require_invite=signups_require_invite,
+    )
     row = SiteSettings.load()
     lock(row)
-    changed = _changed(row, wanted)
+    changed = set_changed(row, wanted)
     if changed:
         _stamp(row, changed, actor)
         limits.changed()
@@ -96,14 +97,14 @@ def update_rate_limit(
     is_enabled: bool | None = None,
 ) -> None:
     """Change what is given. Locks the row. 422 and 409 as in `create_rate_limit`."""
-    wanted = {
-        "scope": None if scope is None else checked_scope(scope),
-        "max_requests": max_requests,
-        "window_seconds": window_seconds,
-        "is_enabled": is_enabled,
-    }
+    wanted = given(
+        scope=None if scope is None else checked_scope(scope),
+        max_requests=max_requests,
+        window_seconds=window_seconds,
+        is_enabled=is_enabled,
+    )
     lock(rate_limit)
-    changed = _changed(rate_limit, wanted)
+    changed = set_changed(rate_limit, wanted)
     if not changed:
         return
     try:
@@ -136,16 +137,6 @@ def _about(row: RateLimit) -> dict[str, Any]:
 
 def _exists(row: RateLimit) -> Conflict:
     return Conflict("rate_limit_exists", f'There is a rate limit for "{row.scope}" already.')
-
-
-def _changed(row: Any, wanted: dict[str, Any]) -> list[str]:
-    """Set what is given and differs; returns the names, in order."""
-    changed = [
-        name for name, value in wanted.items() if value is not None and getattr(row, name) != value
-    ]
-    for name in changed:
-        setattr(row, name, wanted[name])
-    return changed
 
 
 def _stamp(row: Any, changed: list[str], actor: User | None) -> None:

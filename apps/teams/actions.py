@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -41,15 +42,10 @@ def update_team(
     The slug it had leads to it until somebody takes it (behaviour.md trap 14).
     """
     lock(team)
-    wanted = {"name": name, "slug": slug}
-    if is_active is not None:
-        wanted["is_active"] = is_active  # type: ignore[assignment]
-    changed = [field for field, value in wanted.items() if getattr(team, field) != value]
+    former = team.slug
+    changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
     if not changed:
         return
-    former = team.slug
-    for field in changed:
-        setattr(team, field, wanted[field])
     team.updated_at = timezone.now()
     try:
         with transaction.atomic():

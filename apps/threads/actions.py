@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.rules import check_staff
+from apps.core.changes import given
 from apps.core.errors import plain_error
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -65,7 +66,7 @@ def update_thread(
 
     409 `invalid_transition` for what a companion thread takes from its pull.
     """
-    wanted = _given(title=title, body=body, kind=kind, priority=priority, status=status)
+    wanted = given(title=title, body=body, kind=kind, priority=priority, status=status)
     _lock_existing(thread)
     rules.check_not_mirrored(thread, set(wanted))
     before = thread.status
@@ -129,7 +130,7 @@ def update_reply(
 
     Errors: 409 `reply_already_deleted`, 403 `not_creator`.
     """
-    wanted = _given(kind=kind, body=body, status=status, links=links)
+    wanted = given(kind=kind, body=body, status=status, links=links)
     _lock_existing(reply.thread)
     lock(reply)
     rules.check_not_deleted(reply)
@@ -165,10 +166,6 @@ def moderate_reply(*, actor: User, reply: Reply) -> None:
     rules.check_not_deleted(reply)
     reply.thread.blank_reply(reply)
     record(Kind.REPLY_DELETED, actor=actor, about=reply, data={"moderated": True})
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _lock_existing(thread: Thread) -> None:

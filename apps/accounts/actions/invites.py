@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from apps.accounts import rules
 from apps.accounts.models import Invite, InviteStatus, User
+from apps.core.changes import given, set_changed
 from apps.core.errors import NotFound
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -49,13 +50,9 @@ def update_invite(
     if invite.accepted_at is not None:
         raise rules.already_accepted()
     rules.check_email(email or "")
-    wanted = {"email": email, "expires_at": expires_at}
-    sent = {field: value for field, value in wanted.items() if value is not None}
-    changed = [field for field, value in sent.items() if getattr(invite, field) != value]
+    changed = set_changed(invite, given(email=email, expires_at=expires_at))
     if not changed:
         return
-    for field in changed:
-        setattr(invite, field, sent[field])
     invite.save()
     record(Kind.INVITE_UPDATED, actor=actor, about=invite, data={"changed": changed})
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from apps.accounts import rules
 from apps.accounts.models import Invite, User
+from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -92,17 +93,12 @@ def update_user(
     if is_staff is not None:
         rules.check_staff(actor)
         _check_somebody_stays(user, leaving=not is_staff)
-    lock(user)
+    rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
-    wanted = {"display_name": display_name, "email": address, "is_staff": is_staff}
-    sent = {field: value for field, value in wanted.items() if value is not None}
-    changed = [field for field, value in sent.items() if getattr(user, field) != value]
+    lock(user)
+    changed = set_changed(user, given(display_name=display_name, email=address, is_staff=is_staff))
     if not changed:
         return
-    if "email" in changed:
-        rules.check_email(address or "")
-    for field in changed:
-        setattr(user, field, sent[field])
     user.is_superuser = user.is_staff
     try:
         with transaction.atomic():

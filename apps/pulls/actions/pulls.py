@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
+from apps.core.changes import given
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -70,9 +71,9 @@ def update_pull(
     """
     if status == PullStatus.OPEN and pull.status == PullStatus.CLOSED:
         stand_at_tips(pull)
-    words = {"title": title, "body": body}
-    wanted = {name: text for name, text in words.items() if text is not None}
-    _update(actor, pull, wanted, None if status is None else PullStatus(status))
+    _update(
+        actor, pull, given(title=title, body=body), None if status is None else PullStatus(status)
+    )
 
 
 @transaction.atomic

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -53,14 +54,11 @@ def update_protection(
     lock(protection)
     if required_approvals is not None and not 1 <= required_approvals <= REQUIRED_MAX:
         raise Invalid("validation_failed", f"required_approvals: Must be 1 to {REQUIRED_MAX}.")
-    asked: dict[str, Any] = {"branch": branch, "required_approvals": required_approvals}
-    wanted = {name: value for name, value in asked.items() if value is not None}
-    changed = [name for name, value in wanted.items() if getattr(protection, name) != value]
+    before = _about(protection)
+    wanted = given(branch=branch, required_approvals=required_approvals)
+    changed = set_changed(protection, wanted)
     if not changed:
         return
-    before = _about(protection)
-    for name in changed:
-        setattr(protection, name, wanted[name])
     protection.updated_at = timezone.now()
     try:
         with transaction.atomic():

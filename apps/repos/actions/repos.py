@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.rules import check_staff
+from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.json import quoted
 from apps.core.locks import lock
@@ -68,17 +69,13 @@ def update_repo(
     lock(repo)
     if visibility is not None:
         _check_visibility(repo, visibility)
-    wanted: dict[str, Any] = {"name": name, "slug": slug}
+    wanted = given(name=name, slug=slug)
     if description is not ...:
         wanted["description"] = description
-    if visibility is not None:
-        wanted["visibility"] = visibility
-    changed = [field for field, value in wanted.items() if getattr(repo, field) != value]
+    former = repo.slug
+    changed = set_changed(repo, wanted | given(visibility=visibility))
     if not changed:
         return
-    former = repo.slug
-    for field in changed:
-        setattr(repo, field, wanted[field])
     repo.updated_at = timezone.now()
     try:
         with transaction.atomic():

@@ -8,7 +8,6 @@ from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.models.participants import Participants
 from apps.threads.models.reply import Reply, ReplyQuerySet
 from apps.threads.models.thread import Thread, ThreadQuerySet, segment
-from apps.threads.models.written import set_changed
 
 __all__ = [
     "Participants",
@@ -21,5 +20,4 @@ __all__ = [
     "ThreadQuerySet",
     "ThreadStatus",
     "segment",
-    "set_changed",
 ]

@@ -9,9 +9,10 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.core.changes import set_changed
 from apps.events.record import Keys, Target
 from apps.threads.kinds import ReplyStatus
-from apps.threads.models.written import CREATOR, Created, set_changed
+from apps.threads.models.written import CREATOR, Created
 from apps.threads.tree import PATH_MAX
 
 REPLY_ROW = (

@@ -9,11 +9,12 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from apps.core.changes import set_changed
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
 from apps.threads.kinds import Priority, ThreadKind, ThreadStatus
 from apps.threads.models.reply import Reply
-from apps.threads.models.written import CREATOR, Created, set_changed
+from apps.threads.models.written import CREATOR, Created
 from apps.threads.tree import ancestor_paths, child_path
 
 if TYPE_CHECKING:

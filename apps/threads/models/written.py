@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -32,11 +31,3 @@ class Created(models.Model):
     @property
     def created_by_username(self) -> str:
         return self.created_by.username
-
-
-def set_changed(row: models.Model, wanted: dict[str, Any]) -> list[str]:
-    """Set the values that differ, without saving; returns their names."""
-    changed = [name for name, value in wanted.items() if getattr(row, name) != value]
-    for name in changed:
-        setattr(row, name, wanted[name])
-    return changed
