@@ -21,6 +21,7 @@ from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
 from apps.core.admin import (
     ActionForm,
     Choices,
+    Flag,
     Move,
     StaffAdmin,
     badge,
@@ -52,20 +53,16 @@ def people(text: str) -> QuerySet[Any, Any]:
     return User.objects.filter(begins("username_key", text.lower())).values("pk")
 
 
-class AccountState(Choices):
+class AccountState(Flag):
     title = parameter_name = "account"
+    column = "is_active"
     words = ("active", "deactivated")
 
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(is_active=word == "active")
 
-
-class StaffFilter(Choices):
+class StaffFilter(Flag):
     title = parameter_name = "staff"
+    column = "is_staff"
     words = ("staff", "others")
-
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(is_staff=word == "staff")
 
 
 @admin.register(User)

@@ -26,9 +26,6 @@ class KindFilter(Choices):
     title = parameter_name = "kind"
     words = tuple(Kind)
 
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(kind=word)
-
 
 @admin.register(Event)
 class EventAdmin(StaffAdmin):

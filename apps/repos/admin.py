@@ -15,6 +15,7 @@ from apps.core.admin import (
     NONE,
     ActionForm,
     Choices,
+    Flag,
     Move,
     StaffAdmin,
     badge,
@@ -60,16 +61,11 @@ class VisibilityFilter(Choices):
     title = parameter_name = "visibility"
     words = tuple(Visibility)
 
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(visibility=word)
 
-
-class RepoState(Choices):
+class RepoState(Flag):
     title = parameter_name = "state"
-    words = ("open", "archived")
-
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(is_archived=word == "archived")
+    column = "is_archived"
+    words = ("archived", "open")
 
 
 @admin.register(Repo)
@@ -210,9 +206,6 @@ class ProtectionAdmin(StaffAdmin):
 class ForkState(Choices):
     title = parameter_name = "status"
     words = tuple(ForkStatus)
-
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(status=word)
 
 
 @admin.register(Fork)

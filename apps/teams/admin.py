@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.utils.html import format_html
 
-from apps.core.admin import ActionForm, Choices, StaffAdmin, badge, begins, bulleted, row_link
+from apps.core.admin import ActionForm, Flag, StaffAdmin, badge, begins, bulleted, row_link
 from apps.teams import actions
 from apps.teams.models import Team
 from apps.teams.serializers import UpdateTeam
@@ -27,12 +27,10 @@ class ChangeTeam(ActionForm):
         }
 
 
-class TeamState(Choices):
+class TeamState(Flag):
     title = parameter_name = "state"
+    column = "is_active"
     words = ("active", "inactive")
-
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(is_active=word == "active")
 
 
 @admin.register(Team)

@@ -57,9 +57,6 @@ class StatusFilter(Choices):
     title = parameter_name = "status"
     words = tuple(ThreadStatus)
 
-    def chosen(self, rows: Any, word: str) -> Any:
-        return rows.filter(status=word)
-
 
 @admin.register(Thread)
 class ThreadAdmin(StaffAdmin):

@@ -1,7 +1,7 @@
 """The staff's work place: what its lists and pages have in common. It knows no model."""
 
 from apps.core.admin.forms import ActionForm
-from apps.core.admin.lists import Choices, begins
+from apps.core.admin.lists import Choices, Flag, begins
 from apps.core.admin.pages import Move, StaffAdmin
 from apps.core.admin.words import NONE, badge, bulleted, link_to, moment, row_link
 
@@ -9,6 +9,7 @@ __all__ = [
     "NONE",
     "ActionForm",
     "Choices",
+    "Flag",
     "Move",
     "StaffAdmin",
     "badge",

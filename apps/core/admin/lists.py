@@ -54,8 +54,9 @@ def begins(field: str, text: str) -> Q:
 
 
 class Choices(admin.SimpleListFilter):
-    """A filter by words: `words` name them, and `chosen()` cuts the list down to one."""
+    """A filter by words: what the column of its name holds, unless `chosen()` knows better."""
 
+    parameter_name = ""
     words: tuple[str, ...] = ()
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
@@ -68,4 +69,13 @@ class Choices(admin.SimpleListFilter):
         return self.chosen(queryset, word) if word in self.words else queryset
 
     def chosen(self, rows: Any, word: str) -> Any:
-        raise NotImplementedError
+        return rows.filter(**{self.parameter_name: word})
+
+
+class Flag(Choices):
+    """A filter by a column that is true or false; the first of two words stands for true."""
+
+    column = ""
+
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(**{self.column: word == self.words[0]})

@@ -1,0 +1,52 @@
+"""The filters beside the lists of the admin."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts import actions
+from apps.accounts.models import User
+from apps.events.models import Event
+from apps.repos.actions import set_archived
+from apps.repos.models import Repo
+from apps.teams.models import Team
+from apps.threads.models import Thread
+from tests.admin.pages import address
+
+
+@pytest.fixture
+def shown(staff):
+    """`shown(User, "staff=others")` are the rows of that list, by how they are called."""
+
+    def rows(model, question):
+        page = staff.get(f"{address(model)}?{question}").gives()
+        return {str(row) for row in page.response.context["cl"].result_list}
+
+    return rows
+
+
+def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alice, bob):
+    actions.deactivate_user(actor=sam, user=bob)
+    assert shown(User, "account=active") == {"alice", "sam"}
+    assert shown(User, "account=deactivated") == {"bob"}
+    assert (shown(User, "staff=staff"), shown(User, "staff=others")) == ({"sam"}, {"alice", "bob"})
+    Team.objects.filter(pk=make.team("old", owner=alice).pk).update(is_active=False)
+    core = make.team("core", owner=alice)
+    assert shown(Team, "state=active") == {"teams/core"}
+    assert shown(Team, "state=inactive") == {"teams/old"}
+    set_archived(actor=sam, repo=make.repo(core, "shelf", by=alice), archived=True)
+    make.repo(core, "desk", by=alice)
+    assert shown(Repo, "state=open") == {"teams/core/desk"}
+    assert shown(Repo, "state=archived") == {"teams/core/shelf"}
+
+
+def test_a_filter_by_words_shows_the_rows_that_have_it(shown, make, alice):
+    core = make.team("core", owner=alice)
+    repo = make.repo(core, "api", by=alice, visibility="public")
+    make.repo(core, "vault", by=alice)
+    assert shown(Repo, "visibility=public") == {"teams/core/api"}
+    assert shown(Repo, "visibility=private") == {"teams/core/vault"}
+    assert shown(Repo, "visibility=none") == {"teams/core/api", "teams/core/vault"}
+    make.thread(repo, by=alice, status="closed")
+    assert len(shown(Thread, "status=closed")) == 1 and not shown(Thread, "status=open")
+    assert len(shown(Event, "kind=thread-created")) == 1
