@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 from django import forms
@@ -25,12 +24,12 @@ from apps.core.admin import (
     Move,
     StaffAdmin,
     badge,
-    begins,
     bulleted,
     link_to,
     moment,
     row_link,
 )
+from apps.core.search import begins, uuid_begins
 from apps.core.views import base_url
 
 admin.site.unregister(Group)  # `is_staff` alone decides; permission rows are not asked
@@ -39,13 +38,9 @@ TOKENS_SHOWN = 20
 """Tokens on the page of a person; the list of tokens has the rest."""
 
 
-def uuid_range(text: str) -> Q:
-    """Rows whose uuid begins with these hexadecimal digits, if that is what they are."""
-    digits = text.replace("-", "").lower()
-    if not 8 <= len(digits) <= 32 or not set(digits) <= set("0123456789abcdef"):
-        return Q(pk=None)
-    first, last = (uuid.UUID(digits.ljust(32, digit)) for digit in "0f")
-    return Q(uuid__gte=first, uuid__lte=last)
+def uuids(text: str) -> Q:
+    """Rows whose uuid begins like this; fewer than eight digits are looked for in names."""
+    return uuid_begins(text, least=8)
 
 
 def people(text: str) -> QuerySet[Any, Any]:
@@ -104,7 +99,7 @@ class UserAdmin(StaffAdmin):
         if "@" in key:
             return rows.filter(begins("email_key", key))
         names = begins("username_key", key) | begins("display_name_key", key)
-        return rows.filter(names | begins("email_key", key) | uuid_range(key))
+        return rows.filter(names | begins("email_key", key) | uuids(key))
 
     def change(self, actor: User, row: Any, **wanted: Any) -> None:
         actions.update_user(actor=actor, user=row, **wanted)
@@ -207,7 +202,7 @@ class TokenAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
             return rows.filter(token_prefix=text[: len(TOKEN_PREFIX) + SHOWN])
-        return rows.filter(Q(user__in=people(text)) | uuid_range(text))
+        return rows.filter(Q(user__in=people(text)) | uuids(text))
 
     def add(self, actor: User, **wanted: Any) -> ApiToken:
         """The text stays on the row in memory until the answer is written, and nowhere else."""
@@ -324,7 +319,7 @@ class InviteAdmin(StaffAdmin):
         if "@" in text:
             return rows.filter(begins("email_key", text.lower()))
         whose = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
-        return rows.filter(begins("email_key", text.lower()) | whose | uuid_range(text))
+        return rows.filter(begins("email_key", text.lower()) | whose | uuids(text))
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         if obj is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import re
 import secrets
 import uuid
 import zlib
@@ -18,19 +17,18 @@ from django.contrib.auth.models import (
     PermissionsMixin,
 )
 from django.core.exceptions import ValidationError
-from django.db import connection, models
+from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
+from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
 from apps.events.record import Keys, Target
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN_PREFIX = "ght_"  # noqa: S105 - the public beginning of every token
 SHOWN = 8
-LAST = chr(0x10FFFF)
-"""Sorts behind every text that goes on after a prefix."""
 USED_EVERY = dt.timedelta(minutes=1)
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
@@ -60,17 +58,9 @@ class UserQuerySet(models.QuerySet["User"]):
         return self.filter(Q(username_key__contains=key) | Q(display_name_key__contains=key))
 
     def beginning(self, name: str, text: str) -> UserQuerySet:
-        """Those whose `name`, one of KEYS, begins with the text, ignoring case, in its order.
-
-        Goes along an index: PostgreSQL has one of patterns, and SQLite, whose LIKE asks none here,
-        is given the range.
-        """
-        key, text = KEYS[name], text.lower()
-        if connection.vendor == "sqlite":
-            rows = self.filter((f"{key}__gte", text), (f"{key}__lt", text + LAST))
-        else:
-            rows = self.filter((f"{key}__startswith", text))
-        return rows.order_by(key, "pk")
+        """Those whose `name`, one of KEYS, begins with the text, ignoring case, in its order."""
+        key = KEYS[name]
+        return self.filter(begins(key, text.lower())).order_by(key, "pk")
 
 
 class UserManager(BaseUserManager["User"]):
@@ -307,11 +297,7 @@ class InviteQuerySet(models.QuerySet["Invite"]):
         found = Q(email_key__contains=key) | Q(accepted_by__username_key__contains=key)
         found |= Q(accepted_by__display_name_key__contains=key)
         found |= Q(accepted_by__email_key__contains=key)
-        digits = key.replace("-", "")
-        if re.fullmatch("[0-9a-f]{1,32}", digits):
-            first, last = (uuid.UUID(digits.ljust(32, digit)) for digit in "0f")
-            found |= Q(uuid__gte=first, uuid__lte=last)
-        return self.filter(found)
+        return self.filter(found | uuid_begins(key))
 
     def in_order(self, sort: str) -> InviteQuerySet:
         """Sorted by one of `rules.SORTS`, ties by id in the same direction."""

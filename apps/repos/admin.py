@@ -19,11 +19,11 @@ from apps.core.admin import (
     Move,
     StaffAdmin,
     badge,
-    begins,
     bulleted,
     moment,
     row_link,
 )
+from apps.core.search import begins
 from apps.repos import actions
 from apps.repos.models import REQUIRED_MAX, Approver, Fork, ForkStatus, Protection, Repo, Visibility
 from apps.repos.rules import check_changeable

@@ -8,7 +8,8 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.utils.html import format_html
 
-from apps.core.admin import ActionForm, Flag, StaffAdmin, badge, begins, bulleted, row_link
+from apps.core.admin import ActionForm, Flag, StaffAdmin, badge, bulleted, row_link
+from apps.core.search import begins
 from apps.teams import actions
 from apps.teams.models import Team
 from apps.teams.serializers import UpdateTeam

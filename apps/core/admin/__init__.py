@@ -1,7 +1,7 @@
 """The staff's work place: what its lists and pages have in common. It knows no model."""
 
 from apps.core.admin.forms import ActionForm
-from apps.core.admin.lists import Choices, Flag, begins
+from apps.core.admin.lists import Choices, Flag
 from apps.core.admin.pages import Move, StaffAdmin
 from apps.core.admin.words import NONE, badge, bulleted, link_to, moment, row_link
 
@@ -13,7 +13,6 @@ __all__ = [
     "Move",
     "StaffAdmin",
     "badge",
-    "begins",
     "bulleted",
     "link_to",
     "moment",

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
-from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 MOST = 2_000
 """Rows that can be leafed through. Whoever looks for older ones searches or filters."""
-LAST = chr(0x10FFFF)
-"""Sorts behind every text that goes on after a prefix."""
 
 
 if TYPE_CHECKING:
@@ -41,16 +38,6 @@ class OneOrder(ChangeList):
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         return list(self.model_admin.get_ordering(request))
-
-
-def begins(field: str, text: str) -> Q:
-    """Rows whose field begins with this text, along an index, which is in binary order.
-
-    PostgreSQL has one of patterns; SQLite, whose LIKE asks none here, is given the range.
-    """
-    if connection.vendor == "sqlite":
-        return Q((f"{field}__gte", text), (f"{field}__lt", text + LAST))
-    return Q((f"{field}__startswith", text))
 
 
 class Choices(admin.SimpleListFilter):
