@@ -99,14 +99,24 @@ def _check(name: str, validate: Callable[[], None]) -> None:
         raise Invalid("validation_failed", f"{name}: {' '.join(error.messages)}") from None
 
 
+def may_invite(actor: User) -> bool:
+    """Whether this person makes invites at all: staff, or everybody where the site says so."""
+    return actor.is_staff or SiteSettings.load().signup_invite_creators == InviteCreators.USERS
+
+
+def check_invites_open(actor: User) -> None:
+    """403 `staff_required` where only staff invites."""
+    if not may_invite(actor):
+        raise Forbidden("staff_required", "On this site only staff makes invites.")
+
+
 def check_may_invite(actor: User, settings: SiteSettings) -> None:
     """Who may invite, from what age on, and how many in 24 hours; staff is no exception.
 
     Deleted invites count. The caller holds the actor's lock. Errors: 403 `staff_required`,
     403 `account_too_young`, 429 `signup_invite_limit_reached`, which says when to try again.
     """
-    if settings.signup_invite_creators != InviteCreators.USERS:
-        check_staff(actor)
+    check_invites_open(actor)
     now, most = timezone.now(), settings.signup_invite_max_per_24h
     if now - actor.created_at < settings.min_account_age:
         age = settings.signup_invite_min_account_age

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from apps.accounts import actions
 from apps.accounts.models import ApiToken, Invite, InviteStatus, User
-from apps.accounts.rules import ORDERINGS, SORTS, named_user
+from apps.accounts.rules import ORDERINGS, SORTS, check_owner, check_staff, named_user
 from apps.accounts.serializers import (
     CreateInvite,
     CreateToken,
@@ -25,7 +25,6 @@ from apps.accounts.serializers import (
 )
 from apps.core.access import Level
 from apps.core.availability import USERNAMES, Availability, name_query
-from apps.core.errors import Forbidden
 from apps.core.operation import operation
 from apps.core.parsers import choice_query, text_query
 from apps.core.views import ApiViewSet
@@ -45,8 +44,7 @@ class TokenViewSet(ApiViewSet):
         if "uuid" in self.kwargs:
             tokens = ApiToken.objects.select_related("user")
             self.token = get_object_or_404(tokens, uuid=self.kwargs["uuid"])
-            if self.token.user_id != self.caller.pk and not self.caller.is_staff:
-                raise Forbidden("staff_required", "Only staff may handle somebody else's tokens.")
+            check_owner(self.caller, self.token.user)
 
     @operation(
         Level.NONE,
@@ -101,8 +99,7 @@ class TokenViewSet(ApiViewSet):
         """The named person, the caller where none is; 403 before it tells who exists."""
         if username is None or username.lower() == self.caller.username_key:
             return self.caller
-        if not self.caller.is_staff:
-            raise Forbidden("staff_required", "Only staff may handle somebody else's tokens.")
+        check_staff(self.caller)
         return named_user(username)
 
 

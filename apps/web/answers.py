@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -78,11 +77,6 @@ def secret(response: HttpResponse) -> HttpResponse:
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "strict-origin"
     return response
-
-
-def base_of(request: HttpRequest) -> str:
-    """Scheme and host of our addresses: `BASE_URL`, else as the request came."""
-    return str(settings.BASE_URL) or request.build_absolute_uri("/")[:-1]
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:

@@ -11,15 +11,14 @@ from django.shortcuts import get_object_or_404
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, InviteQuerySet, InviteStatus
-from apps.accounts.rules import SORTS
+from apps.accounts.rules import SORTS, check_invites_open
 from apps.core.access import Level
-from apps.core.errors import Forbidden
 from apps.core.pagination import page_of
 from apps.core.parsers import PAGE
-from apps.web.answers import Visit, base_of, secret, see, show
+from apps.core.views import base_url
+from apps.web.answers import Visit, secret, see, show
 from apps.web.door import FORM, page
 from apps.web.forms import NewInvite
-from apps.web.templatetags.guildhall import may_invite
 
 ROWS = 50
 """Invites on one page."""
@@ -28,8 +27,8 @@ ROWS = 50
 @page(Level.NONE, methods=FORM)
 def invites(request: Visit) -> HttpResponse:
     """One's own invites, with their links; staff finds those of others in the admin."""
-    check_open(request)
-    form, base = NewInvite(request), base_of(request)
+    check_invites_open(request.user)
+    form, base = NewInvite(request), base_url(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.create_invite(actor=request.user, **form.cleaned_data)
@@ -50,19 +49,13 @@ def invites(request: Visit) -> HttpResponse:
 @page(Level.NONE, methods=FORM)
 def delete_invite(request: Visit, uid: UUID) -> HttpResponse:
     """Asks first: its link never works again."""
-    check_open(request)
+    check_invites_open(request.user)
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
         actions.delete_invite(actor=request.user, invite=invite)
         messages.success(request, "The invite is deleted.")
         return see("invites")
     return show(request, "delete_invite", invite=invite)
-
-
-def check_open(request: Visit) -> None:
-    """403 `staff_required` where only staff invites."""
-    if not may_invite(request.user):
-        raise Forbidden("staff_required", "On this site only staff makes invites.")
 
 
 def own_invites(request: Visit) -> InviteQuerySet:

@@ -12,8 +12,9 @@ from apps.accounts import actions
 from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import NotFound
+from apps.core.views import base_url
 from apps.site.kinds import RateScope
-from apps.web.answers import Visit, base_of, named, secret, see, show, uid_in
+from apps.web.answers import Visit, named, secret, see, show, uid_in
 from apps.web.door import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
 from apps.web.mail import send_resets
@@ -53,7 +54,7 @@ def here(request: Visit) -> str:
     """
     if "*" in settings.ALLOWED_HOSTS and not settings.BASE_URL:
         return f"http://localhost:{settings.PORT}"
-    return base_of(request)
+    return base_url(request)
 
 
 @page(Level.PUBLIC)

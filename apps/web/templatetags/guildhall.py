@@ -9,8 +9,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from apps.accounts import rules
 from apps.accounts.models import User
-from apps.site.models import InviteCreators, SiteSettings
 
 register = template.Library()
 WEEK = dt.timedelta(days=7)
@@ -19,8 +19,8 @@ UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 @register.filter
 def may_invite(user: User) -> bool:
-    """Whether there is a page of invites for this person: staff's, or everybody's."""
-    return user.is_staff or SiteSettings.load().signup_invite_creators == InviteCreators.USERS
+    """Whether there is a page of invites for this person."""
+    return rules.may_invite(user)
 
 
 @register.filter
