@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib.auth import get_user
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
 from apps.core.access import Level, check_level
 from apps.core.errors import as_api_error, plain_error
+from apps.core.sessions import prolong
 from apps.site.kinds import RateScope
 from apps.site.limits import charge_page
 from apps.web.answers import Visit, ask_to_sign_in, refuse
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 View = Callable[..., HttpResponse]
 READ = ("GET",)
 FORM = ("GET", "POST")
-DAY = "day"
-"""Where a session notes the day on which it was last prolonged."""
 
 
 def page(
@@ -86,10 +84,3 @@ def enter(request: Visit, needs: Level, charge: RateScope | None) -> HttpRespons
         prolong(request)
         check_level(None, request.user, needs)
     return None
-
-
-def prolong(request: HttpRequest) -> None:
-    """Let the session end 14 days from today; one write a day, not one for each page."""
-    today = timezone.now().date().toordinal()
-    if request.session.get(DAY) != today:
-        request.session[DAY] = today

@@ -3,11 +3,13 @@
 import re
 
 import pytest
+from django.conf import settings
 from django.contrib import admin
 from django.core.management import call_command
 
 from apps.accounts.models import Invite, User
 from apps.core.admin.site import WORK
+from apps.core.sessions import DAY
 from apps.site.models import RateLimit
 from tests.admin.pages import address, at
 from tests.web.visitor import PASSWORD, Visitor
@@ -71,3 +73,12 @@ def test_moves_and_rows_that_are_not_there_are_404(staff, sam, events):
             staff.post(path).gives(404)
         staff.get(address(User, "change", 10**9)).leads("/admin/", 302)
         staff.get(address(Invite, "change", "x")).leads("/admin/", 302)
+
+
+def test_a_visit_prolongs_the_session_once_a_day(staff, visit, bob):
+    session = staff.client.session
+    session[DAY] = 1
+    session.save()
+    assert settings.SESSION_COOKIE_NAME in staff.get("/admin/").response.cookies
+    assert settings.SESSION_COOKIE_NAME not in staff.get("/admin/").response.cookies
+    assert settings.SESSION_COOKIE_NAME not in visit(bob).get("/admin/").response.cookies

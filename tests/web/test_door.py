@@ -15,8 +15,9 @@ from django.test import RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from apps.core.access import Level
+from apps.core.sessions import DAY
 from apps.web import errors, headers
-from apps.web.door import DAY, page
+from apps.web.door import page
 from config.environment import origin_of
 from tests.web.visitor import Page
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+
+from apps.core.sessions import prolong
 
 WORK = ("People", "Site", "Teams and repositories", "Conversations", "Record")
 """What staff comes for, in the order of the index; each `StaffAdmin` names its own."""
@@ -21,6 +24,18 @@ class StaffSite(AdminSite):
     site_header = site_title = "Guildhall"
     index_title = "Administration"
     index_template = "admin/staff_index.html"
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """A visit prolongs the session, as one to any other page does."""
+        inside = super().admin_view(view, cacheable)
+
+        @wraps(inside)
+        def run(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            if self.has_permission(request):
+                prolong(request)
+            return inside(request, *args, **kwargs)
+
+        return run
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         groups: dict[str, list[Any]] = {name: [] for name in WORK}
