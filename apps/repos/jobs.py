@@ -1,7 +1,7 @@
 """The worker's work: forks to make, journals to settle, stores to tidy (engine.md §3 and §5).
 
-Several workers do no harm: leases and locks decide. One runs as a thread of each server process
-on SQLite (`start`), or as `manage.py run_jobs`.
+Several workers do no harm: leases and locks decide. One runs as a thread of `bin/serve` and of
+each server process on SQLite (`start`), or as `manage.py run_jobs`.
 """
 
 from __future__ import annotations

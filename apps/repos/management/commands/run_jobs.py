@@ -12,8 +12,8 @@ from apps.repos import jobs
 
 class Command(OurCommand):
     help = (
-        "Make forks and settle what crashes have left, until Ctrl-C. On SQLite each server does "
-        "this by itself; on PostgreSQL run one of these, or several."
+        "Make forks and settle what crashes have left, until Ctrl-C. bin/serve does this by "
+        "itself, and each server on SQLite; beside gunicorn on PostgreSQL run one, or several."
     )
 
     def run(self, **_: Any) -> None:
