@@ -15,7 +15,6 @@ from apps.core.access import Level, check_level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.pulls.models import IS_ACTIVE, Pull
-from apps.repos.git.repo import pull_ref
 from apps.repos.git.run import GitError
 from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.rules import ZERO, RefMove
@@ -96,14 +95,15 @@ def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo
 def bring(pull: Pull, sha: str) -> None:
     """Have a commit of the fork, and what it reaches, in the target's store.
 
-    What git cannot copy now the next push or the merge brings; until then the figures are 0.
+    No ref holds it there before it is the pull's head: a push may still be refused. What git cannot
+    copy now the next push or the merge brings; until then the figures are 0.
     """
     git, source = pull.repo.git, pull.source_repo
     if not pull.is_from_fork or source is None:
         return
     try:
         if not git.has_commit(sha):
-            git.fetch_objects(source.git, sha, pull_ref(pull.number) if pull.number else None)
+            git.fetch_objects(source.git, sha)
     except GitError:
         return
 

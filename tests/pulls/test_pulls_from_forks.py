@@ -11,7 +11,9 @@ from django.db import connection
 from apps.pulls.models import Pull
 from apps.repos import jobs
 from apps.repos.git import run
-from apps.repos.models import Fork, Repo
+from apps.repos.models import BRANCHES, Fork, Repo
+from apps.repos.pushes import open_journal, settle
+from apps.repos.rules import ZERO
 from apps.teams.models import Role
 from tests.gitclient import Clone
 from tests.pulls import followers
@@ -170,6 +172,19 @@ def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_bring
     assert api(carol).get(address).gives()["head_sha"] == head
     assert not upstream.git.has_commit(head)
     assert api(alice).post(f"{address}/merge").gives()["head_sha"] == head
+
+
+def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, carol):
+    """Else people would fetch, and review, another commit than the pull shows."""
+    made, _ = opened(api, upstream, carol)
+    other = clone.commit("other", {"trap": "set\n"}, onto="topic")
+    clone.push("other")
+    kept = f"refs/pull/{made['number']}/head"
+    upstream.git.update_ref(kept, made["head_sha"], upstream.git.ref(kept) or ZERO)
+    stale = (f"{BRANCHES}topic", "1" * 40, other)
+    push = open_journal(actor=carol, repo=clone.repo, moves=[stale])
+    settle(repo=clone.repo, push=push)
+    assert upstream.git.ref(kept) == made["head_sha"]
 
 
 def test_a_deleted_branch_of_the_fork_leaves_the_head(api, upstream, clone, alice, carol):
