@@ -89,6 +89,8 @@ def touched(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
 def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> Tips:
     """The heads that the branches of these pulls have when all moves are stored; one query."""
     wanted = {name for pull in pulls for name in (pull.source_ref, pull.target_ref)}
+    if not wanted:
+        return {}
     stored = repo.refs.filter(full_name__in=wanted).values_list("full_name", "sha")
     tips: Tips = {**dict(stored), **{move.full_name: move.new for move in moves}}
     return {name: sha for name, sha in tips.items() if sha != ZERO}
@@ -122,7 +124,7 @@ def goes_forward(steps: Sequence[RefMove]) -> bool:
     git = steps[0].repo.git
     try:
         return all(
-            ZERO not in (step.old, step.new) and known.is_ancestor(git, step.old, step.new)
+            ZERO not in (step.old, step.new) and not known.distance(git, step.old, step.new).lost
             for step in steps
         )
     except GitError:

@@ -73,6 +73,8 @@ def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo
     The commits are brought there first, once for all pulls. A branch that is deleted moves
     nothing: its pulls keep their heads.
     """
+    if fork.upstream_id is None:
+        return
     names = [move.name for move in moves if move.is_branch]
     pulls = Pull.objects.filter(IS_ACTIVE, source_repo=fork, source_branch__in=names)
     people = ("repo__owner_team", "repo__owner_user")

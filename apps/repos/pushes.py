@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from apps.accounts.models import User
 
 
+MOST_NAMED = 500
 LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_BOX.deadline)
 
 
@@ -83,11 +84,11 @@ def find_moves(
     `names`; drops the rows that they used, and all that do not begin at the present value: git
     takes no step from anywhere else. Such a one is of a push that was cut off and sent again.
     """
-    present = repo.git.refs()
-    stored = dict(repo.refs.values_list("full_name", "sha"))
+    names = dict.fromkeys([*(row.full_name for row in journal), *names])
+    present, stored = repo.git.some_refs(names), stored_heads(repo, names)
     moves: list[RefMove] = []
     used: list[int] = []
-    for name in dict.fromkeys([*(row.full_name for row in journal), *names]):
+    for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
         here = [row for row in journal if row.full_name == name]
         steps = [Step(row.old, row.new, row) for row in here]
@@ -103,6 +104,12 @@ def find_moves(
     return moves
 
 
+def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:
+    """Full name -> stored head of these refs; of all of them where a query cannot name so many."""
+    refs = repo.refs.all() if len(names) > MOST_NAMED else repo.refs.filter(full_name__in=names)
+    return dict(refs.values_list("full_name", "sha"))
+
+
 def move_of(row: PushJournal, repo: Repo) -> RefMove:
     """The step that a journal row foretold."""
     return RefMove(repo, row.full_name, row.old, row.new, row.actor)
@@ -116,14 +123,8 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
     """
     if not moves:
         return
-    now = timezone.now()
-    for move in moves:
-        if move.new == ZERO:
-            repo.refs.filter(full_name=move.full_name).delete()
-        else:
-            values = {"sha": move.new, "pushed_by": move.actor, "updated_at": now}
-            Ref.objects.update_or_create(repo=repo, full_name=move.full_name, defaults=values)
-    repo.pushed_at = now
+    repo.pushed_at = timezone.now()
+    store_heads(repo, moves)
     branches = [move.name for move in moves if move.is_branch and move.new != ZERO]
     if repo.is_empty and branches:
         repo.is_empty = False
@@ -136,6 +137,29 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
         record(move.kind, actor=move.actor, about=move, data=move_data(move))
     for write in later:
         write()
+
+
+def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
+    """Keep where each ref ends after all moves."""
+    last = {move.full_name: move for move in moves}
+    for name in (name for name, move in last.items() if move.new == ZERO):
+        repo.refs.filter(full_name=name).delete()
+    Ref.objects.bulk_create(
+        (
+            Ref(
+                repo=repo,
+                full_name=name,
+                sha=move.new,
+                pushed_by=move.actor,
+                updated_at=repo.pushed_at,
+            )
+            for name, move in last.items()
+            if move.new != ZERO
+        ),
+        update_conflicts=True,
+        unique_fields=["repo", "full_name"],
+        update_fields=["sha", "pushed_by", "updated_at"],
+    )
 
 
 def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
@@ -158,9 +182,9 @@ def move_data(move: RefMove) -> dict[str, object]:
         "after": None if move.new == ZERO else move.new,
     }
     if move.is_branch and ZERO not in (move.old, move.new):
-        git = move.repo.git
-        data["forced"] = not known.is_ancestor(git, move.old, move.new)
-        data["commit_count"] = known.count_commits(git, move.old, move.new)
+        distance = known.distance(move.repo.git, move.old, move.new)
+        data["forced"] = distance.lost > 0
+        data["commit_count"] = distance.gained
     return data
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from apps.repos.git.merge import Mergeability
 from apps.repos.git.merge import mergeability as _mergeability
-from apps.repos.git.repo import DiffStat, GitRepo, is_sha
+from apps.repos.git.repo import DiffStat, Distance, GitRepo, is_sha
 
 _KEPT: Final = 16_384
 """Answers of each kind; one is about 300 bytes."""
@@ -25,9 +25,9 @@ def is_ancestor(repo: GitRepo, a: str, b: str) -> bool:
 
 
 @lru_cache(_KEPT)
-def count_commits(repo: GitRepo, base: str, head: str) -> int:
-    """See `GitRepo.count_commits`."""
-    return repo.count_commits(base, head)
+def distance(repo: GitRepo, old: str, new: str) -> Distance:
+    """See `GitRepo.distance`."""
+    return repo.distance(old, new)
 
 
 @lru_cache(_KEPT)

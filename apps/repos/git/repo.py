@@ -7,7 +7,7 @@ git gets full object names and valid ref names only: user text as a revision wou
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ _LEFTOVERS: Final = ("**/*.lock", "objects/tmp_objdir-*", "objects/pack/tmp_*")
 _DRY: Final = "tmp_objdir-dry-"
 _LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any box lasts
 _MOST_AUTHORS: Final = 1000
+_MOST_NAMED: Final = 100
 
 _CONFIG: Final = """\
 [core]
@@ -90,6 +91,14 @@ class DiffStat:
     deletions: int = 0
     changed_files: int = 0
     too_large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How many commits a move loses, and how many it gains. A fast-forward loses none."""
+
+    lost: int
+    gained: int
 
 
 def is_sha(text: str) -> bool:
@@ -220,9 +229,18 @@ class GitRepo:
         """Full name -> object of all branches and tags, and of the heads of pulls if asked."""
         return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
 
+    def some_refs(self, names: Collection[str]) -> dict[str, str]:
+        """Full name -> object of those of `names` that exist, and perhaps of some others.
+
+        A few are found without reading all that there are.
+        """
+        if len(names) > _MOST_NAMED:
+            return self.refs(pulls=True)
+        return self._refs(*map(_ref, names)) if names else {}
+
     def ref(self, name: str) -> str | None:
         """What one ref points to, or None."""
-        return self._refs(_ref(name)).get(name)
+        return self.some_refs([name]).get(name)
 
     def _refs(self, *under: str) -> dict[str, str]:
         out = self.git("for-each-ref", "--format=%(objectname) %(refname)", *under).out
@@ -273,6 +291,12 @@ class GitRepo:
     def count_commits(self, base: str, head: str) -> int:
         """How many commits `head` has that `base` has not."""
         return int(self.git("rev-list", "--count", _range(base, head)).word)
+
+    def distance(self, old: str, new: str) -> Distance:
+        """How far a ref goes that moves from one commit to another."""
+        both = f"{_sha(old)}...{_sha(new)}"
+        lost, gained = self.git("rev-list", "--left-right", "--count", both).word.split()
+        return Distance(int(lost), int(gained))
 
     def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:
         """Who wrote `base..head`, each email once, oldest first; of the newest 1,000 commits."""

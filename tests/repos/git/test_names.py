@@ -121,6 +121,8 @@ TAKES_A_SHA: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.is_ancestor(text, A),
     lambda repo, text: repo.merge_base(text, A),
     lambda repo, text: repo.count_commits(A, text),
+    lambda repo, text: repo.distance(A, text),
+    lambda repo, text: repo.distance(text, A),
     lambda repo, text: repo.commit_authors(text, A),
     lambda repo, text: repo.diff_stat(text, A),
     lambda repo, text: repo.patch_id(A, text),
@@ -135,6 +137,7 @@ TAKES_A_SHA: list[Callable[[GitRepo, str], object]] = [
 ]
 TAKES_A_NAME: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.ref(text),
+    lambda repo, text: repo.some_refs(["refs/heads/main", text]),
     lambda repo, text: repo.update_ref(text, A, A),
     lambda repo, text: repo.fetch_objects(repo, A, text),
     lambda repo, text: repo.set_head_branch(text),

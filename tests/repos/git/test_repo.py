@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apps.repos.git.protocol import ZERO
-from apps.repos.git.repo import DiffStat, GitRepo, Person, pull_ref
+from apps.repos.git.repo import DiffStat, Distance, GitRepo, Person, pull_ref
 from apps.repos.git.run import BOXES, Box, GitError
 from tests.repos.git.scratch import ALICE, BOB, Scratch, git
 
@@ -106,6 +106,28 @@ def test_ancestry_is_known_also_between_strangers(repo: Scratch) -> None:
     assert repo.merge_base(left, stranger) is None
     assert repo.count_commits(right, left) == 1
     assert repo.count_commits(stranger, left) == 2
+
+
+def test_a_fast_forward_loses_nothing(repo: Scratch) -> None:
+    base = repo.commit({"a": b"0"})
+    left, right = repo.commit({"a": b"1"}, base), repo.commit({"b": b"1"}, base)
+    stranger = repo.commit({"z": b"1"})
+
+    assert repo.distance(base, left) == Distance(lost=0, gained=1)
+    assert repo.distance(left, base) == Distance(lost=1, gained=0)
+    assert repo.distance(left, right) == Distance(lost=1, gained=1)
+    assert repo.distance(left, stranger) == Distance(lost=2, gained=1)
+    assert repo.distance(left, left) == Distance(lost=0, gained=0)
+
+
+@pytest.mark.parametrize("others", [0, 200])
+def test_some_refs_are_found_among_many(repo: Scratch, others: int) -> None:
+    head = repo.commit({"a": b"0"})
+    repo.update_ref("refs/heads/a/b", head, ZERO)
+    asked = ["refs/heads/a/b", MAIN, *(f"refs/tags/v{n}" for n in range(others))]
+
+    assert repo.some_refs(asked) == {"refs/heads/a/b": head}
+    assert repo.some_refs([]) == {}
 
 
 def test_only_a_commit_is_a_commit(repo: Scratch) -> None:
