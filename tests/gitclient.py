@@ -1,4 +1,4 @@
-"""Somebody's clone: real commits, pushed straight into the bare repository on disk.
+"""Somebody's clone: real commits, in the bare repository on disk.
 
 Rows, events and pulls follow a push here as they do behind the git door: the journal before, then
 git, then `settle`.
@@ -18,22 +18,34 @@ from apps.repos.rules import ZERO
 
 
 class Clone:
-    """A work tree that pushes for one person, if not told otherwise."""
+    """A work tree that pushes for one person, if not told otherwise.
+
+    It writes objects where the server has them, so that a push is what git does last: to move refs.
+    How they travel is for those who push over HTTP (`tests.gitperson`).
+    """
 
     def __init__(self, folder: Path, repo: Repo, by: User) -> None:
         self.folder, self.repo, self.by = folder, repo, by
-        folder.mkdir(parents=True)
-        self.git("init", "--quiet", "--initial-branch=main")
+        heads = folder / ".git" / "refs" / "heads"
+        heads.mkdir(parents=True)
+        (folder / ".git" / "HEAD").write_text(f"ref: {BRANCHES}nothing-yet\n")
 
-    def git(self, *args: str, email: str = "") -> str:
+    def git(self, *args: str, email: str = "", stdin: str = "") -> str:
         """What git prints, without the line end. Commits are by the clone's person."""
         address = email or f"{self.by.username}@example.org"
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C"}
         env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+        env |= {"GIT_OBJECT_DIRECTORY": str(self.repo.git.path / "objects")}
         for role in ("AUTHOR", "COMMITTER"):
             env |= {f"GIT_{role}_NAME": address.split("@")[0], f"GIT_{role}_EMAIL": address}
         done = run(
-            ["git", *args], cwd=self.folder, env=env, capture_output=True, text=True, check=False
+            ["git", *args],
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            input=stdin,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -47,41 +59,48 @@ class Clone:
         message: str = "change",
         email: str = "",
     ) -> str:
-        """A commit of these files on a branch; returns its name.
+        """A commit of these files on a branch; returns its name. The work tree stays as it is.
 
         `onto`: the branch starts here first, made anew if it existed.
         """
-        if onto:
-            self.git("checkout", "--quiet", "-B", branch, onto)
-        elif self.git("branch", "--list", branch):
-            self.git("checkout", "--quiet", branch)
-        else:
-            self.git("checkout", "--quiet", "--orphan", branch)
-            self.git("rm", "--quiet", "-r", "--force", "--ignore-unmatch", ".")
+        address = email or f"{self.by.username}@example.org"
+        person = f"{address.split('@')[0]} <{address}> now"
+        begins = onto or (branch if (self.folder / ".git" / BRANCHES / branch).exists() else "")
+        lines = [f"commit {BRANCHES}{branch}", "mark :1", f"author {person}", f"committer {person}"]
+        lines += data(f"{message}\n") + ([f"from {begins}^0"] if begins else [])
         for name, text in files.items():
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", message, email=email)
-        return self.git("rev-parse", "HEAD")
+            lines += [f"M 100644 inline {name}", *data(text)]
+        lines += ["get-mark :1", ""]
+        options = ("--quiet", "--force", "--date-format=now")
+        return self.git("fast-import", *options, stdin="\n".join(lines))
+
+    def checkout(self, branch: str) -> None:
+        """Have the work tree as the branch is."""
+        self.git("checkout", "--quiet", "--force", branch)
 
     def push(self, *specs: str, by: User | None = None) -> None:
         """Push branches, by force: `feature`, `main:release`, `:feature` to delete one."""
-        present = self.repo.git.refs()
-        moves = []
-        for spec in specs:
-            source, colon, target = spec.partition(":")
-            name = BRANCHES + (target if colon else source)
-            new = self.git("rev-parse", source) if source else ZERO
-            moves.append((name, present.get(name, ZERO), new))
+        pairs = [spec.partition(":") for spec in specs]
+        names = [BRANCHES + (target or source) for source, _, target in pairs]
+        sources = [source for source, _, _ in pairs if source]
+        found = iter(self.git("rev-parse", *sources).split() if sources else [])
+        present = self.repo.git.some_refs(names)
+        moves = [
+            (name, present.get(name, ZERO), next(found) if source else ZERO)
+            for name, (source, _, _) in zip(names, pairs, strict=True)
+        ]
         push = open_journal(actor=by or self.by, repo=self.repo, moves=moves)
-        wanted = [f"+{'' if new == ZERO else new}:{name}" for name, _, new in moves]
+        wanted = [f"update {name} {new} {old}\n" for name, old, new in moves]
         try:
-            self.git("push", "--quiet", str(self.repo.git.path), *wanted)
+            self.server("update-ref", "--stdin", stdin="".join(wanted))
         finally:
             settle(repo=self.repo, push=push)
 
-    def server(self, *args: str) -> str:
+    def server(self, *args: str, stdin: str = "") -> str:
         """What git prints about the bare repository."""
-        return self.git(f"--git-dir={self.repo.git.path}", *args)
+        return self.git(f"--git-dir={self.repo.git.path}", *args, stdin=stdin)
+
+
+def data(text: str) -> list[str]:
+    """A text as `git fast-import` reads it."""
+    return [f"data {len(text.encode())}", text]

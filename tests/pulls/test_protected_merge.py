@@ -186,7 +186,7 @@ def test_a_rebase_at_the_last_moment_keeps_the_approval(api, scene, last_moment)
     """The merge is planned anew, for the new head."""
 
     def rebase():
-        scene.clone.git("checkout", "--quiet", "feature")
+        scene.clone.checkout("feature")
         scene.clone.git("commit", "--quiet", "--amend", "--message", "better said")
         scene.clone.push("feature")
 

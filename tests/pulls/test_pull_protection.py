@@ -169,7 +169,7 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     review = make.review(pull, by=bob)
     clone.commit("main", {"gate": "1"})
     clone.push("main")
-    clone.git("checkout", "--quiet", "feature")
+    clone.checkout("feature")
     clone.git("rebase", "--quiet", "main")
     clone.push("feature")
     [rebased] = read(pull)["approvals"]
@@ -177,7 +177,7 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     assert (rebased["is_stale"], read(pull)["approval_count"]) == (False, 1)
     clone.commit("main", {"fence": "1"})
     clone.push("main")
-    clone.git("checkout", "--quiet", "feature")
+    clone.checkout("feature")
     clone.git("merge", "--quiet", "--no-edit", "main")
     clone.push("feature")
     assert read(pull)["approval_count"] == 1

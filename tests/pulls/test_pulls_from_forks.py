@@ -237,7 +237,7 @@ def test_an_approval_is_of_what_the_fork_changes_now(api, make, upstream, clone,
     _, address = opened(api, upstream, carol)
     make.protection(upstream, by=alice, approver=bob)
     api(bob).post(f"{address}/reviews", status="approved").gives(201)
-    clone.git("checkout", "--quiet", "topic")
+    clone.checkout("topic")
     clone.git("commit", "--quiet", "--amend", "--message", "better said")
     clone.push("topic")
     found = api(alice).get(f"{address}/protection").gives()

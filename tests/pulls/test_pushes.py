@@ -66,13 +66,14 @@ def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
     clone.commit("stacked", {"roof": "1"}, onto="feature")
     clone.commit("aside", {"garden": "1"}, onto="main")
     clone.commit("crossed", {"garden": "2"}, onto="aside")
+    clone.checkout("crossed")
     clone.git("merge", "--quiet", "--no-edit", "feature")
     clone.commit("island", {"a": "1"})
     branches = ["stacked", "aside", "crossed", "island"]
     clone.push(*branches)
     pulls = [pull, *(make.pull(clone.repo, by=alice, source=name) for name in branches)]
     for target, pushed in BROUGHT:
-        clone.git("checkout", "--quiet", "main")
+        clone.checkout("main")
         clone.git("merge", "--quiet", "--no-edit", "--allow-unrelated-histories", target)
         clone.commit("main", {"gate": target})
         clone.push(pushed)
@@ -144,6 +145,7 @@ def test_the_head_is_kept_in_a_ref_of_the_pull(
 def test_a_push_that_brings_the_head_into_the_target_merges(pull, clone, bob, events, status):
     Pull.objects.update(status=status)
     clone.commit("main", {"gate": "1"})
+    clone.checkout("main")
     clone.git("merge", "--quiet", "--no-edit", "feature", "--no-ff")
     tip = clone.git("rev-parse", "main")
     before = fresh(pull).base_sha
