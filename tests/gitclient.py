@@ -12,6 +12,7 @@ from pathlib import Path
 from subprocess import run
 
 from apps.accounts.models import User
+from apps.repos.git.refs import read_refs
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
@@ -65,30 +66,32 @@ class Clone:
         """
         address = email or f"{self.by.username}@example.org"
         person = f"{address.split('@')[0]} <{address}> now"
-        begins = onto or (branch if (self.folder / ".git" / BRANCHES / branch).exists() else "")
+        begins = onto or (branch if read_refs(self.folder / ".git", [BRANCHES + branch]) else "")
         lines = [f"commit {BRANCHES}{branch}", "mark :1", f"author {person}", f"committer {person}"]
         lines += data(f"{message}\n") + ([f"from {begins}^0"] if begins else [])
         for name, text in files.items():
             lines += [f"M 100644 inline {name}", *data(text)]
         lines += ["get-mark :1", ""]
+        packed = ("-c", "fastimport.unpackLimit=0")  # else a further git would unpack it
         options = ("--quiet", "--force", "--date-format=now")
-        return self.git("fast-import", *options, stdin="\n".join(lines))
+        return self.git(*packed, "fast-import", *options, stdin="\n".join(lines))
 
     def checkout(self, branch: str) -> None:
         """Have the work tree as the branch is."""
         self.git("checkout", "--quiet", "--force", branch)
 
+    def sha(self, revision: str) -> str:
+        """The commit that a branch, or any other expression, stands for."""
+        found = read_refs(self.folder / ".git", [BRANCHES + revision])
+        return found.get(BRANCHES + revision) or self.git("rev-parse", revision)
+
     def push(self, *specs: str, by: User | None = None) -> None:
         """Push branches, by force: `feature`, `main:release`, `:feature` to delete one."""
-        pairs = [spec.partition(":") for spec in specs]
-        names = [BRANCHES + (target or source) for source, _, target in pairs]
-        sources = [source for source, _, _ in pairs if source]
-        found = iter(self.git("rev-parse", *sources).split() if sources else [])
-        present = self.repo.git.some_refs(names)
-        moves = [
-            (name, present.get(name, ZERO), next(found) if source else ZERO)
-            for name, (source, _, _) in zip(names, pairs, strict=True)
-        ]
+        moves = []
+        for spec in specs:
+            source, _, target = spec.partition(":")
+            name, new = BRANCHES + (target or source), self.sha(source) if source else ZERO
+            moves.append((name, self.repo.git.ref(name) or ZERO, new))
         push = open_journal(actor=by or self.by, repo=self.repo, moves=moves)
         wanted = [f"update {name} {new} {old}\n" for name, old, new in moves]
         try:

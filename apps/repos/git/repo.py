@@ -16,6 +16,7 @@ from typing import Final
 from uuid import uuid4
 
 from apps.repos.git.protocol import ZERO, Service
+from apps.repos.git.refs import read_refs
 from apps.repos.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spawn_service
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -38,7 +39,6 @@ _LEFTOVERS: Final = ("**/*.lock", "objects/tmp_objdir-*", "objects/pack/tmp_*")
 _DRY: Final = "tmp_objdir-dry-"
 _LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any box lasts
 _MOST_AUTHORS: Final = 1000
-_MOST_NAMED: Final = 100
 
 _CONFIG: Final = """\
 [core]
@@ -154,15 +154,20 @@ class GitRepo:
         return (self.path / "HEAD").is_file()
 
     def create(self, default_branch: str = "main") -> None:
-        """Make it, complete or not at all. `FileExistsError` when it is there already."""
-        _branch_ref(default_branch)
+        """Make it, complete or not at all. `FileExistsError` when it is there already.
+
+        The folders, a HEAD and a configuration are all that git asks for
+        (gitrepository-layout(5)).
+        """
+        head = _branch_ref(default_branch)
         if self.path.exists():
             raise FileExistsError(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = GitRepo(self.path.with_name(f"{self.path.name}.tmp-{uuid4().hex}"))
         try:
-            quiet = ("--bare", "--quiet", "--template=", "--object-format=sha1")
-            unfinished.git("init", *quiet, f"--initial-branch={default_branch}")
+            for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+                (unfinished.path / folder).mkdir(parents=True)
+            (unfinished.path / "HEAD").write_text(f"ref: {head}\n")
             unfinished._write_config()
             unfinished.path.rename(self.path)
         except BaseException:
@@ -230,13 +235,16 @@ class GitRepo:
         return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
 
     def some_refs(self, names: Collection[str]) -> dict[str, str]:
-        """Full name -> object of those of `names` that exist, and perhaps of some others.
+        """Full name -> object of those of `names` that exist, and perhaps of others.
 
-        A few are found without reading all that there are.
+        Starts no git but to hear from it what is wrong.
         """
-        if len(names) > _MOST_NAMED:
-            return self.refs(pulls=True)
-        return self._refs(*map(_ref, names)) if names else {}
+        checked = [_ref(name) for name in names]
+        with suppress(OSError, ValueError):
+            found = read_refs(self.path, checked)
+            if self.exists():  # else all refs would seem to have gone with a disk that has
+                return found
+        return self._refs(*checked) if checked else {}
 
     def ref(self, name: str) -> str | None:
         """What one ref points to, or None."""

@@ -46,7 +46,6 @@ BOXES: Final[dict[str, Box]] = {
     "for-each-ref": Box(output=64 * _MIB),
     "gc": Box(deadline=3600, memory=2 * _GIB),
     "hash-object": Box(),
-    "init": Box(),
     "merge-base": Box(),
     "merge-tree": Box(deadline=20, memory=512 * _MIB),
     "pack-refs": Box(deadline=60),

@@ -1,12 +1,14 @@
 """apps/repos/git/repo.py: one repository, its refs, and what its commits say."""
 
 import os
+import resource
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from apps.repos.git import run
 from apps.repos.git.protocol import ZERO
 from apps.repos.git.repo import DiffStat, Distance, GitRepo, Person, pull_ref
 from apps.repos.git.run import BOXES, Box, GitError
@@ -30,11 +32,15 @@ def test_a_repository_is_made_once_and_complete(tmp_path: Path) -> None:
 
 
 def test_a_repository_that_cannot_be_made_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setitem(BOXES, "init", Box(memory=64 * 1024))
-    with pytest.raises(GitError):
-        GitRepo(tmp_path / "x.git").create()
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, most))  # the configuration is longer
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            GitRepo(tmp_path / "x.git").create()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -120,14 +126,32 @@ def test_a_fast_forward_loses_nothing(repo: Scratch) -> None:
     assert repo.distance(left, left) == Distance(lost=0, gained=0)
 
 
-@pytest.mark.parametrize("others", [0, 200])
-def test_some_refs_are_found_among_many(repo: Scratch, others: int) -> None:
-    head = repo.commit({"a": b"0"})
-    repo.update_ref("refs/heads/a/b", head, ZERO)
-    asked = ["refs/heads/a/b", MAIN, *(f"refs/tags/v{n}" for n in range(others))]
-
-    assert repo.some_refs(asked) == {"refs/heads/a/b": head}
+def test_single_refs_are_read_without_git_wherever_it_keeps_them(repo: Scratch) -> None:
+    one, two = repo.commit({"a": b"1"}), repo.commit({"a": b"2"})
+    names = [MAIN, "refs/heads/a/é", "refs/tags/v1"]
+    for name in names:
+        repo.update_ref(name, one, ZERO)
+    repo.git("pack-refs", "--all")
+    repo.update_ref(MAIN, two, one)
+    repo.update_ref("refs/tags/v1", ZERO, one)
+    before = run.spawned
+    assert repo.some_refs([*names, "refs/heads/a", f"{MAIN}/x"]) == {names[0]: two, names[1]: one}
     assert repo.some_refs([]) == {}
+    assert repo.ref("refs/heads/a/é") == one
+    assert run.spawned == before
+
+
+def test_what_is_no_plain_ref_is_told_by_git(repo: Scratch) -> None:
+    head = repo.commit({"a": b"1"})
+    repo.update_ref(MAIN, head, ZERO)
+    git(repo.path, "symbolic-ref", "refs/heads/alias", MAIN)
+    assert repo.some_refs(["refs/heads/alias", MAIN]) == {"refs/heads/alias": head, MAIN: head}
+
+
+def test_a_store_that_has_gone_is_no_empty_one(repo: Scratch) -> None:
+    shutil.rmtree(repo.path)
+    with pytest.raises(GitError):
+        repo.ref(MAIN)
 
 
 def test_only_a_commit_is_a_commit(repo: Scratch) -> None:
