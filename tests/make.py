@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any
-
-import pytest
-from django.conf import settings
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import User
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
-from apps.repos.git.repo import GitRepo
 from apps.repos.models import Fork, ForkStatus, Protection, Repo
 from apps.teams import actions as teams
 from apps.teams.models import Member, Role, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
-
-
-@cache
-def empty_store() -> Path:
-    """A store without branches, as git makes it."""
-    store = GitRepo(settings.DATA_DIR / "empty.git")
-    store.create()
-    return store.path
-
-
-@contextmanager
-def copied_stores() -> Iterator[None]:
-    """Repositories made meanwhile have a copy of it: starting git takes longer than most tests.
-    Those asked for over the API are made by git.
-    """
-    empty = empty_store()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GitRepo, "create", lambda store, _: shutil.copytree(empty, store.path))
-        yield
 
 
 class Make:
@@ -75,8 +47,7 @@ class Make:
 
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
-        with copied_stores():
-            return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)
+        return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)
 
     def protection(
         self, repo: Repo, branch: str = "main", *, by: User, approver: User | None = None
