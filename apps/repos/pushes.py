@@ -142,20 +142,11 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
 def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
     """Keep where each ref ends after all moves."""
     last = {move.full_name: move for move in moves}
-    for name in (name for name, move in last.items() if move.new == ZERO):
+    kept = [move for move in last.values() if move.new != ZERO]
+    for name in set(last) - {move.full_name for move in kept}:
         repo.refs.filter(full_name=name).delete()
     Ref.objects.bulk_create(
-        (
-            Ref(
-                repo=repo,
-                full_name=name,
-                sha=move.new,
-                pushed_by=move.actor,
-                updated_at=repo.pushed_at,
-            )
-            for name, move in last.items()
-            if move.new != ZERO
-        ),
+        (Ref(repo=repo, full_name=m.full_name, sha=m.new, pushed_by=m.actor) for m in kept),
         update_conflicts=True,
         unique_fields=["repo", "full_name"],
         update_fields=["sha", "pushed_by", "updated_at"],
