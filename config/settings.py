@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 env = Environment.read(ROOT)
 
 DATA_DIR = env.data_dir
+DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 REPOSITORIES_DIR = DATA_DIR / "repositories"
 BASE_URL = env.base_url
 HOST = env.host

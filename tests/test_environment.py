@@ -186,6 +186,13 @@ def test_a_given_secret_key_leaves_no_file(read, tmp_path):
     assert not (tmp_path / "tree").exists()
 
 
+def test_the_data_folder_is_made_also_where_the_key_is_given(tmp_path):
+    folder = tmp_path / "new" / "data"
+    variables = {**os.environ, "SECRET_KEY": "given", "DATA_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", "import config.settings"], env=variables, cwd=ROOT)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 def test_mail_is_printed_unless_told_otherwise_and_its_password_is_not_shown(read):
     assert (read().email.kind, read().email_from) == ("console", "Guildhall <guildhall@localhost>")
     given = read(EMAIL_URL="smtp+tls://me:p%40ss@mail.example.org", EMAIL_FROM="hall@example.org")

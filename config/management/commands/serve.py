@@ -38,7 +38,6 @@ class Command(BaseCommand):
         from config.asgi import application
         from config.embedded import Server
 
-        settings.DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
         server = Server.at(application, settings.HOST, settings.PORT)
         address = f"http://{settings.HOST}:{settings.PORT}"
         call_command("migrate", verbosity=0, interactive=False)
