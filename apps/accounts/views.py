@@ -27,6 +27,7 @@ from apps.core.access import Level
 from apps.core.availability import USERNAMES, Availability, name_query
 from apps.core.operation import operation
 from apps.core.parsers import choice_query, text_query
+from apps.core.search import is_called
 from apps.core.views import ApiViewSet
 from apps.events.activity import ActivityRecord, activity_record
 from apps.events.models import Key
@@ -61,7 +62,7 @@ class TokenViewSet(ApiViewSet):
         owner = self.owner(self.params["username"])
         tokens = ApiToken.objects.visible_to(self.caller).filter(user=owner).select_related("user")
         if self.params["name"]:
-            tokens = tokens.filter(name__iexact=self.params["name"])
+            tokens = tokens.filter(is_called("name", self.params["name"]))
         return self.page(tokens.in_order(self.params["ordering"] or ORDERINGS[0]), token_record)
 
     @operation(Level.NONE, takes=CreateToken, gives=NewTokenRecord, status=201)

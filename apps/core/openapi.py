@@ -26,7 +26,8 @@ PREFIX = "/api/v1"
 WORDS = rf"^[^\x00]*{SOMETHING}[^\x00]*$"
 ERRORS = {
     "400": "The request is not understood: `malformed_request`.",
-    "401": "No token, or one that is not valid: `not_authenticated`, `invalid_token`.",
+    "401": "No token, or one that is not valid: `not_authenticated`, `invalid_token`; "
+    "`inactive_user`.",
     "403": "The caller lacks access, a role, or ownership.",
     "404": "The named record does not exist.",
     "405": "The address does not answer this method.",
@@ -35,7 +36,8 @@ ERRORS = {
     "414": "The address is too long.",
     "415": "The body is not JSON.",
     "422": "A property or parameter is not valid; `detail` names it.",
-    "429": "Too much at once: `rate_limited`, or `too_many_streams` for the live stream.",
+    "429": "Too much at once: `rate_limited`, `too_many_streams` for the live stream, "
+    "`signup_invite_limit_reached` for invites.",
     "503": "Busy; `Retry-After` says when to try again.",
 }
 

@@ -1,7 +1,8 @@
-"""Searches for how something begins: they go along an index, in both databases."""
+"""Searches that find the same in both databases: how something begins, holds, or is called."""
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from django.db import connection
@@ -13,13 +14,30 @@ HEX = frozenset("0123456789abcdef")
 
 
 def begins(field: str, text: str) -> Q:
-    """Rows whose field begins with this text, in binary order.
+    """Rows whose field begins with this text, in binary order, along an index.
 
-    PostgreSQL has an index of patterns; SQLite, whose LIKE asks none here, is given the range.
+    PostgreSQL has one of patterns; SQLite, whose LIKE asks none here, is given the range.
     """
     if connection.vendor == "sqlite":
         return Q((f"{field}__gte", text), (f"{field}__lt", text + LAST))
     return Q((f"{field}__startswith", text))
+
+
+def holds(field: str, text: str) -> Q:
+    """Rows whose field has this text somewhere, ignoring case."""
+    return _ignoring_case(field, text, "icontains", re.escape(text))
+
+
+def is_called(field: str, text: str) -> Q:
+    """Rows whose field is this text, ignoring case."""
+    return _ignoring_case(field, text, "iexact", rf"\A{re.escape(text)}\Z")
+
+
+def _ignoring_case(field: str, text: str, lookup: str, pattern: str) -> Q:
+    """SQLite's LIKE knows capitals of ASCII alone; its REGEXP is Python's, and slower."""
+    if connection.vendor == "sqlite" and not text.isascii():
+        return Q((f"{field}__iregex", pattern))
+    return Q((f"{field}__{lookup}", text))
 
 
 def uuid_begins(text: str, *, least: int = 1) -> Q:

@@ -17,6 +17,7 @@ from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery
 from django.utils import timezone
 
+from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
@@ -82,7 +83,7 @@ class PullQuerySet(models.QuerySet["Pull"]):
 
     def search(self, text: str) -> PullQuerySet:
         """Pulls with this text in title or body, ignoring case."""
-        return self.filter(Q(thread__title__icontains=text) | Q(thread__body__icontains=text))
+        return self.filter(holds("thread__title", text) | holds("thread__body", text))
 
     def in_order(self, ordering: str) -> PullQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""

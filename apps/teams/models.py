@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
 from apps.core.errors import Forbidden
+from apps.core.search import holds
 from apps.core.slugs import TEAM_SLUG_MAX
 from apps.events.record import Keys, Target
 
@@ -53,7 +53,7 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
     def search(self, text: str) -> TeamQuerySet:
         """Teams with this text in name or slug, ignoring case."""
-        return self.filter(Q(name__icontains=text) | Q(slug__icontains=text))
+        return self.filter(holds("name", text) | holds("slug", text))
 
 
 class Team(models.Model):

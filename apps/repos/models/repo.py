@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from apps.core.access import Level
 from apps.core.errors import Conflict
+from apps.core.search import holds
 from apps.core.slugs import REPO_SLUG_MAX
 from apps.events.record import Keys, Target
 from apps.repos.git.repo import GitRepo
@@ -71,9 +72,7 @@ class RepoQuerySet(models.QuerySet["Repo"]):
 
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""
-        return self.filter(
-            Q(name__icontains=text) | Q(slug__icontains=text) | Q(description__icontains=text)
-        )
+        return self.filter(holds("name", text) | holds("slug", text) | holds("description", text))
 
 
 class Repo(models.Model):

@@ -10,6 +10,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from apps.core.changes import set_changed
+from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
 from apps.threads.kinds import Priority, ThreadKind, ThreadStatus
@@ -45,7 +46,7 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
 
     def search(self, text: str) -> ThreadQuerySet:
         """Threads with this text in title or body, ignoring case."""
-        return self.filter(Q(title__icontains=text) | Q(body__icontains=text))
+        return self.filter(holds("title", text) | holds("body", text))
 
     def rows(self) -> models.QuerySet[Any, Any]:
         """Light rows for lists: what a record needs, by the names that it has on a thread."""

@@ -1,0 +1,46 @@
+"""Searches ignore the case of every letter, on SQLite as on PostgreSQL."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from apps.accounts.actions import create_token
+from apps.teams.actions import update_team
+
+
+@pytest.fixture
+def place(make, alice):
+    """A team, a repository, a thread, a pull and a token, each with Über in what is searched."""
+    team = make.team("core", owner=alice)
+    update_team(actor=alice, team=team, name="Über (Core)", slug="core")
+    repo = make.repo(team, "api", by=alice, description="Über (alles)")
+    make.thread(repo, by=alice, title="Über (Namen)")
+    make.pull(repo, by=alice, title="Über (Zeit)")
+    create_token(actor=alice, owner=alice, name="Über (Fluss)")
+
+
+LISTS = [
+    "/teams?search=",
+    "/teams/core/repos?search=",
+    "/teams/core/repos/api/threads?search=",
+    "/teams/core/repos/api/pulls?search=",
+]
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_part_is_found_whatever_its_case_and_taken_word_for_word(api, alice, place, path):
+    def found(text: str) -> int:
+        return len(api(alice).get(path + quote(text)).gives()["results"])
+
+    assert [found(text) for text in ("über", "ÜBER (", "Über", "BER (")] == [1, 1, 1, 1]
+    assert [found(text) for text in ("ü.er", "ü%", "ü_er", "ubër")] == [0, 0, 0, 0]
+
+
+def test_a_token_is_found_by_its_whole_name_whatever_its_case(api, alice, place):
+    def found(text: str) -> int:
+        return len(api(alice).get(f"/api-tokens?name={quote(text)}").gives()["results"])
+
+    assert [found(text) for text in ("ÜBER (FLUSS)", "über (fluss)", "tests")] == [1, 1, 1]
+    assert [found(text) for text in ("ÜBER (FLUSS", "ÜBER .FLUSS.", "ber (Fluss)")] == [0, 0, 0]
