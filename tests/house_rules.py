@@ -63,6 +63,16 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the tree, walked once for all rules."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def calls(self) -> list[tuple[ast.Call, str]]:
+        """Every call, with the dotted name of what is called."""
+        return [(node, dotted(node)) for node in self.nodes if isinstance(node, ast.Call)]
+
     @property
     def is_python(self) -> bool:
         return self.path.endswith(".py")
@@ -85,7 +95,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def functions(source: Source) -> Iterator[Function]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, Function):
             yield node
 
@@ -99,7 +109,7 @@ def public_functions(source: Source) -> Iterator[Function]:
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
     """`(line, dotted name)` of everything imported: module, and module.name."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -129,8 +139,7 @@ def processes_start_in_one_place(source: Source) -> Iterator[str]:
     for line, name in imports(source):
         if name.partition(".")[0] in {"subprocess", "pty", "multiprocessing"}:
             yield f"{line}: imports {name}"
-    for call in calls(source.tree):
-        called = dotted(call)
+    for call, called in source.calls:
         if re.search(r"\bos\.(system|popen|fork|exec|spawn|posix_spawn)|create_subprocess", called):
             yield f"{call.lineno}: calls {called}"
 
@@ -143,8 +152,7 @@ def events_are_recorded_in_actions(source: Source) -> Iterator[str]:
         for line, name in imports(source):
             if name == "apps.events.record.record":
                 yield f"{line}: imports record()"
-    for call in calls(source.tree):
-        called = dotted(call)
+    for call, called in source.calls:
         if called.endswith("record.record") and not source.is_actions:
             yield f"{call.lineno}: calls {called}()"
         if re.match(r"Event\.objects\.(create|bulk|get_or|update_or)", called):
@@ -198,8 +206,7 @@ def views_only_ask(source: Source) -> Iterator[str]:
     views = source.within("apps/") and {"views", "doors", "stream", "admin"} & {*source.names}
     if not views and not source.within("apps/web/"):
         return
-    for call in calls(source.tree):
-        called = dotted(call)
+    for call, called in source.calls:
         receiver, _, name = called.rpartition(".")
         if name in WRITERS and receiver not in {"", "actions", "super"}:
             yield f"{call.lineno}: {called}() writes in a view"
@@ -210,7 +217,7 @@ def views_only_ask(source: Source) -> Iterator[str]:
 def pages_hold_nothing(source: Source) -> Iterator[str]:
     """`apps/web` has no tables of its own."""
     if source.within("apps/web/"):
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef) and "models.Model" in map(dotted, node.bases):
                 yield f"{node.lineno}: {node.name} is a model"
         if {"models", "migrations"} & set(source.names):
@@ -245,7 +252,7 @@ def rules_and_actions_are_explained(source: Source) -> Iterator[str]:
         for function in public_functions(source):
             if not ast.get_docstring(function):
                 yield f"{function.lineno}: {function.name}() has no docstring"
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if is_model_or_viewset(node) or is_operation(node):
             named = cast("ast.ClassDef | ast.FunctionDef", node)
             if not ast.get_docstring(named):
@@ -271,9 +278,9 @@ def names_say_something(source: Source) -> Iterator[str]:
 def nothing_prints(source: Source) -> Iterator[str]:
     """Apps log, commands write to their own output."""
     if source.within("apps/", "config/"):
-        for call in calls(source.tree):
-            if dotted(call) in {"print", "pprint", "pprint.pprint", "breakpoint"}:
-                yield f"{call.lineno}: calls {dotted(call)}()"
+        for call, called in source.calls:
+            if called in {"print", "pprint", "pprint.pprint", "breakpoint"}:
+                yield f"{call.lineno}: calls {called}()"
 
 
 def no_signals(source: Source) -> Iterator[str]:
@@ -291,8 +298,8 @@ def no_magic(source: Source) -> Iterator[str]:
             yield f"{line}: imports {name}"
         if last == "*" and source.path != "tests/settings.py":
             yield f"{line}: imports everything of {name[:-2]}"
-    for call in calls(source.tree):
-        if source.within("tests/") and dotted(call) == "time.sleep":
+    for call, called in source.calls:
+        if source.within("tests/") and called == "time.sleep":
             yield f"{call.lineno}: sleeps instead of waiting for what it needs"
 
 
@@ -329,6 +336,8 @@ MACHINE = re.compile(
 
 def nothing_of_this_machine(source: Source) -> Iterator[str]:
     """No path of a machine, no host of a registry, in any file of the tree."""
+    if not MACHINE.search(source.text):
+        return
     for number, line in enumerate(source.text.splitlines(), 1):
         found = MACHINE.search(line)
         if found:

@@ -71,6 +71,10 @@ def shell(tmp_path):
 def test_the_shell_sees_the_line_on_standard_error_and_a_status(shell):
     code, _, said = shell("revoke_token", NOBODYS)
     assert code == 1 and said.count("\n") == 1 and "manage.py migrate" in said
+
+
+@pytest.mark.slow
+def test_once_migrated_the_shell_sees_what_was_wrong_with_the_words(shell):
     assert shell("migrate", "-v0") == (0, "", "")
     said = f"CommandError: There is no token {NOBODYS}.\n"
     assert shell("revoke_token", NOBODYS) == (1, "", said)
