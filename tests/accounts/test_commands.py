@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
+from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,3 +122,10 @@ def test_tokens_are_listed_without_secrets_and_revoked_by_uuid(manage, alice, bo
     assert token.revoked_at is not None
     assert str(token.uuid) in manage("list_tokens", "bob")
     assert "revoked" in manage("list_tokens", "bob")
+
+
+def test_a_name_of_several_lines_or_of_control_characters_is_one_quoted_line(manage, bob):
+    create_token(actor=bob, owner=bob, name="lap\x1b[2J\ntop")
+    lines = manage("list_tokens", "bob").splitlines()
+    assert len(lines) == bob.tokens.count()
+    assert lines[-1].endswith(r'"lap\u001b[2J\ntop"')

@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 from apps.accounts.models import ApiToken
 from apps.accounts.rules import named_user, token_status
 from apps.core import command
+from apps.core.json import quoted
 
 
 class Command(command.Command):
@@ -23,6 +24,6 @@ class Command(command.Command):
             tokens = tokens.filter(user=named_user(options["user"]))
         return "\n".join(
             f"{token.uuid}  {token.user.username}  {token_status(token)}  "
-            f"{token.token_prefix}…  {token.name}"
+            f"{token.token_prefix}…  {quoted(token.name, 255)}"
             for token in tokens.iterator()
         )
