@@ -185,9 +185,17 @@ class Many:
             self.make.review(self.world.pulls[self.repo.pk], by=person)
 
     def events(self) -> None:
-        """Of threads, pulls, reviews, replies, members, by many people, in many places."""
-        for add in (self.threads, self.pulls, self.reviews, self.replies, self.members):
+        """Of threads, pulls, reviews, replies, members, by many people, in many places.
+
+        Each sort is by some of the people, and by all of them where there is one.
+        """
+        everybody = self.people
+        sorts = (self.threads, self.pulls, self.reviews, self.replies, self.members, self.places)
+        for first, add in enumerate(sorts):
+            self.people = everybody[first :: len(sorts)] or everybody
             add()
+
+    def places(self) -> None:
         for person in self.people:
             repo = self.make.repo(self.world.acme, by=person)
             self.make.thread(repo, by=self.bob)

@@ -9,8 +9,9 @@ from typing import Any
 
 from django.apps import apps
 from django.db import connection
+from django.utils import timezone
 
-from apps.accounts.models import User
+from apps.accounts.models import ApiToken, User
 from apps.pulls.models import Pull, Review
 from apps.repos.models import Protection, Repo, Visibility
 from apps.site.models import SiteSettings
@@ -46,6 +47,8 @@ class World:
         for name, role in MEMBERS.items():
             self.make.member(self.acme, self.people[name], role)
         User.objects.filter(username="ina").update(is_active=False)
+        # Noted once, the first use of a token is not written in each test anew.
+        ApiToken.objects.update(last_used_at=timezone.now())
         self.protections: dict[int, Protection] = {}
         self.threads: dict[int, Thread] = {}
         self.replies: dict[int, Reply] = {}
