@@ -67,7 +67,8 @@ def table(title: str, found: Took, *, own_work: bool = True) -> None:
 
 def bare(url: str) -> None:
     """The charge alone."""
-    from apps.site.counters import Limit, MemoryCounters, RedisCounters
+    from apps.site.counters import Limit, MemoryCounters
+    from apps.site.shared import RedisCounters
 
     asked = [(f"{scope}:1", Limit(scope, 10**9, 86_400_000)) for scope in SCOPES]
     memory, redis = MemoryCounters(), RedisCounters(url, prefix="bench")
@@ -146,7 +147,8 @@ class InProcess:
 
 
 def _counters(url: str) -> object:
-    from apps.site.counters import MemoryCounters, RedisCounters, SharedCounters
+    from apps.site.counters import MemoryCounters
+    from apps.site.shared import RedisCounters, SharedCounters
 
     return SharedCounters(RedisCounters(url, prefix="bench")) if url else MemoryCounters()
 

@@ -1,4 +1,4 @@
-"""Counting in sliding windows, in this process or in Redis (engine.md §6). Knows no Django.
+"""Counting in sliding windows (engine.md §6), here or in Redis: shared.py. Knows no Django.
 
 Two integers per key: what came in the window before, and in this one. The older counts for the
 part of it that a window ending now still covers. Times are milliseconds since 1970.
@@ -6,29 +6,14 @@ part of it that a window ending now still covers. Times are milliseconds since 1
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from threading import Lock
-from typing import Any, NamedTuple
-
-from redis import Redis
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
-from redis.retry import Retry
+from typing import NamedTuple
 
 MOST_KEYS = 100_000
 """Keys that one process holds, about 250 bytes each; beyond it the longest unused one goes."""
-MOST_SEEN = 20_000
-"""Keys of Redis that are looked through for people."""
-PATIENCE = 0.05
-"""Seconds that Redis has to answer."""
-PAUSE = 5.0
-"""Seconds for which a Redis that did not is left alone."""
-
-logger = logging.getLogger(__name__)
 
 
 class Limit(NamedTuple):
@@ -144,151 +129,3 @@ class MemoryCounters:
         if len(self.kept) > self.most_keys:
             self.kept.popitem(last=False)
         return Count(count.previous, count.current + 1, count.elapsed)
-
-
-SCRIPT = """
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local admitted, state, answer = 1, {}, {}
-for n, key in ipairs(KEYS) do
-  local window, most = tonumber(ARGV[2 * n]), tonumber(ARGV[2 * n + 1])
-  local index = math.floor(now / window)
-  local elapsed = now - index * window
-  local previous, current = 0, 0
-  local kept = redis.call('GET', key)
-  if kept then
-    local a, b, c = string.match(kept, '(%d+) (%d+) (%d+)')
-    local before = tonumber(a)
-    if before >= index then
-      previous, current = tonumber(b), tonumber(c)
-      if before > index then
-        index, elapsed = before, 0
-      end
-    elseif before == index - 1 then
-      previous = tonumber(c)
-    end
-  end
-  if previous * (window - elapsed) + (current + 1) * window > most * window then
-    admitted = 0
-  end
-  state[n] = {index, previous, current, elapsed, window}
-end
-for n, key in ipairs(KEYS) do
-  local index, previous, current, elapsed, window = unpack(state[n])
-  if admitted == 1 then
-    current = current + 1
-    local kept = string.format('%d %d %d', index, previous, current)
-    redis.call('SET', key, kept, 'PX', 2 * window)
-  end
-  answer[3 * n - 2], answer[3 * n - 1], answer[3 * n] = previous, current, elapsed
-end
-return {admitted, now, unpack(answer)}
-"""
-
-
-class RedisCounters:
-    """Counts in Redis, by its clock, in one call for all keys."""
-
-    def __init__(
-        self, url: str, *, prefix: str = "guildhall", clock: Callable[[], int] = lambda: 0
-    ) -> None:
-        self.prefix = prefix
-        self.clock = clock
-        """0 stands for the time of Redis."""
-        # redis-py would try a dead one again and again, for seconds (engine.md §6).
-        client = Redis.from_url(
-            url,
-            socket_timeout=PATIENCE,
-            socket_connect_timeout=PATIENCE,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )
-        self.client: Any = client
-        self.script: Any = client.register_script(SCRIPT)
-        self.close = client.close
-
-    def charge(self, asked: Asked) -> Charged:
-        """As `MemoryCounters.charge`; raises `RedisError`."""
-        keys = [f"{self.prefix}:limit:{key}" for key, _ in asked]
-        values = [self.clock()]
-        for _, limit in asked:
-            values += [limit.window, limit.most]
-        admitted, now, *numbers = self.script(keys, values)
-        counts = [Count(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
-        return Charged(bool(admitted), counts, now)
-
-    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
-        """As `MemoryCounters.all_kept`, of at most `MOST_SEEN` keys; raises `RedisError`."""
-        begin, names, cursor = f"{self.prefix}:limit:", list[bytes](), 0
-        seconds, micro = self.client.time()
-        for _ in range(MOST_SEEN // 1000):
-            cursor, some = self.client.scan(cursor, match=f"{begin}*", count=1000)
-            names += some
-            if cursor == 0:
-                break
-        values = self.client.mget(names) if names else []
-        found = [
-            (name.decode().removeprefix(begin), tuple(map(int, value.split())))
-            for name, value in zip(names, values, strict=True)
-            if value is not None
-        ]
-        return seconds * 1000 + micro // 1000, found  # type: ignore[return-value]
-
-
-class SharedCounters:
-    """Counts in Redis, and in this process while Redis does not answer. No request fails of it."""
-
-    def __init__(self, shared: RedisCounters, pause: float = PAUSE) -> None:
-        self.shared = shared
-        self.pause = pause
-        self.own = MemoryCounters()
-        self.lock = Lock()
-        self.lost = False
-        self.leave_until = 0.0
-
-    def charge(self, asked: Asked) -> Charged:
-        """As `MemoryCounters.charge`."""
-        probing = self.lost
-        if probing and not self._may_probe():
-            return self.own.charge(asked)
-        try:
-            charged = self.shared.charge(asked)
-        except (RedisError, OSError) as error:
-            self._lose(error)
-            return self.own.charge(asked)
-        if probing:
-            self._regain()
-        return charged
-
-    def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
-        """As `MemoryCounters.all_kept`, of Redis, or of this process while that is lost."""
-        if not self.lost:
-            with suppress(RedisError, OSError):
-                return self.shared.all_kept()
-        return self.own.all_kept()
-
-    def _may_probe(self) -> bool:
-        """Whether the pause is over. One request may try then, and the next pause begins."""
-        with self.lock:
-            now = time.monotonic()
-            if now < self.leave_until:
-                return False
-            self.leave_until = now + self.pause
-            return True
-
-    def _lose(self, error: Exception) -> None:
-        with self.lock:
-            self.leave_until = time.monotonic() + self.pause
-            news, self.lost = not self.lost, True
-        if news:
-            reason = " ".join(str(error).split())
-            logger.warning("Redis does not answer, rate limits are counted here: %s", reason)
-
-    def _regain(self) -> None:
-        with self.lock:
-            news, self.lost = self.lost, False
-        if news:
-            logger.warning("Redis answers again and counts the rate limits")

@@ -25,8 +25,6 @@ from apps.site.counters import (
     Count,
     Limit,
     MemoryCounters,
-    RedisCounters,
-    SharedCounters,
     State,
     count_at,
 )
@@ -48,6 +46,8 @@ class Counters(Protocol):
 def counters() -> Counters:
     """This process's way to count: Redis where there is one, else its own memory."""
     if settings.REDIS_URL:
+        from apps.site.shared import RedisCounters, SharedCounters
+
         return SharedCounters(RedisCounters(settings.REDIS_URL))
     return MemoryCounters()
 

@@ -17,7 +17,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
-from apps.site.counters import RedisCounters, SharedCounters
+from apps.site.shared import RedisCounters, SharedCounters
 from tests.server import PATIENCE
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from apps.site.counters import PATIENCE, Limit
+from apps.site.counters import Limit
+from apps.site.shared import PATIENCE
 from tests.server import Server
 
 HOUR = {"max_requests": 100, "window_seconds": 3600, "is_enabled": True}

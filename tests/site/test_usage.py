@@ -4,8 +4,9 @@ import pytest
 from redis.exceptions import RedisError
 
 from apps.site import limits
-from apps.site.counters import Limit, SharedCounters
+from apps.site.counters import Limit
 from apps.site.models import RateLimit
+from apps.site.shared import SharedCounters
 
 ALICE = Limit("user:alice", 10, 3_600_000)
 ANYBODY = Limit("api", 5, 3_600_000)
