@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -48,6 +50,7 @@ def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     for written, meant in (
         ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("/var/log/nginx/access.log", f"{folder}/access.log"),
         ("127.0.0.1:8000", pages.url.removeprefix("http://")),
         ("127.0.0.1:8001", stream.url.removeprefix("http://")),
     ):
@@ -90,3 +93,7 @@ def test_everything_works_behind_nginx(server, tmp_path):
             theirs = Git(tmp_path / "theirs", address, server.token("alice"))
             theirs("pull", "--quiet", theirs.url, "main")
             assert theirs("rev-parse", "HEAD") == head
+            with pytest.raises(HTTPError):
+                urlopen(f"{url}/reset/new?user=x&token=hush", timeout=PATIENCE)  # noqa: S310
+        written = (tmp_path / "nginx" / "access.log").read_text()
+        assert "/reset/new" in written and "hush" not in written
