@@ -206,6 +206,22 @@ def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, b
     assert read(pull)["approvals_missing"] == 1
 
 
+def test_protections_that_name_different_people_want_an_approval_of_each(
+    read, make, pull, alice, bob, sam
+):
+    first = make.protection(pull.repo, by=alice, approver=sam)
+    make.protection(pull.repo, "m*", by=alice, approver=bob)
+    make.protection(pull.repo, "*", by=alice)  # anybody's, so that either serves it as well
+    found = read(pull)
+    assert (found["required_approvals"], found["approvals_missing"]) == (2, 2)
+    make.review(pull, by=sam)
+    found = read(pull)
+    assert (found["required_approvals"], found["approvals_missing"]) == (2, 1)
+    add_approver(actor=alice, protection=first, user=bob)
+    found = read(pull)
+    assert (found["required_approvals"], found["approvals_missing"]) == (1, 1)
+
+
 @pytest.mark.parametrize("status", ["draft", "closed", "merged"])
 def test_the_status_is_named_first(read, make, pull, clone, protection, bob, status):
     make.review(pull, by=bob)

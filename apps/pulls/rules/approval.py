@@ -20,6 +20,7 @@ from apps.repos.git.run import GitError
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
+    from apps.core.access import Level
     from apps.repos.models import Protection
 
 
@@ -63,19 +64,39 @@ class Approval:
         """How many more it wants."""
         return max(0, protection.required_approvals - self.given(protection))
 
-    @property
-    def pending(self) -> list[User]:
-        """The approvers by name who could approve and have not."""
-        given = {one.created_by_id for one in self.counting}
-        found: dict[int, User] = {}
+    @cached_property
+    def named(self) -> dict[int, tuple[User, Level]]:
+        """The approvers by name who could approve, by id, each with their level."""
+        found: dict[int, tuple[User, Level]] = {}
         for protection in self.protections:
             for approver in protection.approvers.all():
                 role: str | None = getattr(approver, "role", None)
                 level = level_of(approver.user, self.eligibility.pull.repo, role)
-                against = self.eligibility.reason_against(approver.user, level)
-                if against is None and approver.user_id not in given:
-                    found.setdefault(approver.user_id, approver.user)
-        return list(found.values())
+                if self.eligibility.reason_against(approver.user, level) is None:
+                    found.setdefault(approver.user_id, (approver.user, level))
+        return found
+
+    @cached_property
+    def pending(self) -> list[User]:
+        """Those of them who have not."""
+        given = {one.created_by_id for one in self.counting}
+        return [user for user, _ in self.named.values() if user.pk not in given]
+
+    @property
+    def required(self) -> int:
+        """How many approvals satisfy all protections, from the beginning."""
+        asked = [one.required_approvals for one in self.protections]
+        return enough(asked, [self._asking(person) for person in self.named])
+
+    @property
+    def wanting(self) -> int:
+        """How many more do."""
+        lacking = [self.missing(one) for one in self.protections]
+        return enough(lacking, [self._asking(person.pk) for person in self.pending])
+
+    def _asking(self, person: int) -> list[bool]:
+        """Which of the protections want the approval of one of the named."""
+        return [asks(one, *self.named[person]) for one in self.protections]
 
     def blockers(self) -> list[Blocker]:
         """What reviews, or the want of them, say against merging; nothing without a protection."""
@@ -92,6 +113,24 @@ class Approval:
             text = f"Approvals are missing: {'; '.join(texts)}."
             found.append(Blocker("approval_required", text))
         return found
+
+
+def enough(lacking: Sequence[int], people: Sequence[Sequence[bool]]) -> int:
+    """How many approvals satisfy protections that lack so many each.
+
+    One approval may serve several: of `people`, who say which of them want theirs, those who serve
+    the most come first. What is lacking after that is for people whom nobody has named.
+    """
+    left, waiting, count = [*lacking], [*people], 0
+
+    def use(person: Sequence[bool]) -> int:
+        return sum(wants and lacks > 0 for wants, lacks in zip(person, left, strict=True))
+
+    while waiting and use(best := max(waiting, key=use)):
+        waiting.remove(best)
+        left = [max(0, lacks - wants) for wants, lacks in zip(best, left, strict=True)]
+        count += 1
+    return count + max(left, default=0)
 
 
 def approval_of(pull: Pull) -> Approval:
