@@ -73,10 +73,6 @@ class NotFound(ApiError):
     status = 404
 
 
-class MethodNotAllowed(ApiError):
-    status = 405
-
-
 class Conflict(ApiError):
     status = 409
 

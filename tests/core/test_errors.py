@@ -16,7 +16,6 @@ STATUSES = {
     errors.BadRequest: 400,
     errors.Forbidden: 403,
     errors.NotFound: 404,
-    errors.MethodNotAllowed: 405,
     errors.Conflict: 409,
     errors.PayloadTooLarge: 413,
     errors.UnsupportedMediaType: 415,
