@@ -28,7 +28,7 @@ def tokens(request: Visit) -> HttpResponse:
     """The answer to a POST shows the new token itself: its text is kept nowhere, so that no
     redirect could lead to it; and no cache may hold it.
     """
-    form, text = NewToken(request), ""
+    number, form, text = PAGE.value(request), NewToken(request), ""
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             _, text = actions.create_token(
@@ -46,7 +46,7 @@ def tokens(request: Visit) -> HttpResponse:
             token_row,
             request=request,
             base="",
-            page=PAGE.value(request),
+            page=number,
             per_page=ROWS,
         ),
     )

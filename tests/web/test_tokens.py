@@ -91,3 +91,9 @@ def test_hostile_names_are_shown_as_text(visit, ada):
     path = f"{PATH}/{ada.tokens.get(name=name).uuid}/revoke"
     for shown in (page, visit(ada).get(path)):
         assert name in shown.text and "<script" not in shown.html
+
+
+def test_a_page_that_is_none_is_refused_before_a_token_is_made(visit, ada, events):
+    """Its text would be lost: it is in that one answer."""
+    with events():
+        visit(ada).post("/settings/tokens?page=x", name="laptop", expires_at="1y").gives(422)
