@@ -84,9 +84,8 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
         return HttpResponseRedirect(signin)
-    return show(
-        request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=typed(request)
-    )
+    sent = {name.replace("_", " ").capitalize(): text for name, text in typed(request).items()}
+    return show(request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent)
 
 
 def named(request: HttpRequest, name: str) -> str:

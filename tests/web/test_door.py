@@ -127,8 +127,10 @@ def test_the_api_and_git_know_no_session_and_ask_for_none(visit, ada, api, make)
 
 
 def test_a_post_without_a_session_gives_back_what_was_written(visit):
-    page = visit().post("/settings/tokens", name="lap <b>top", password="secret").gives(401)
+    fields = {"name": "lap <b>top", "expires_at": "1y", "password": "secret"}
+    page = visit().post("/settings/tokens", **fields).gives(401)
     assert "lap <b>top" in page.text and "secret" not in page.text
+    assert ">Expires at</label>" in page.html
     assert 'href="/signin?next=/settings/tokens"' in page.html
 
 
