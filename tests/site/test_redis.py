@@ -4,8 +4,10 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
+from redis.exceptions import RedisError
 
 from apps.site.counters import Limit
 from apps.site.shared import PATIENCE
@@ -34,11 +36,18 @@ def charge_all(counters, count):
     return all(admitted for admitted, _ in done), max(took for _, took in done)
 
 
+def has_counted(counters, count):
+    """Whether Redis has come so far; on a busy machine it may not answer in time."""
+    with suppress(RedisError):
+        return counters.shared.charge([("key", MANY)]).counts[0].current > count
+    return False
+
+
 def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
     counters = shared
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(charge_all, counters, 10_000)
-        while not counters.shared.charge([("key", MANY)]).counts[0].current > 200:
+        while not has_counted(counters, 200):
             pass
         own_redis.kill()
         admitted, longest = load.result()
