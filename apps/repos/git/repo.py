@@ -296,12 +296,8 @@ class GitRepo:
         """The best common ancestor; None for unrelated histories."""
         return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
 
-    def count_commits(self, base: str, head: str) -> int:
-        """How many commits `head` has that `base` has not."""
-        return int(self.git("rev-list", "--count", _range(base, head)).word)
-
     def distance(self, old: str, new: str) -> Distance:
-        """How far a ref goes that moves from one commit to another."""
+        """How many commits `new` has not any more, and how many it has beside."""
         both = f"{_sha(old)}...{_sha(new)}"
         lost, gained = self.git("rev-list", "--left-right", "--count", both).word.split()
         return Distance(int(lost), int(gained))
@@ -320,8 +316,9 @@ class GitRepo:
 
     def diff_stat(self, base: str, head: str) -> DiffStat:
         """What `head` brings since it left `base`; a rename counts as one file."""
-        commits = self.count_commits(base, head)
-        start = self.merge_base(base, head) or EMPTY_TREE
+        distance = self.distance(base, head)
+        start = self.merge_base(base, head) or EMPTY_TREE if distance.lost else base
+        commits = distance.gained
         try:
             said = self.git("diff-tree", "--shortstat", "-M", "-l200", start, head).word
         except GitTooLarge:

@@ -120,7 +120,6 @@ TAKES_A_SHA: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.is_ancestor(A, text),
     lambda repo, text: repo.is_ancestor(text, A),
     lambda repo, text: repo.merge_base(text, A),
-    lambda repo, text: repo.count_commits(A, text),
     lambda repo, text: repo.distance(A, text),
     lambda repo, text: repo.distance(text, A),
     lambda repo, text: repo.commit_authors(text, A),
