@@ -62,6 +62,7 @@ def test_gunicorn_ends_its_streams_before_it_ends_itself(server, tmp_path):
         assert ending.process.returncode == 0
 
 
+@pytest.mark.slow
 @ON_SERVE
 def test_descriptors_stay_as_many_as_they_were(server):
     place = make_place(server)

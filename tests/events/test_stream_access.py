@@ -86,6 +86,7 @@ deactivate_user(actor=people["sam"], user=people["leaver"])
 """
 
 
+@pytest.mark.slow
 def test_a_stream_closes_with_its_account(live):
     staff = live.api("sam")
     with (

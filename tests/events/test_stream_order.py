@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
+import pytest
+
 from tests.events.conftest import ON_SERVE, Place, make_place
 from tests.tail import Stream, opened
 
@@ -95,6 +97,7 @@ def test_nothing_is_missed_or_doubled_while_many_write(live):
         assert late.ids(39) == written
 
 
+@pytest.mark.slow
 def test_a_long_past_is_caught_up_with_page_by_page(server):
     place = make_place(server)
     server.run(FLOOD.format(team=place.team, count=450, size=1))
@@ -103,6 +106,7 @@ def test_a_long_past_is_caught_up_with_page_by_page(server):
         assert stream.ids(454) == recorded(place)
 
 
+@pytest.mark.slow
 def test_whoever_reads_late_holds_nobody_up_and_misses_nothing(server, asgi):
     place = make_place(server)
     query = f"{place.scope}&kind=team-updated"

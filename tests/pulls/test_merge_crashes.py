@@ -18,6 +18,8 @@ from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
 from tests.pulls import followers, paths
 
+pytestmark = pytest.mark.slow
+
 
 class Stopped:
     """A merge by bob that gets as far as it is told."""

@@ -16,7 +16,7 @@ from apps.repos.git.run import run_git
 from apps.repos.models import PushJournal
 from tests.pulls import paths
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def at_once(*calls):

@@ -157,6 +157,7 @@ def scene(make, pull, clone, protection, alice, bob, sam):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("moment", LAST)
 def test_what_happens_last_counts(api, scene, last_moment, moment):

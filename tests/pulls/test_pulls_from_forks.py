@@ -297,6 +297,7 @@ class Aside(Thread):
             connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
     api, upstream, clone, carol, settings
@@ -310,6 +311,7 @@ def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
     assert Pull.objects.get().head_sha == head
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
     api, upstream, clone, carol, settings

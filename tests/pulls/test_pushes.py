@@ -61,6 +61,7 @@ BROUGHT += [("main", "main~3:main"), ("island", "main")]
 """What is merged into main, with a commit on top, and what is pushed; once it goes back."""
 
 
+@pytest.mark.slow
 def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
     """Of another pull's commits, of the pull's own base, of none of it, of history rewritten."""
     clone.commit("stacked", {"roof": "1"}, onto="feature")
@@ -86,6 +87,7 @@ def test_figures_stay_true_whatever_the_target_brings(make, pull, clone, alice):
     assert [fresh(one).status for one in pulls] == ["merged", "open", "merged", "open", "merged"]
 
 
+@pytest.mark.slow
 def test_a_busy_target_asks_git_no_more_often(make, clone, alice):
     spent = []
     for number in range(6):

@@ -47,6 +47,7 @@ def fork(server, path) -> str:
     raise AssertionError(f"the fork is {found['status']}: {found['error']}")
 
 
+@pytest.mark.slow
 def test_no_commit_of_the_upstream_that_no_branch_reaches_comes_through_a_fork(
     server, git, secrets, fork, tmp_path
 ):

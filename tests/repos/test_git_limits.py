@@ -74,6 +74,7 @@ def test_that_git_asks_without_a_token_first_is_not_charged(ask, team_repo, limi
     assert [ask().status_code for _ in range(2)] == [200, 429]
 
 
+@pytest.mark.slow
 def test_git_prints_why_it_has_to_wait(server, path, git):
     name = f"dora{uuid4().hex[:8]}"
     ours = git(name)

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from apps.repos.git.protocol import FLUSH, pkt
 
 
@@ -103,6 +105,7 @@ def test_shallow_and_partial_clones_work(git):
     assert "?" in theirs("-C", "partial", "rev-list", "--objects", "--missing=print", "HEAD")
 
 
+@pytest.mark.slow
 def test_a_large_push_arrives_chunked_and_a_long_fetch_request_gzipped(git):
     ours, theirs = git(), git()
     for number in range(60):

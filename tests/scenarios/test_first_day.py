@@ -67,7 +67,8 @@ def deactivate(staff):
     assert staff.send(f"{found[0]}deactivate/").location == f"{found[0]}change/"
 
 
-@pytest.mark.parametrize("kind", ["daphne", pytest.param("gunicorn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["daphne", "gunicorn"])
 def test_a_first_day_that_ends_early(tmp_path, kind):
     folder = tmp_path / "mail"
     with Server(tmp_path, kind, EMAIL_URL=f"file://{folder}") as server:

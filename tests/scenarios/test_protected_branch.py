@@ -26,6 +26,7 @@ def git(server, slug, tmp_path):
     return lambda person: Git(tmp_path / uuid4().hex, url, server.token(person))
 
 
+@pytest.mark.slow
 def test_a_protected_branch_changes_by_merging_what_was_approved(server, slug, git):
     alice, bob = server.api("alice"), server.api("bob")
     repo, hers = f"/teams/{slug}/repos/api", git("alice")

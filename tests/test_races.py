@@ -1,8 +1,12 @@
-"""Pushes that meet another push, or a rename of their repository: who wins, and who is told."""
+"""Two at once, on a real server with the real git: who wins, and who is told.
+
+What meets inside one process is in the `test_races.py` of each app.
+"""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 from tests.repos.test_githttp import api_path, events_of
 
@@ -60,3 +64,43 @@ def test_a_push_arrives_whatever_its_repository_is_called_by_then(server, path, 
     kinds = [kind for kind, _ in events_of(server, there)]
     assert sorted(kinds) == ["branch-created", "repo-created", "repo-updated"]
     assert ours("ls-remote", ours.url, "refs/heads/main").split()[-2:] == [sha, "refs/heads/main"]
+
+
+def test_a_merge_stands_and_a_push_to_its_target_lands_on_it_or_before_it_or_is_refused(
+    server, path, git
+):
+    ours, alice, pulls = git(), server.api("alice"), f"{api_path(path)}/pulls"
+    ours.commit("base.txt")
+    ours("push", "--quiet", ours.url, "main", "main:feature")
+    theirs = git()
+    theirs("pull", "--quiet", theirs.url, "feature")
+    feature = theirs.commit("feature.txt")
+    theirs("push", "--quiet", theirs.url, "main:feature")
+    wanted = {"source_branch": "feature", "target_branch": "main"}
+    made = alice.post(pulls, title="Feature", body="", **wanted).gives(201)
+    tip = ours.commit("meanwhile.txt")
+    merged, pushed = at_once(
+        lambda: alice.post(f"{pulls}/{made['number']}/merge"),
+        lambda: ours.run("push", ours.url, "main"),
+    )
+    commit = merged.gives()["merge_commit_sha"]
+    ours("fetch", "--quiet", ours.url, "main")
+    history = ours("rev-list", "FETCH_HEAD").split()
+    assert {commit, feature} <= set(history)
+    assert (tip in history) == (pushed.returncode == 0)
+    assert pushed.returncode == 0 or "rejected]" in pushed.stdout
+    found = alice.get(f"/events?scope=repo:{path}&kind=branch-pushed").gives()["results"]
+    moves = [(event["data"]["before"], event["data"]["after"]) for event in reversed(found)]
+    on_main = [move for move in moves if feature not in move]
+    assert on_main[-1][1] == history[0]
+    assert all(one[1] == other[0] for one, other in pairwise(on_main))
+
+
+def test_of_two_forks_by_one_person_one_is_made_and_the_other_is_told(server, path):
+    alice, bob = server.api("alice"), server.api("bob")
+    slug = path.rpartition("/")[2]
+    alice.put(api_path(path), name="Api", slug=slug, visibility="public").gives()
+    answers = at_once(*[lambda: bob.post(f"{api_path(path)}/forks")] * 2)
+    made, refused = sorted(answers, key=lambda answer: answer.status)
+    refused.fails(409, "fork_exists")
+    assert bob.get(f"{api_path(path)}/forks/user/bob").gives()["uuid"] == made.gives(201)["uuid"]
