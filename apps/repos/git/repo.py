@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -33,6 +34,9 @@ _BAD_NAME: Final = re.compile(
     """,
     re.VERBOSE,
 )
+# Lines of content begin with a sign, so that these are git's own.
+_PLACE: Final = re.compile(rb"^@@ .*", re.MULTILINE)
+_TEXTS: Final = re.compile(rb"^index .*\n(?=--- )", re.MULTILINE)
 _NAME_BYTES: Final = 255
 _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
 _LEFTOVERS: Final = ("**/*.lock", "objects/tmp_objdir-*", "objects/pack/tmp_*")
@@ -330,14 +334,14 @@ class GitRepo:
         """Names what `head` changes since it left `base`, white space included (§8.5).
 
         A rebase keeps it. "" for no change; None for a change too large to be named, which
-        equals nothing. Blobs count by their full object names, so their bytes are not printed.
+        equals nothing.
         """
         start = self.merge_base(base, head) or EMPTY_TREE
         try:
             patch = self.git("diff-tree", "-p", "--full-index", start, head).out
         except GitTooLarge:
             return None
-        return self.git("patch-id", "--verbatim", stdin=patch).word.partition(" ")[0]
+        return _name_of(patch)
 
     # From another repository
 
@@ -359,6 +363,16 @@ class GitRepo:
         # commit that is there passes for one with all its files.
         whole = {"fetch.unpackLimit": "1"}
         self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
+
+
+def _name_of(patch: bytes) -> str:
+    """The same for the same changes, wherever in their files they are.
+
+    `git patch-id` forgets the name of what follows a binary file. Of such a file the full object
+    names count, so that its bytes need not be printed.
+    """
+    placeless = _PLACE.sub(b"@@", _TEXTS.sub(b"", patch))
+    return sha256(placeless).hexdigest()[:40] if patch else ""
 
 
 def _sha(text: str) -> str:

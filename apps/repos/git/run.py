@@ -49,7 +49,6 @@ BOXES: Final[dict[str, Box]] = {
     "merge-base": Box(),
     "merge-tree": Box(deadline=20, memory=512 * _MIB),
     "pack-refs": Box(deadline=60),
-    "patch-id": Box(),
     "rev-list": Box(),
     "symbolic-ref": Box(deadline=5),
     "update-ref": Box(deadline=5),  # runs under the lock of a row

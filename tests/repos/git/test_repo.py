@@ -225,6 +225,27 @@ def test_a_different_change_has_a_different_name(
     assert repo.patch_id(base, heads[0]) != repo.patch_id(base, heads[1])
 
 
+@pytest.mark.parametrize("data", [b"\0b", b""], ids=["binary", "empty"])
+def test_where_a_file_is_belongs_to_the_change_also_behind_a_binary_one(
+    repo: Scratch, data: bytes
+) -> None:
+    """git's own patch-id forgets it: an approval of one would hold for the other."""
+    base = repo.commit({"a": b"1"})
+    names = ("docs", "run")
+    heads = [repo.commit({"a": b"1", "b.bin": b"\0a", name: data}, base) for name in names]
+    assert repo.patch_id(base, heads[0]) != repo.patch_id(base, heads[1])
+
+
+def test_a_change_keeps_its_name_wherever_in_its_file_it_is(repo: Scratch) -> None:
+    lines = [b"%d\n" % number for number in range(20)]
+    base = repo.commit({"a": b"".join(lines), "b": b"\0a"})
+    changed = [*lines[:10], b"ten\n", *lines[11:]]
+    head = repo.commit({"a": b"".join(changed), "b": b"\0b"}, base)
+    moved = repo.commit({"a": b"".join([b"new\n", *lines]), "b": b"\0a"}, base)
+    rebased = repo.commit({"a": b"".join([b"new\n", *changed]), "b": b"\0b"}, moved)
+    assert repo.patch_id(base, head) == repo.patch_id(moved, rebased)
+
+
 def test_a_change_of_mode_has_a_name(repo: Scratch) -> None:
     base = repo.commit({"run": b"1"})
     blob = git(repo.path, "rev-parse", f"{base}:run").decode()
