@@ -345,12 +345,12 @@ class GitRepo:
 
     # From another repository
 
-    def fetch_objects(self, source: "GitRepo", sha: str, into_ref: str | None = None) -> None:
-        """Copy one commit and its history from a repository on the same disk, under a ref.
+    def fetch_objects(self, source: "GitRepo", sha: str) -> None:
+        """Copy one commit and its history from a repository on the same disk.
 
-        Without one nothing refers to them yet: `upkeep` removes them after two weeks.
+        Nothing refers to them yet: `upkeep` removes them after two weeks.
         """
-        self._fetch(source, _sha(sha) if into_ref is None else f"+{_sha(sha)}:{_ref(into_ref)}")
+        self._fetch(source, _sha(sha))
 
     def copy_branches_and_tags(self, source: "GitRepo") -> None:
         """Make this new repository a fork: the heads of pulls stay behind (engine.md §3)."""

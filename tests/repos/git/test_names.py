@@ -127,7 +127,7 @@ TAKES_A_SHA: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.patch_id(A, text),
     lambda repo, text: repo.update_ref("refs/heads/x", text, A),
     lambda repo, text: repo.update_ref("refs/heads/x", A, text),
-    lambda repo, text: repo.fetch_objects(repo, text, "refs/heads/x"),
+    lambda repo, text: repo.fetch_objects(repo, text),
     lambda repo, text: try_merge(repo, text, A),
     lambda repo, text: mergeability(repo, A, text),
     lambda repo, text: build(
@@ -138,7 +138,6 @@ TAKES_A_NAME: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.ref(text),
     lambda repo, text: repo.some_refs(["refs/heads/main", text]),
     lambda repo, text: repo.update_ref(text, A, A),
-    lambda repo, text: repo.fetch_objects(repo, A, text),
     lambda repo, text: repo.set_head_branch(text),
     lambda repo, text: GitRepo(repo.path / "x").create(text),
 ]

@@ -252,16 +252,15 @@ def test_a_change_of_mode_has_a_name(repo: Scratch) -> None:
     assert repo.patch_id(base, repo.commit_of(repo.tree("100755", {"run": blob}), base))
 
 
-def test_the_head_of_a_pull_is_copied_from_a_fork(repo: Scratch, other: Scratch) -> None:
+def test_the_commits_of_a_pull_are_copied_from_a_fork(repo: Scratch, other: Scratch) -> None:
     base = other.commit({"a": b"1"})
     head = other.commit({"a": b"2"}, base)
     other.update_ref("refs/tags/v1", head, ZERO)
     with pytest.raises(GitError):
-        repo.fetch_objects(other, MISSING, pull_ref(1))
-    repo.fetch_objects(other, head, pull_ref(1))
-    repo.fetch_objects(other, base, pull_ref(1))
+        repo.fetch_objects(other, MISSING)
+    repo.fetch_objects(other, head)
 
-    assert repo.refs(pulls=True) == {pull_ref(1): base}
+    assert repo.refs(pulls=True) == {}
     assert repo.has_commit(head)
     assert not (repo.path / "objects" / "info" / "alternates").exists()
     assert not (repo.path / "FETCH_HEAD").exists()
@@ -270,7 +269,7 @@ def test_the_head_of_a_pull_is_copied_from_a_fork(repo: Scratch, other: Scratch)
 def test_what_is_copied_arrives_whole_or_not_at_all(repo: Scratch, other: Scratch) -> None:
     """A git that is killed among single objects would leave a commit without its files."""
     head = other.commit({"a": b"1"})
-    repo.fetch_objects(other, head, pull_ref(1))
+    repo.fetch_objects(other, head)
     objects = repo.path / "objects"
     assert list((objects / "pack").glob("*.pack"))
     assert not [folder for folder in objects.iterdir() if len(folder.name) == 2]
