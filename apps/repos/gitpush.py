@@ -32,6 +32,7 @@ from apps.repos.git.run import GitProcess
 from apps.repos.gitstream import PIECE, end
 from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
 from apps.repos.pushes import open_journal, settle
+from apps.repos.rules import RefMove
 
 REPORT_LIMIT = 4 * 1024 * 1024
 logger = logging.getLogger(__name__)
@@ -54,10 +55,12 @@ def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
         for _ in body:
             pass
         return report_refused(request, refused)
+    let = [c for c in request.commands if c.ref not in refused]
     try:
         return run(repo, request, refused, rest, body)
     finally:
-        settle(repo=repo, push=push)
+        own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in let]
+        settle(repo=repo, push=push, own=own)
 
 
 @transaction.atomic

@@ -43,19 +43,28 @@ def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str
     return push
 
 
-def settle(*, repo: Repo, push: uuid.UUID) -> None:
+def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
     """Bring rows and events up to what git has, and forget this push's journal.
 
     Each journal step becomes the event of its own actor, so that two pushes which finished close
-    together keep their order and their people.
+    together keep their order and their people. `own`: what whoever has noted this push remembers
+    of it, because others drop a step that cannot be taken from where the ref is, and then the ref
+    may come back there.
     """
     rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
-    own = [move_of(row, repo) for row in rows if row.push == push]
+    own = own or [move_of(row, repo) for row in rows if row.push == push]
+    remembered = {(move.full_name, move.old, move.new): move for move in own}
     prepare(repo, own)
     with transaction.atomic():
         lock(repo)
-        moves = find_moves(repo, list(rows.all()))
+        found = find_moves(repo, list(rows.all()), [move.full_name for move in own])
         PushJournal.objects.filter(repo=repo, push=push).delete()
+        moves = [
+            remembered.get((move.full_name, move.old, move.new), move)
+            if move.actor is None
+            else move
+            for move in found
+        ]
         apply_moves(repo, moves)
 
 
