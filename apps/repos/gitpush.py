@@ -147,12 +147,12 @@ def run(
     body: Iterator[bytes],
 ) -> bytes:
     """Give the rest of the push to git; returns what it answers, and the refusals with it."""
-    process = repo.git.serve(Service.RECEIVE_PACK)
     asked = request.without(refused) if refused else request.raw
     kept = bytearray()
-    reader = Thread(target=drain, args=(process, kept), daemon=True)
-    reader.start()
+    process = repo.git.serve(Service.RECEIVE_PACK)
     try:
+        reader = Thread(target=drain, args=(process, kept), daemon=True)
+        reader.start()
         feed(process, asked + rest, body)
         reader.join()
         process.wait()

@@ -208,10 +208,15 @@ def test_a_client_that_goes_away_leaves_no_process_and_no_ref(server, path, git)
 
 
 COMMAND = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x\0report-status".encode()) + FLUSH
+# Two commands. The first is refused, so that the other has to be told what git can do.
+FIRST = f"{'0' * 40} {'1' * 40} refs/x\0".encode()
+OTHER = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x".encode()) + FLUSH
 HOSTILE = {
     "no push": (b"garbage", {}),
     "endless list": (pkt(b"x" * 1000) * 2000, {}),
     "no flush": (COMMAND.removesuffix(FLUSH), {}),
+    "long capabilities": (pkt(FIRST + b"x" * 65_425) + OTHER, {}),
+    "odd capabilities": (pkt(FIRST + b"\xff" * 30_000) + OTHER, {}),
     "zero length": (b"0001" + FLUSH, {}),
     "broken gzip": (b"\x1f\x8bnonsense", {"Content-Encoding": "gzip"}),
     "cut gzip": (gzip.compress(COMMAND + os.urandom(999))[:-9], {"Content-Encoding": "gzip"}),

@@ -22,6 +22,8 @@ _LENGTH: Final = re.compile(rb"[0-9a-fA-F]{4}\Z")
 _SHALLOW: Final = re.compile(r"shallow ([0-9a-f]{40})\Z")
 # A name of any length would leave no room in a packet for the reason of its refusal.
 _COMMAND: Final = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) (.{1,4096})\Z")
+# They have to fit behind another command, should the first be refused.
+_CAPABILITIES: Final = re.compile(rb"[ -~]{0,4096}\Z")
 
 
 class Service(StrEnum):
@@ -147,8 +149,10 @@ class PushParser:
         # git obeys capabilities on any line; what the door does not see, git must not see.
         if nul and self._commands:
             raise ProtocolError("capabilities belong to the first command")
+        if not _CAPABILITIES.match(capabilities):
+            raise ProtocolError("the capabilities are none that git has")
         if nul:
-            self._capabilities = frozenset(capabilities.decode("utf-8", "replace").split())
+            self._capabilities = frozenset(capabilities.decode().split())
         self._commands.append(Command(command[1], command[2], command[3]))
 
     def _end(self) -> None:
