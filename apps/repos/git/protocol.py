@@ -134,7 +134,7 @@ class PushParser:
         if 0 < size <= _HEADER or size > MAX_PAYLOAD + _HEADER:
             raise ProtocolError(f"a packet of length {size} does not belong here")
         if self._read + max(size, _HEADER) > MAX_COMMAND_LIST:
-            raise ProtocolError("the command list is too long")
+            raise ProtocolError("the command list is too long: push fewer refs at a time")
         return size if self._read + size <= len(self._buffer) else None
 
     def _line(self, payload: bytes) -> None:
