@@ -13,7 +13,7 @@ from django.utils.html import format_html
 
 from apps.core.admin import NONE, Choices, StaffAdmin
 from apps.core.errors import ApiError
-from apps.events.kinds import WORDS, Kind
+from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.events.scopes import Names, resolve
 
@@ -71,7 +71,7 @@ class EventAdmin(StaffAdmin):
 
     @admin.display(description="what")
     def what(self, row: Event) -> str:
-        return WORDS[Kind(row.kind)]
+        return words_of(row.kind)
 
     @admin.display(description="about")
     def target_named(self, row: Event) -> str:

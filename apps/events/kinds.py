@@ -60,7 +60,7 @@ class Kind(StrEnum):
     RATE_LIMIT_DELETED = "rate-limit-deleted"
 
 
-WORDS: dict[Kind, str] = {
+WORDS: dict[str, str] = {
     Kind.TEAM_CREATED: "created the team",
     Kind.TEAM_UPDATED: "changed the team",
     Kind.MEMBER_ADDED: "added a member to the team",
@@ -115,3 +115,8 @@ WORDS: dict[Kind, str] = {
     Kind.RATE_LIMIT_DELETED: "lifted a rate limit",
 }
 """What its actor did, for people; the page of the event's subject is linked behind it."""
+
+
+def words_of(kind: str) -> str:
+    """What is said of a kind; of one that only a newer version knows, what it is called."""
+    return WORDS.get(kind, kind.replace("-", " "))

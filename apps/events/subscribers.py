@@ -20,7 +20,7 @@ from django.template.loader import render_to_string
 from apps.core import json
 from apps.core.errors import TooMany, unavailable
 from apps.events.frames import HEARTBEAT, frame
-from apps.events.kinds import WORDS, Kind
+from apps.events.kinds import Kind, words_of
 from apps.events.models import Event, Key
 from apps.events.scopes import Selection
 from apps.events.serializers import event_records
@@ -87,7 +87,7 @@ class Rendered:
 
     @cached_property
     def html(self) -> bytes:
-        seen = {"event": self.record, "words": WORDS[Kind(self.event.kind)]}
+        seen = {"event": self.record, "words": words_of(self.event.kind)}
         text = render_to_string("events/event.html", seen)
         return frame(self.event.pk, self.event.kind, text.strip().encode())
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.events.frames import HEARTBEAT, OPENING, frame
 from apps.events.kinds import WORDS, Kind
+from apps.events.models import Event
+from apps.events.subscribers import render
 
 
 def test_the_stream_opens_with_the_two_frames_of_the_contract():
@@ -53,3 +56,11 @@ def test_a_client_reads_what_was_sent_but_for_the_kind_of_line_end(text):
 def test_every_kind_has_words_of_its_own_for_people():
     assert set(WORDS) == set(Kind)
     assert len(set(WORDS.values())) == len(WORDS)
+
+
+def test_an_event_of_a_newer_version_is_shown_by_the_name_of_its_kind(db):
+    """Else one would end the streams of everybody, after a version has been taken back."""
+    event = Event(pk=1, kind="moon-risen", target={"kind": "moon"}, created_at=timezone.now())
+    [rendered] = render([event])
+    assert b"moon risen" in rendered.frame(html=True)
+    assert b"event: moon-risen" in rendered.frame(html=False)
