@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 _LOOSE: Final = re.compile(r"([0-9a-f]{40})\n?\Z")
-_PACKED: Final = re.compile(r"^([0-9a-f]{40}) (\S+)$", re.MULTILINE)
+_PACKED: Final = re.compile(r"^([0-9a-f]{40}) (.+)$", re.MULTILINE)
 
 
 def read_refs(git_dir: Path, names: Collection[str]) -> dict[str, str]:
