@@ -39,7 +39,11 @@ _PLACE: Final = re.compile(rb"^@@ .*", re.MULTILINE)
 _TEXTS: Final = re.compile(rb"^index .*\n(?=--- )", re.MULTILINE)
 _NAME_BYTES: Final = 255
 _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
-_LEFTOVERS: Final = ("**/*.lock", "objects/tmp_objdir-*", "objects/pack/tmp_*")
+_LEFTOVERS: Final = (
+    *("**/*.lock", "packed-refs.new"),
+    *("objects/tmp_objdir-*", "objects/??/tmp_obj_*", "objects/info/**/tmp_*"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*"),
+)
 _DRY: Final = "tmp_objdir-dry-"
 _LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any box lasts
 _MOST_AUTHORS: Final = 1000
@@ -202,7 +206,8 @@ class GitRepo:
         self.git("commit-graph", "write", "--reachable", "--changed-paths", "--split")
 
     def remove_leftovers(self, age: float = _LEFTOVER_SECONDS) -> int:
-        """What killed gits left: a lock closes its branch for ever, a half pack may be large.
+        """What killed gits left: a lock closes its branch for ever, half a list of packed refs
+        keeps each of them from being deleted, half a pack may be large.
 
         Only what is at least `age` seconds old goes. Returns how many files and folders went.
         """

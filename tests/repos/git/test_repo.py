@@ -312,6 +312,20 @@ def test_upkeep_removes_what_killed_gits_left_long_ago(repo: Scratch) -> None:
     assert [path.exists() for path in (fresh, old, pack)] == [True, False, False]
 
 
+def test_a_ref_is_deleted_though_a_git_was_killed_while_it_wrote_them_all_down(
+    repo: Scratch,
+) -> None:
+    head = repo.commit({"a": b"1"})
+    repo.update_ref(MAIN, head, ZERO)
+    repo.git("pack-refs", "--all")
+    for name in ("packed-refs.new", "objects/pack/.tmp-7-pack-x", "objects/info/tmp_graph_x"):
+        (repo.path / name).touch()
+    with pytest.raises(GitError, match="File exists"):
+        repo.update_ref(MAIN, ZERO, head)
+    assert repo.remove_leftovers(0) == 3
+    assert repo.update_ref(MAIN, ZERO, head)
+
+
 def test_what_a_dry_repository_leaves_that_died_is_found_by_upkeep(repo: Scratch) -> None:
     with repo.dry() as dry:
         assert dry.objects is not None
