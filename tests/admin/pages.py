@@ -12,11 +12,16 @@ from django.urls import reverse
 
 from apps.accounts.models import ApiToken, User
 from apps.events.models import Event
+from apps.repos.models import Protection
+from apps.threads.models import Reply, Thread
 
 LOOKS: dict[type[Model], Callable[[Any], object]] = {
     Event: attrgetter("kind"),
     ApiToken: attrgetter("is_usable"),
     User: lambda user: (user.is_active, user.is_staff, user.has_usable_password()),
+    Protection: attrgetter("repo.owner_team_id"),
+    Thread: attrgetter("kind", "repo.owner_team_id"),
+    Reply: attrgetter("thread.repo.owner_team_id"),
 }
 """What makes the page of one row another than that of the next, where there are many rows."""
 
