@@ -33,7 +33,7 @@ PATIENCE = 15.0
 """Seconds after which something that should have happened is taken for broken."""
 STARTING = 60.0
 """Seconds that a start may take where the machine is busy."""
-CAST = ("alice", "bob", "carol", "sam")
+CAST = ("alice", "bob", "carol", "sam", "vic")
 PEOPLE = """
 import sys
 from apps.accounts.actions import create_token, create_user

@@ -22,7 +22,6 @@ SERVERS_OWN = {"Authorization bearer of a control character"}
 def place(server: Server) -> Iterator[Server]:
     """The server, with a team that has what the hostile cases are about; its log stays clean."""
     begin, alice = len(server.log), server.api("alice")
-    server.token("vic")
     alice.post("/teams", name="Target", slug="target").gives(201)
     alice.post("/teams/target/members", username="vic", role="viewer").gives(201)
     alice.post("/teams/target/repos", name="Private", slug="private").gives(201)
