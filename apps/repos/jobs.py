@@ -11,7 +11,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from time import monotonic
 
@@ -134,6 +134,9 @@ def settle_journals(told: Callable[[str], None] = lambda _: None) -> None:
             moves = pushes.reconcile(repo=repo)
         except Exception:
             logger.exception("The journal of %s could not be settled", repo.uuid)
+            # The lock of a git that was killed may be in the way: the next time it is not.
+            with suppress(OSError):
+                repo.git.remove_leftovers()
             continue
         if moves:
             told(f"{repo.uuid}: {moves} moves of refs written down")

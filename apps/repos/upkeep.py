@@ -82,6 +82,8 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
     """
     if not repo.git.path.exists():
         raise FileNotFoundError("its store is missing: restore it from a backup")
+    if fix and repo.git.remove_leftovers(age):  # first: a lock among them keeps git from the rest
+        yield "dead processes had left temporary files"
     if repo.git.head_branch() != repo.default_branch:
         yield f"HEAD is {repo.git.head_branch()}, not {repo.default_branch}"
         if fix:
@@ -93,8 +95,6 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
             reconcile(repo=repo)
     if fix and repo.git.mend_config():
         yield "its configuration was an old one"
-    if fix and repo.git.remove_leftovers(age):
-        yield "dead processes had left temporary files"
 
 
 @transaction.atomic

@@ -72,6 +72,35 @@ def test_the_worker_settles_what_a_dead_push_has_left_with_its_person(clone, bob
     assert not PushJournal.objects.exists()
 
 
+@pytest.fixture
+def stuck(make, alice, tmp_path):
+    """A first push, which names the default branch, where a git was killed that had HEAD locked."""
+    made = Clone(tmp_path / "stuck", make.repo(alice, "stuck", by=alice), alice)
+    made.commit("trunk", {"a": "1\n"})
+    lock = made.repo.git.path / "HEAD.lock"
+    lock.touch()
+    os.utime(lock, (0, 0))
+    push_and_die(made, "trunk", alice)
+    return made
+
+
+def check_settled(clone, branch):
+    repo = Repo.objects.get(pk=clone.repo.pk)
+    assert repo.branch_sha(branch) == clone.git("rev-parse", branch)
+    assert (repo.default_branch, repo.git.head_branch()) == (branch, branch)
+
+
+def test_the_worker_settles_a_journal_though_a_lock_was_left(stuck):
+    jobs.settle_journals()
+    jobs.settle_journals()
+    check_settled(stuck, "trunk")
+
+
+def test_a_lock_that_was_left_keeps_nothing_from_being_mended(stuck):
+    assert "temporary files" in told("check_repos", "--fix")
+    check_settled(stuck, "trunk")
+
+
 def test_a_journal_of_a_push_under_way_is_kept_and_an_old_one_dropped(clone, bob, events):
     open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/x", ZERO, "1" * 40)])
     with events():
