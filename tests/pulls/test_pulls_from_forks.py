@@ -233,6 +233,22 @@ def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
     assert Pull.objects.get().head_pushed_by == carol
 
 
+def test_who_pushed_a_head_to_the_upstream_does_not_approve_its_copy(
+    api, make, upstream, alice, bob, carol, tmp_path
+):
+    """Else a fork in between would let people approve their own work."""
+    bobs = Clone(tmp_path / "bobs", upstream, bob)
+    bobs.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
+    bobs.commit("door", {"door": "open\n"}, onto="refs/seen/base")
+    bobs.push("door")
+    api(carol).post(f"{upstream.api_path}/forks").gives(201)
+    jobs.make_next_fork()
+    _, address = opened(api, upstream, carol, "carol:door")
+    make.protection(upstream, by=alice, approver=bob)
+    review = api(bob).post(f"{address}/reviews", status="approved").gives(201)
+    assert (review["is_eligible"], review["reason"]) == (False, "Pushed the current head.")
+
+
 def test_an_approval_is_of_what_the_fork_changes_now(api, make, upstream, clone, alice, bob, carol):
     _, address = opened(api, upstream, carol)
     make.protection(upstream, by=alice, approver=bob)

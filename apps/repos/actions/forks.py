@@ -57,8 +57,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
     repo = _insert(fork, copied)
     repo.take_slug()
     put_in_place(copied, repo.git)
-    found = repo.git.refs()
-    Ref.objects.bulk_create(Ref(repo=repo, full_name=name, sha=sha) for name, sha in found.items())
+    _store_heads(repo, fork.upstream)
     Repo.objects.filter(pk=fork.upstream_id).update(fork_count=F("fork_count") + 1)
     fork.repo, fork.status, fork.completed_at = repo, ForkStatus.COMPLETED, timezone.now()
     fork.lease_token = fork.lease_until = None
@@ -80,6 +79,16 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
     fork.lease_token = fork.lease_until = None
     fork.save()
     record(Kind.FORK_FAILED, actor=actor, about=fork, data={"error": reason})
+
+
+def _store_heads(repo: Repo, upstream: Repo) -> None:
+    """What was copied, with who pushed it there: in a pull from here they do not approve it."""
+    pushed = upstream.refs.values_list("full_name", "sha", "pushed_by")
+    people = {(name, sha): person for name, sha, person in pushed}
+    Ref.objects.bulk_create(
+        Ref(repo=repo, full_name=name, sha=sha, pushed_by_id=people.get((name, sha)))
+        for name, sha in repo.git.refs().items()
+    )
 
 
 def _check_still_allowed(actor: User, fork: Fork) -> None:
