@@ -53,18 +53,11 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
     """
     rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
     own = own or [move_of(row, repo) for row in rows if row.push == push]
-    remembered = {(move.full_name, move.old, move.new): move for move in own}
     prepare(repo, own)
     with transaction.atomic():
         lock(repo)
-        found = find_moves(repo, list(rows.all()), [move.full_name for move in own])
+        moves = find_moves(repo, list(rows.all()), own=own)
         PushJournal.objects.filter(repo=repo, push=push).delete()
-        moves = [
-            remembered.get((move.full_name, move.old, move.new), move)
-            if move.actor is None
-            else move
-            for move in found
-        ]
         apply_moves(repo, moves)
 
 
@@ -87,13 +80,20 @@ def reconcile(*, repo: Repo) -> int:
 
 
 def find_moves(
-    repo: Repo, journal: Sequence[PushJournal], names: Iterable[str] = ()
+    repo: Repo,
+    journal: Sequence[PushJournal],
+    names: Iterable[str] = (),
+    own: Sequence[RefMove] = (),
 ) -> list[RefMove]:
-    """The steps from each stored head to git's present value, of the refs in the journal and of
-    `names`; drops the rows that they used, and all that do not begin at the present value: git
-    takes no step from anywhere else. Such a one is of a push that was cut off and sent again.
+    """The steps from each stored head to git's present value, of the refs in the journal, of `own`
+    and of `names`; drops the rows that they used, and all that do not begin at the present value:
+    git takes no step from anywhere else. Such a one is of a push that was cut off and sent again.
+
+    Where no chain leads there, it is one step, by whoever wanted the ref to be where it is.
     """
-    names = dict.fromkeys([*(row.full_name for row in journal), *names])
+    known = [*(move_of(row, repo) for row in journal), *own]
+    last = {(move.full_name, move.new): move.actor for move in known}
+    names = dict.fromkeys([*(move.full_name for move in known), *names])
     present, stored = repo.git.some_refs(names), stored_heads(repo, names)
     moves: list[RefMove] = []
     used: list[int] = []
@@ -104,7 +104,7 @@ def find_moves(
         chain = longest_chain(start, end, steps)
         used += [row.pk for row in here if row.old != end]
         if chain is None:
-            moves.append(RefMove(repo, name, start, end, None))
+            moves.append(RefMove(repo, name, start, end, last.get((name, end))))
             continue
         rows = [step.of for step in chain if isinstance(step.of, PushJournal)]
         moves += [move_of(row, repo) for row in rows]
