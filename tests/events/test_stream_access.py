@@ -53,11 +53,14 @@ def test_an_inactive_team_closes_its_repositories_to_strangers(place):
     place.describe("Open", visibility="internal")
     with opened(server, "carol", f"{place.repo_scope}&scope=self") as stream:
         team = {"name": "Team", "slug": place.team}
+        own = {"name": "Own", "slug": f"{place.team}-c"}
         server.api("alice").put(place.path, **team, is_active=False).gives()
+        server.api("carol").post("/teams", **own).gives(201)
+        assert stream.kinds(1) == ["team-created"]  # and what came before has been seen
         server.api("alice").put(place.path, **team, is_active=True).gives()
         place.describe("Not given back to an open stream")
-        server.api("carol").post("/teams", name="Own", slug=f"{place.team}-c").gives(201)
-        assert stream.kinds(1) == ["team-created"]
+        server.api("carol").put(f"/teams/{own['slug']}", **{**own, "name": "Ours"}).gives()
+        assert stream.kinds(1) == ["team-updated"]
 
 
 @pytest.mark.parametrize("how", ["revoke", "delete"])
