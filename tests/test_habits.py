@@ -43,6 +43,7 @@ def page(port, path):
     raise AssertionError(f"nobody listens at port {port}")
 
 
+@pytest.mark.slow
 def test_runserver_runs_from_anywhere(tmp_path):
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
     port = free_port()

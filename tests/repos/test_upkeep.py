@@ -90,6 +90,7 @@ def check_settled(clone, branch):
     assert (repo.default_branch, repo.git.head_branch()) == (branch, branch)
 
 
+@pytest.mark.slow
 def test_the_worker_settles_a_journal_though_a_lock_was_left(stuck):
     jobs.settle_journals()
     jobs.settle_journals()
