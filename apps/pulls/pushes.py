@@ -285,8 +285,8 @@ def become_merged(pull: Pull, landing: Landing) -> Callable[[], None]:
     pull.merged_by = landing.move.actor
     pull.merge_commit_sha = landing.move.new
     if attempt is not None:
-        pull.merged_by = pull.merged_by or attempt.actor
-        pull.merge_commit_sha, pull.merge_strategy = attempt.result_sha, attempt.strategy
+        pull.merged_by, pull.merge_strategy = attempt.actor, attempt.strategy
+        pull.merge_commit_sha = attempt.result_sha
         MergeAttempt.objects.filter(pk=attempt.pk).delete()
     pull.merged_at = timezone.now()
     lock(pull.thread)

@@ -112,7 +112,7 @@ def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, ev
     with events("branch-pushed", "pull-merged") as found:
         clone.push("next:main", by=sam)
     check_merged(pull, sha, "rebase", bob)
-    assert [event.actor for event in found] == [None, bob]
+    assert [event.actor for event in found] == [sam, bob]  # sam wanted it where it is now
 
 
 def test_a_pull_that_was_closed_after_its_merge_died_is_merged_all_the_same(
