@@ -16,6 +16,7 @@ import pytest
 from django.core.management.commands import flush
 from django.db import transaction
 from django.test import override_settings
+from hypothesis import settings as examples
 
 from apps.accounts.models import User
 from apps.events.models import Event
@@ -135,6 +136,16 @@ def plain_flush() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush, "emit_post_migrate_signal", lambda *_, **__: None)
         yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A plain run tries a quarter of the examples that are made up, one with slow tests all.
+
+    How long one takes says nothing: the machine may be busy.
+    """
+    plain = "not slow" in config.option.markexpr
+    examples.register_profile("tests", max_examples=25 if plain else 100, deadline=None)
+    examples.load_profile("tests")
 
 
 def pytest_collection_finish() -> None:

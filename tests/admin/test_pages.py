@@ -124,6 +124,7 @@ ODD += [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [address(model) for model, _ in MODELS])
 def test_odd_questions_break_no_list(path, full, monkeypatch):
     monkeypatch.setattr(StaffAdmin, "list_per_page", 5)  # there are several pages, and short ones
