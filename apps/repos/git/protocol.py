@@ -234,11 +234,6 @@ def _one_line(text: str) -> str:
     return _CONTROL.sub(" ", text).encode("utf-8", "replace").decode().strip()[:200] or "failed"
 
 
-def error_packet(text: str) -> bytes:
-    """What makes git stop with `fatal: remote error: <text>`."""
-    return pkt(f"ERR {_one_line(text)}".encode())
-
-
 def advertisement(service: Service, body: bytes = b"") -> bytes:
     """The answer to `info/refs`: the line that names the service, then what git printed."""
     return pkt(f"# service=git-{service}\n".encode()) + FLUSH + body

@@ -15,7 +15,6 @@ from apps.repos.git.protocol import (
     PushRequest,
     Service,
     advertisement,
-    error_packet,
     pkt,
     report,
     with_refusals,
@@ -228,6 +227,5 @@ def test_an_answer_that_breaks_off_stays_as_it_is(sideband: bool) -> None:
         assert with_refusals(answer, [("refs/heads/b", "no")], sideband=sideband) == answer
 
 
-def test_an_error_and_an_advertisement_say_their_piece() -> None:
-    assert error_packet("no such\nrepository") == b"001aERR no such repository"
+def test_an_advertisement_names_its_service() -> None:
     assert advertisement(Service.UPLOAD_PACK, b"x") == b"001e# service=git-upload-pack\n0000x"

@@ -20,12 +20,9 @@ MAIN, SIDE = "refs/heads/main", "refs/heads/side"
 REFUSE_ALL = """
 import sys
 from pathlib import Path
-from apps.repos.git.protocol import PushParser, Service, error_packet, report
+from apps.repos.git.protocol import PushParser, Service, report
 from apps.repos.git.run import spawn_service
 
-if sys.argv[1] == "gone":
-    sys.stdout.buffer.write(error_packet("no such repository"))
-    sys.exit()
 with spawn_service(Path(sys.argv[2]), Service.RECEIVE_PACK, advertise=True) as git:
     sys.stdout.buffer.write(git.stdout.read())
     sys.stdout.flush()
@@ -69,11 +66,6 @@ def test_git_push_prints_the_reason_beside_the_ref(repo: Scratch, other: Scratch
     said = push(other, repo, "protected branch", "main", "side")
     assert "! [remote rejected] main -> main (protected branch)" in said
     assert "! [remote rejected] side -> side (protected branch)" in said
-
-
-@pytest.mark.usefixtures("head")
-def test_git_push_prints_what_an_error_packet_says(repo: Scratch, other: Scratch) -> None:
-    assert "fatal: remote error: no such repository" in push(other, repo, "gone", "main")
 
 
 def test_of_a_push_git_hears_only_of_the_refs_that_may_move(
