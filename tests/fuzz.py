@@ -113,15 +113,16 @@ def follow_links(token: str, *, seed: int, examples: int) -> None:
     """Make up whole conversations: what one answer names the next request uses. Each begins with
     the same world, or hypothesis could not repeat it.
     """
-    machine = schema_for(token, examples=examples, seed=seed).as_state_machine()
+    machine: Any = schema_for(token, examples=examples, seed=seed).as_state_machine()
+    machine.setup, machine.teardown = begin_conversation, take_back
+    machine.run(settings=settings(relaxed, max_examples=examples))
 
-    class Conversation(machine):  # type: ignore[misc, valid-type]
-        def setup(self) -> None:
-            self.taken_back = transaction.atomic()
-            self.taken_back.__enter__()
 
-        def teardown(self) -> None:
-            transaction.set_rollback(True)
-            self.taken_back.__exit__(None, None, None)
+def begin_conversation(conversation: Any) -> None:
+    conversation.changes = transaction.atomic()
+    conversation.changes.__enter__()
 
-    Conversation.run(settings=settings(relaxed, max_examples=examples))
+
+def take_back(conversation: Any) -> None:
+    transaction.set_rollback(True)
+    conversation.changes.__exit__(None, None, None)

@@ -113,12 +113,12 @@ class RedisCounters:
             if cursor == 0:
                 break
         values = self.client.mget(names) if names else []
-        found = [
-            (name.decode().removeprefix(begin), tuple(map(int, value.split())))
-            for name, value in zip(names, values, strict=True)
-            if value is not None
-        ]
-        return seconds * 1000 + micro // 1000, found  # type: ignore[return-value]
+        found: list[tuple[str, State]] = []
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                index, previous, current = map(int, value.split())
+                found.append((name.decode().removeprefix(begin), (index, previous, current)))
+        return seconds * 1000 + micro // 1000, found
 
 
 class SharedCounters:
