@@ -2,16 +2,19 @@
 
 import os
 
-from django.core.asgi import get_asgi_application
+import django
+
+from config.handler import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-django = get_asgi_application()
+django.setup(set_prefix=False)
 
 from apps.events.stream import PATH, Receive, Scope, Send, close_on_sigterm, live  # noqa: E402
 from apps.repos.jobs import start_where_wanted  # noqa: E402
 from config.checks import warn_of_counting_apart  # noqa: E402
 
-stream = live(django)
+handler = Handler()
+stream = live(handler)
 warn_of_counting_apart()
 
 
@@ -20,10 +23,12 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     start_where_wanted()
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
+    elif scope["type"] == "websocket":
+        await send({"type": "websocket.close"})  # there are none here: the handshake is a 403
     elif scope["path"] == PATH and scope["method"] == "GET":
         await stream(scope, receive, send)
     else:
-        await django(scope, receive, send)
+        await handler(scope, receive, send)
 
 
 async def lifespan(receive: Receive, send: Send) -> None:

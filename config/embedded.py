@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
 from functools import partial
 from http.client import responses
+from pathlib import Path
 from typing import IO, Any
 
 from daphne.endpoints import build_endpoint_description_strings
@@ -20,6 +23,7 @@ from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server as Daphne
 from django.conf import settings
 from django.core.management.base import CommandError
+from django.db import connection
 from twisted.internet import reactor as installed_reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import serverFromString
@@ -177,6 +181,7 @@ class Server(Daphne):  # type: ignore[misc]
         asyncio.set_event_loop(reactor._asyncioEventloop)
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         reactor.run(installSignalHandlers=self.signal_handlers)
+        fold_journal()
 
     def create_application(self, protocol: Request, scope: Message) -> asyncio.Queue[Message]:
         """Start the application on a request whose body it reads piece by piece.
@@ -224,6 +229,22 @@ class Server(Daphne):  # type: ignore[misc]
         if not running:
             return None
         return Deferred.fromFuture(asyncio.ensure_future(asyncio.wait(running, timeout=GRACE)))
+
+
+def fold_journal() -> None:
+    """Leave a SQLite database whole in its one file at the end.
+
+    The last connection that is closed would do so, but threads for which nobody waits still have
+    theirs. Whoever is writing then, another process perhaps, is waited for a moment only.
+    """
+    if connection.vendor != "sqlite":
+        return
+    there = f"{Path(connection.settings_dict['NAME']).absolute().as_uri()}?mode=rw"
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(there, uri=True, timeout=0.25)) as database,
+    ):
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def body_of(body: IO[bytes], queue: asyncio.Queue[Message]) -> Receive:

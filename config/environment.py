@@ -201,8 +201,10 @@ def _database(text: str) -> dict[str, Any]:
     database: dict[str, Any] = dict(dj_database_url.parse(text))
     if database["NAME"] in {"", ":memory:"}:
         raise ValueError("names no database.")
-    ours = _SQLITE if scheme == "sqlite" else _POSTGRESQL
-    return {**database, "OPTIONS": {**ours, **database.get("OPTIONS", {})}}
+    # A connection to SQLite is a file, which each thread keeps open. PostgreSQL's come from a pool.
+    ours, kept = (_SQLITE, None) if scheme == "sqlite" else (_POSTGRESQL, 0)
+    options = {**ours, **database.get("OPTIONS", {})}
+    return {**database, "CONN_MAX_AGE": kept, "OPTIONS": options}
 
 
 def _redis_url(text: str) -> str:
@@ -259,7 +261,9 @@ def _email(text: str) -> Mail:
 
 
 def _default_sender(base_url: str) -> str:
-    return f"Guildhall <guildhall@{urlsplit(base_url).hostname or 'localhost'}>"
+    host = urlsplit(base_url).hostname or "localhost"
+    # Not every Python reads a mail address at an IPv6 address, and few servers take one.
+    return f"Guildhall <guildhall@{'localhost' if ':' in host else host}>"
 
 
 def _sender(text: str) -> str:

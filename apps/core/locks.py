@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from django.db import connection
 from django.db.models import Model
+from django.db.transaction import TransactionManagementError
 
 from apps.core.errors import NotFound
+from apps.core.statements import Statement
 
 
 def lock(row: Model) -> None:
@@ -17,15 +21,24 @@ def lock(row: Model) -> None:
     checked at the commit, when their writer holds the order of events, which the holder of this
     lock will ask for next.
     """
-    manager = type(row)._base_manager
-    locked = manager.select_for_update(of=("self",), no_key=True)
-    fresh = locked.filter(pk=row.pk).first()
-    if fresh is None:
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("A lock ends with its transaction; there is none.")
+    found = _again(type(row)).first(row.pk)
+    if found is None:
         raise NotFound("not_found", "This has been deleted in the meantime.")
+    fresh = found[0]
     for field in row._meta.concrete_fields:
         value = getattr(fresh, field.attname)
         if getattr(row, field.attname) != value:
             setattr(row, field.attname, value)
+
+
+@cache
+def _again(model: type[Model]) -> Statement:
+    """Selects a row by its key `FOR UPDATE`, in words of Django's own."""
+    rows = model._base_manager.select_for_update(of=("self",), no_key=True).filter(pk=0)
+    text, _ = rows.query.sql_with_params()
+    return Statement(text, row=model)
 
 
 def give_back_connection() -> None:

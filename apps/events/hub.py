@@ -18,8 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from django.db import Error as DatabaseError
-from django.db import connections
+from django.db import close_old_connections
 
+from apps.core.threads import DaemonExecutor
 from apps.events import wake
 from apps.events.models import Event, Key
 from apps.events.scopes import Selection
@@ -28,6 +29,8 @@ from apps.events.subscribers import Credential, Rendered, Seats, Subscriber, can
 if TYPE_CHECKING:
     from apps.accounts.models import User
 
+READERS = DaemonExecutor("stream", 6)
+"""The threads that read for all streams: so many clients catch up at a time, more wait."""
 READ_SIZE = 200
 """Events in one reading of the log."""
 LOOK_EVERY = 1.0
@@ -48,9 +51,9 @@ async def in_thread(work: Callable[[], Result]) -> Result:
         try:
             return work()
         finally:
-            connections.close_all()
+            close_old_connections()
 
-    return await asyncio.to_thread(run)
+    return await asyncio.get_running_loop().run_in_executor(READERS, run)
 
 
 def renewed(credential: Credential, selection: Selection) -> Selection | None:
@@ -222,7 +225,7 @@ def actor_key(event: Event) -> Key:
 
 
 def _read_after(last: int) -> list[Rendered]:
-    rows = Event.objects.filter(id__gt=last).select_related("actor").order_by("id")
+    rows = Event.objects.filter(id__gt=last).with_actors().order_by("id")
     return render(list(rows[:READ_SIZE]))
 
 

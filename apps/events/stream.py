@@ -42,10 +42,18 @@ def live(door: Application) -> Application:
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         wishes: list[Wish] = []
+        gone = False
 
         def subscribe(wish: Wish) -> None:
             hub.seats.take(wish.selection.user.pk)
             wishes.append(wish)
+            if gone:  # the view has been waiting for something, and its client has not
+                rise()
+
+        def rise() -> None:
+            """Give the seat back, once, whichever thread comes first."""
+            with suppress(IndexError):
+                hub.seats.leave(wishes.pop().selection.user.pk)
 
         try:
             head = await knock(door, {**scope, SUBSCRIBE: subscribe}, send, wishes)
@@ -53,8 +61,8 @@ def live(door: Application) -> Application:
                 await send(head)
                 await follow(Subscriber(wishes[0]), receive, send)
         finally:
-            for wish in wishes:
-                hub.seats.leave(wish.selection.user.pk)
+            gone = True
+            rise()
 
     return answer
 

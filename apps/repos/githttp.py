@@ -117,17 +117,17 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     the database connection is given back: what follows may take minutes.
     """
     caller = caller_of(request)
-    repo = find(names)
+    repo, level = find(names, caller)
     writing = service is Service.RECEIVE_PACK
     needed = Level.WRITE if writing else Level.READ
-    if caller.is_anonymous and (repo is None or repo.access(caller) < needed):
+    if caller.is_anonymous and level < needed:
         raise Unauthenticated("not_authenticated", "Sign in with an API token as the password.")
     if caller.is_anonymous:
         charge_git(request, None)
     if repo is None:
         raise plain_error(404)
     repo.check_open(caller, writing=writing)
-    check_level(repo, caller, needed)
+    check_level(repo, caller, needed, known=level)
     if request.method == "GET" and has_moved(repo, names):
         raise Moved(f"{base_url(request)}/{repo.path}.git/info/refs?service=git-{service}")
     if writing:
@@ -136,16 +136,16 @@ def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tupl
     return caller, repo
 
 
-def find(names: dict[str, Any]) -> Repo | None:
-    """The repository of the path, also by a former slug.
+def find(names: dict[str, Any], caller: Any) -> tuple[Repo | None, Level]:
+    """The repository of the path, also by a former slug, and the caller's level on it.
 
     git follows the move of the GET that begins each exchange, but none of a POST: those are
     answered where they arrive, so that a rename cuts no push or fetch that is under way.
     """
     try:
-        return find_repo(names, former=True)
+        return find_repo(names, caller, former=True)
     except Http404:
-        return None
+        return None, Level.NONE
 
 
 def caller_of(request: HttpRequest) -> Any:

@@ -48,7 +48,6 @@ def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) 
     settled = swept = -SWEEP_EVERY
     while not stop.is_set():
         try:
-            close_old_connections()
             if monotonic() - settled >= SETTLE_EVERY:
                 settled = monotonic()  # before: what fails each time holds up nothing else
                 settle_journals(told)
@@ -63,7 +62,7 @@ def run(stop: threading.Event, *, told: Callable[[str], None] = lambda _: None) 
         except Exception:
             logger.exception("The worker failed; it goes on")
         finally:
-            connection.close()
+            close_old_connections()
         stop.wait(PAUSE)
 
 

@@ -1,0 +1,163 @@
+"""Which thread answers a request under ASGI, and when the next request may have it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.utils.deprecation import MiddlewareMixin
+
+from apps.core.threads import DaemonExecutor
+from config.handler import KEPT, Handler, Threads
+from tests.server import PATIENCE
+
+seen: list[tuple[int, Any]] = []
+"""The thread and the connection of whatever has been called."""
+
+
+def note() -> int:
+    connection.ensure_connection()
+    seen.append((threading.get_ident(), connection.connection))
+    return threading.get_ident()
+
+
+class Noting(MiddlewareMixin):
+    """Could be called from the event loop, as Django's own middleware could."""
+
+    def process_request(self, _: HttpRequest) -> None:
+        note()
+
+
+def ident(_: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(note()))
+
+
+urlpatterns = [path("ident", ident)]
+
+
+def ask(handler: Handler) -> int:
+    """The thread in which a request has been answered."""
+    bodies: list[bytes] = []
+    waiting = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if not waiting:
+            await asyncio.get_running_loop().create_future()
+        return waiting.pop()
+
+    async def send(message: dict[str, Any]) -> None:
+        bodies.append(message.get("body", b""))
+
+    scope = {"type": "http", "method": "GET", "path": "/ident", "query_string": b"", "headers": []}
+    asyncio.run(handler(scope, receive, send))
+    return int(b"".join(bodies))
+
+
+def settle(thread: DaemonExecutor) -> None:
+    """Wait until the thread has done all that it was given."""
+    thread.submit(bool).result(PATIENCE)
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    made = Threads()
+    yield made
+    for thread in made.idle:
+        thread.submit(connections.close_all).result(PATIENCE)
+        thread.shutdown()
+
+
+@pytest.fixture
+def handler(threads: Threads, settings: Any) -> Handler:
+    settings.ROOT_URLCONF = __name__
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.MIDDLEWARE = [f"{__name__}.Noting"]
+    seen.clear()
+    made = Handler()
+    made.threads = threads
+    return made
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_has_one_thread_and_the_next_one_has_it_with_its_connection(handler):
+    with handler.threads.lend() as thread:
+        mine = thread.submit(threading.get_ident).result(PATIENCE)
+    for _ in range(3):
+        settle(thread)
+        assert ask(handler) == mine
+    settle(thread)
+    assert [thread for thread, _ in seen] == [mine] * 6
+    opened = {id(each) for _, each in seen}
+    assert len(opened) == (1 if connection.vendor == "sqlite" else 3)
+
+
+def test_a_thread_that_is_still_at_work_is_lent_to_nobody(threads):
+    end = threading.Event()
+    with threads.lend() as busy:
+        busy.submit(end.wait, PATIENCE)
+    with threads.lend() as other:
+        assert other is not busy
+        other.submit(bool)
+    settle(other)
+    assert threads.idle == [other]
+    end.set()
+    settle(busy)
+    assert threads.idle == [other, busy]
+
+
+def test_a_request_whose_body_never_comes_needs_no_thread(threads):
+    before = threading.active_count()
+    with threads.lend():
+        assert threading.active_count() == before
+    assert (threads.idle, threading.active_count()) == ([], before)
+
+
+class Late(threading.Thread):
+    """Finds no room on the machine the first time."""
+
+    refused = False
+
+    def start(self) -> None:
+        if not self.refused:
+            self.refused = True
+            raise RuntimeError("can't start new thread")
+        super().start()
+
+
+def test_a_thread_that_could_not_start_starts_for_the_next_work():
+    executor = DaemonExecutor("late")
+    executor.threads = [Late(target=executor._run, daemon=True)]
+    with pytest.raises(RuntimeError):
+        executor.submit(bool)
+    assert executor.submit(bool).result(PATIENCE) is False
+    executor.shutdown()
+
+
+def test_of_many_threads_some_are_kept(threads):
+    many = [threads.lend() for _ in range(KEPT + 2)]
+    lent = [one.__enter__() for one in many]
+    for one, thread in zip(many, lent, strict=True):
+        last = thread.submit(threading.current_thread).result(PATIENCE)
+        one.__exit__(None, None, None)
+        if thread in lent[KEPT:]:
+            last.join(PATIENCE)
+            assert not last.is_alive()
+        else:
+            settle(thread)
+    assert threads.idle == lent[:KEPT]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_that_was_cut_off_gives_its_connection_back(threads):
+    """Nobody has said that it is finished."""
+    with threads.lend() as thread:
+        thread.submit(lambda: connection.ensure_connection()).result(PATIENCE)
+    settle(thread)
+    kept = thread.submit(lambda: connection.connection is not None).result(PATIENCE)
+    assert kept == (connection.vendor == "sqlite")
