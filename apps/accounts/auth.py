@@ -11,6 +11,17 @@ from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, User, digest
 from apps.core.errors import Unauthenticated
+from apps.core.statements import Statement
+
+BY_DIGEST = Statement(
+    """
+    SELECT {token}, {person} FROM "accounts_apitoken" token
+    JOIN "accounts_user" person ON person.id = token.user_id
+    WHERE token.digest = %s
+    """,
+    token=ApiToken,
+    person=User,
+)
 
 
 class TokenAuthentication(BaseAuthentication):
@@ -52,7 +63,7 @@ def usable_token(text: str, username: str = "") -> ApiToken:
 
     `username`, where one is given, has to be its owner's. Only a call that is let in is a use.
     """
-    token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
+    token = token_of(text)
     if token is None or not token.is_usable:
         refuse()
     if username and username.lower() != token.user.username_key:
@@ -60,6 +71,16 @@ def usable_token(text: str, username: str = "") -> ApiToken:
     if not token.user.is_active:
         raise Unauthenticated("inactive_user", "This account has been deactivated.")
     token.touch()
+    return token
+
+
+def token_of(text: str) -> ApiToken | None:
+    """The token with this text, and its person with it."""
+    found = BY_DIGEST.first(digest(text))
+    if found is None:
+        return None
+    token: ApiToken
+    token, token.user = found
     return token
 
 

@@ -45,11 +45,14 @@ class Place(Protocol):
         ...
 
 
-def check_level(place: Place | None, caller: User, needed: Level) -> Level:
+def check_level(
+    place: Place | None, caller: User, needed: Level, *, known: Level | None = None
+) -> Level:
     """The caller's level on the place, if it is the needed one or above.
 
-    Raises `Forbidden` with the code of behaviour.md §10. Where no level on the place is needed
-    none is looked up, and the answer is `NONE`.
+    `known`: what it is, from a door that has just found out. Raises `Forbidden` with the code of
+    behaviour.md §10. Where no level on the place is needed none is looked up, and the answer is
+    `NONE`.
     """
     if needed is Level.STAFF:
         if not caller.is_staff:
@@ -57,7 +60,7 @@ def check_level(place: Place | None, caller: User, needed: Level) -> Level:
         return Level.NONE
     if place is None or needed <= Level.NONE:
         return Level.NONE
-    level = place.access(caller)
+    level = place.access(caller) if known is None else known
     if level >= needed:
         return level
     if level is Level.NONE:

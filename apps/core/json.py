@@ -10,7 +10,7 @@ import orjson
 
 def timestamp(moment: dt.datetime) -> str:
     """UTC with `Z` and microseconds (behaviour.md §2), also when they are zero."""
-    return moment.astimezone(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _default(value: object) -> str:

@@ -8,6 +8,7 @@ and knows no model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
@@ -48,6 +49,8 @@ class ApiViewSet(ViewSet):
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
     place: Place | None
     caller: User
+    found_level: Level | None = None
+    """The caller's level on the place, where finding it tells that too."""
     level: Level
     input: dict[str, Any]
     params: dict[str, Any]
@@ -104,7 +107,7 @@ class ApiViewSet(ViewSet):
         if self.place is not None:
             writing = self.writing and not declared.even_inactive
             self.place.check_open(self.caller, writing=writing)
-        self.level = check_level(self.place, self.caller, declared.level)
+        self.level = check_level(self.place, self.caller, declared.level, known=self.found_level)
 
     def follow_move(self) -> None:
         """Send a reader who may read the place on to where it is now."""
@@ -129,7 +132,7 @@ class ApiViewSet(ViewSet):
     def writing(self) -> bool:
         return self.request.method in UNSAFE
 
-    @property
+    @cached_property
     def base(self) -> str:
         return base_url(self.request._request)
 

@@ -116,7 +116,7 @@ class Selection:
             rows = rows.visible_to(self.user)
         if self.kinds:
             rows = rows.filter(kind__in=self.kinds)
-        return rows.select_related("actor")
+        return rows.with_actors()
 
     def open_to(self, user: User) -> Selection:
         """What of it this person, read anew, may still follow."""
@@ -138,8 +138,8 @@ class Names:
         found = []
         if event.site:
             found.append("site")
-        if event.actor is not None:
-            found.append(f"user:{event.actor.username}")
+        if event.actor_username is not None:
+            found.append(f"user:{event.actor_username}")
         if event.team_id in self.teams:
             found.append(f"team:{self.teams[event.team_id]}")
         if event.repo_id in self.repos:

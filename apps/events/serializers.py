@@ -34,7 +34,7 @@ class EventRecord(Output):
 
 
 def event_records(events: Sequence[Event], base: str) -> list[dict[str, Any]]:
-    """These events, which have their actors loaded, with names looked up once for all."""
+    """These events, selected `with_actors`, with names looked up once for all."""
     names = Names(events)
     return [event_record(event, names, base) for event in events]
 
@@ -43,12 +43,11 @@ def event_record(event: Event, names: Names, base: str) -> dict[str, Any]:
     """One event as JSON; `base` is the scheme and host of its URLs."""
     path = names.repos.get(event.repo_id)
     team = names.teams.get(event.team_id)
-    actor = event.actor
     return {
         "id": event.pk,
         "kind": event.kind,
-        "actor_user_uuid": actor.uuid if actor else None,
-        "actor_user_username": actor.username if actor else None,
+        "actor_user_uuid": event.actor_uuid,
+        "actor_user_username": event.actor_username,
         "scopes": names.scopes(event),
         "summary": {
             "thread_title": event.title,

@@ -83,7 +83,7 @@ class EventViewSet(Selecting):
 
     def enter(self) -> None:
         if "id" in self.kwargs:
-            events = Event.objects.select_related("actor")
+            events = Event.objects.with_actors()
             self.event = get_object_or_404(events, pk=self.kwargs["id"])
             if not Event.objects.visible_to(self.caller).filter(pk=self.event.pk).exists():
                 raise Forbidden("forbidden", "You have no access to what this event is about.")

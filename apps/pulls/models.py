@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import cast
 from uuid import UUID
 
 from django.conf import settings
@@ -73,14 +74,6 @@ JOINED = {
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
-    def with_people(self) -> PullQuerySet:
-        """What a record needs beside the repository, in the same query."""
-        return self.select_related("thread__created_by", "merged_by")
-
-    def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists: what a record needs, by the names that it has on a pull."""
-        return self.annotate(**JOINED).values_list(*STORED, *JOINED, named=True)
-
     def search(self, text: str) -> PullQuerySet:
         """Pulls with this text in title or body, ignoring case."""
         return self.filter(holds("thread__title", text) | holds("thread__body", text))
@@ -245,6 +238,13 @@ class Pull(models.Model):
 
     def event_title(self) -> str:
         return self.title
+
+
+@cache
+def pull_rows() -> PullQuerySet:
+    """All pulls as light rows; see `apps.threads.models.thread_rows`."""
+    rows = Pull.objects.annotate(**JOINED).values_list(*STORED, *JOINED, named=True)
+    return cast("PullQuerySet", rows)
 
 
 class MergeAttempt(models.Model):

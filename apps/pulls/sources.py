@@ -114,9 +114,5 @@ def paths_known_to(user: User, pulls: Sequence[Pull], repo: Repo) -> dict[int, s
     """The paths of the repositories that these pulls of `repo` come from, by id: of those that
     this person may read (behaviour.md trap 9). One query if any comes from a fork.
     """
-    paths = {repo.pk: repo.path}
-    ids = {pull.source_repo_id for pull in pulls if pull.source_repo_id is not None}
-    if ids - {repo.pk}:
-        known = Repo.objects.visible_to(user).filter(pk__in=ids)
-        paths |= {one.pk: one.path for one in known.select_related("owner_team", "owner_user")}
-    return paths
+    sources = {pull.source_repo_id for pull in pulls} - {repo.pk}
+    return {repo.pk: repo.path, **Repo.objects.paths_known_to(user, sources)}

@@ -12,7 +12,8 @@ from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.parsers import Query, choice_query, text_query
 from apps.pulls import actions, rules
-from apps.pulls.models import Pull, PullQuerySet, PullStatus, Review
+from apps.pulls.doors import find_pull
+from apps.pulls.models import Pull, PullQuerySet, PullStatus, Review, pull_rows
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
@@ -82,8 +83,7 @@ class PullViewSet(InRepo):
         """Load the pull; changing it is for its author and for those with a role."""
         if "number" not in self.kwargs:
             return
-        pulls = self.repo.pulls.with_people()
-        self.pull = get_object_or_404(pulls, number=self.kwargs["number"])
+        self.pull = find_pull(self.repo, self.kwargs["number"])
         if self.action in {"update", "set_status"}:
             rules.check_may_edit(self.pull, self.caller, self.level)
 
@@ -91,7 +91,7 @@ class PullViewSet(InRepo):
     def list(self) -> dict[str, Any]:
         """List a repository's pulls."""
         ordering = self.params["ordering"] or rules.ORDERINGS[0]
-        rows = self.filtered(self.repo.pulls.all()).in_order(ordering).rows()
+        rows = self.filtered(pull_rows().filter(repo=self.repo.pk)).in_order(ordering)
         return self.page(WithSources(rows, self), lambda record, _: record)
 
     def filtered(self, pulls: PullQuerySet) -> PullQuerySet:
@@ -162,8 +162,7 @@ class ReviewViewSet(InRepo):
 
     def enter(self) -> None:
         """Load the pull, and the review that must be on it."""
-        pulls = self.repo.pulls.select_related("thread")
-        self.pull = get_object_or_404(pulls, number=self.kwargs["number"])
+        self.pull = find_pull(self.repo, self.kwargs["number"])
         if "review_uuid" in self.kwargs:
             rows = self.pull.reviews.with_people(self.repo)
             self.review = get_object_or_404(rows, uuid=self.kwargs["review_uuid"])

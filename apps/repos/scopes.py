@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 
 from apps.core.access import Level, check_level
 from apps.events.models import Key
+from apps.repos.doors import find_repo
 from apps.repos.models import Repo
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ def readable_repo(user: User, text: str) -> Repo:
     if found is None:
         raise ValueError(text)
     owner = "team_slug" if found[1] == "teams" else "username"
-    repos = Repo.objects.under({owner: found[2].lower()})
-    repo = get_object_or_404(repos, slug=found[3].lower())
+    names = {owner: found[2].lower(), "repo_slug": found[3].lower()}
+    repo, level = find_repo(names, user)
     repo.check_open(user, writing=False)
-    check_level(repo, user, Level.READ)
+    check_level(repo, user, Level.READ, known=level)
     return repo
 
 
@@ -36,8 +36,7 @@ class RepoScope:
         return Key("repo_id", readable_repo(user, text).pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
-        repos = Repo.objects.filter(pk__in=ids).select_related("owner_team", "owner_user")
-        return {repo.pk: repo.path for repo in repos}
+        return Repo.objects.filter(pk__in=ids).paths()
 
     def readable(self, user: User) -> QuerySet[Any, Any]:
         return Repo.objects.visible_to(user).values("pk")

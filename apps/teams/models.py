@@ -38,6 +38,13 @@ LEVEL_OF = {
 }
 
 
+def level_with(role: str | None, user: User | AnonymousUser) -> Level:
+    """The level of somebody who has this role in a team; staff has the owner's everywhere."""
+    if user.is_staff:
+        return Level.OWNER
+    return LEVEL_OF[Role(role)] if role else Level.NONE
+
+
 class TeamQuerySet(models.QuerySet["Team"]):
     def visible_to(self, user: User) -> TeamQuerySet:
         """The teams a person is a member of: what `GET /teams` lists."""
@@ -87,11 +94,8 @@ class Team(models.Model):
         return Role(found) if found else None
 
     def access(self, user: User | AnonymousUser) -> Level:
-        """The level on the team: by role; staff has the owner's everywhere."""
-        if user.is_staff:
-            return Level.OWNER
-        role = self.role_of(user)
-        return LEVEL_OF[role] if role else Level.NONE
+        """The level on the team, looked up now; see `level_with`."""
+        return level_with(None if user.is_staff else self.role_of(user), user)
 
     def check_open(self, user: User, *, writing: bool) -> None:
         """An inactive team is for members and staff to read (behaviour.md §7)."""

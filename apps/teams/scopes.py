@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 
 from apps.core.access import Level, check_level
 from apps.events.models import Key
+from apps.teams.doors import find_team
 from apps.teams.models import Team
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 class TeamScope:
     def key(self, user: User, text: str) -> Key:
-        team = get_object_or_404(Team, slug=text.lower())
+        team, level = find_team(text.lower(), user, former=False)
         team.check_open(user, writing=False)
-        check_level(team, user, Level.READ)
+        check_level(team, user, Level.READ, known=level)
         return Key("team_id", team.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:

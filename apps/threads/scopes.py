@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 
 from apps.core.parsers import number
 from apps.events.models import Key
 from apps.repos.models import Repo
 from apps.repos.scopes import readable_repo
+from apps.threads.doors import find_thread
 from apps.threads.models import Thread
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class ThreadScope:
         path, _, digits = text.rpartition("/")
         wanted = number(digits)
         repo = readable_repo(user, path)
-        return Key("thread_id", get_object_or_404(repo.threads.existing(), number=wanted).pk)
+        return Key("thread_id", find_thread(repo, wanted).pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
         found = Thread.objects.filter(pk__in=ids)

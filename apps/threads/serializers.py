@@ -16,6 +16,7 @@ from apps.threads.models import (
     Thread,
     ThreadKind,
     ThreadStatus,
+    reply_rows,
     segment,
 )
 from apps.threads.tree import parent_number
@@ -172,7 +173,7 @@ def thread_record(thread: Any, repo: Repo, base: str) -> dict[str, Any]:
 
 def replies_of(thread: Thread) -> dict[str, Any]:
     """What the single read adds: the first replies in tree order, and whether there are more."""
-    rows = list(thread.replies.shown().rows()[: REPLIES_MAX + 1])
+    rows = list(reply_rows().filter(thread=thread.pk)[: REPLIES_MAX + 1])
     return {
         "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
         "replies_truncated": len(rows) > REPLIES_MAX,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from rest_framework.decorators import action
 
 from apps.core.access import Level
@@ -12,7 +11,17 @@ from apps.core.operation import operation
 from apps.core.parsers import choice_query, text_query
 from apps.repos.doors import InRepo
 from apps.threads import actions, rules
-from apps.threads.models import Participants, Priority, Reply, Thread, ThreadQuerySet, ThreadStatus
+from apps.threads.doors import find_reply, find_thread
+from apps.threads.models import (
+    Participants,
+    Priority,
+    Reply,
+    Thread,
+    ThreadQuerySet,
+    ThreadStatus,
+    reply_rows,
+    thread_rows,
+)
 from apps.threads.serializers import (
     CreateReply,
     CreateThread,
@@ -49,8 +58,7 @@ class ThreadViewSet(InRepo):
         """Load the thread; changing it is for its author and for those with a role."""
         if "number" not in self.kwargs:
             return
-        found = self.repo.threads.existing().select_related("created_by")
-        self.thread = get_object_or_404(found, number=self.kwargs["number"])
+        self.thread = find_thread(self.repo, self.kwargs["number"])
         if self.action == "partial_update":
             rules.check_may_edit(self.thread, self.caller, self.level)
         if self.action == "destroy":
@@ -60,7 +68,7 @@ class ThreadViewSet(InRepo):
     def list(self) -> dict[str, Any]:
         """List threads, newest first. Those of pulls are left out."""
         ordering = self.params["ordering"] or rules.ORDERINGS[0]
-        rows = self.filtered(self.repo.threads.listed()).in_order(ordering).rows()
+        rows = self.filtered(thread_rows().filter(repo=self.repo.pk)).in_order(ordering)
         return self.page(rows, lambda row, base: thread_record(row, self.repo, base))
 
     def filtered(self, rows: ThreadQuerySet) -> ThreadQuerySet:
@@ -122,18 +130,15 @@ class ReplyViewSet(InRepo):
 
     def enter(self) -> None:
         """Load the thread and the reply; only a delete finds what readers are not shown."""
-        threads = self.repo.threads.existing()
-        self.thread = get_object_or_404(threads, number=self.kwargs["number"])
+        self.thread = find_thread(self.repo, self.kwargs["number"])
         if "reply_number" in self.kwargs:
-            replies = self.thread.replies
-            found = replies.all() if self.action == "destroy" else replies.shown()
-            wanted = found.select_related("created_by")
-            self.reply = get_object_or_404(wanted, number=self.kwargs["reply_number"])
+            number, shown = self.kwargs["reply_number"], self.action != "destroy"
+            self.reply = find_reply(self.thread, number, shown=shown)
 
     @operation(Level.READ, gives=ReplyRecord, paged=True)
     def list(self) -> dict[str, Any]:
         """List the replies in the order of their tree."""
-        rows = self.thread.replies.shown().rows()
+        rows = reply_rows().filter(thread=self.thread.pk)
         return self.page(rows, lambda row, _: reply_record(row, self.thread.number))
 
     @operation(Level.READ, takes=CreateReply, gives=ReplyRecord, status=201)

@@ -44,6 +44,17 @@ class Migration(migrations.Migration):
                 ('repo', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='pulls', to='repos.repo')),
                 ('thread', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='pull', to='threads.thread')),
             ],
+            options={
+                'indexes': [
+                    models.Index(fields=['repo', '-updated_at', '-number'], name='pull_list_by_update'),
+                    models.Index(fields=['repo', 'status', '-number'], name='pull_list_of_a_status'),
+                    models.Index(condition=models.Q(('status__in', ['open', 'draft'])), fields=['repo', 'source_branch'], name='pull_source'),
+                    models.Index(condition=models.Q(('status__in', ['open', 'draft'])), fields=['repo', 'target_branch'], name='pull_target'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('repo', 'number'), name='pull_number_in_repo'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='MergeAttempt',
@@ -73,29 +84,10 @@ class Migration(migrations.Migration):
                 ('dismissed_by', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('pull', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='reviews', to='pulls.pull')),
             ],
-        ),
-        migrations.AddIndex(
-            model_name='pull',
-            index=models.Index(fields=['repo', '-updated_at', '-number'], name='pull_list_by_update'),
-        ),
-        migrations.AddIndex(
-            model_name='pull',
-            index=models.Index(fields=['repo', 'status', '-number'], name='pull_list_of_a_status'),
-        ),
-        migrations.AddIndex(
-            model_name='pull',
-            index=models.Index(condition=models.Q(('status__in', ['open', 'draft'])), fields=['repo', 'source_branch'], name='pull_source'),
-        ),
-        migrations.AddIndex(
-            model_name='pull',
-            index=models.Index(condition=models.Q(('status__in', ['open', 'draft'])), fields=['repo', 'target_branch'], name='pull_target'),
-        ),
-        migrations.AddConstraint(
-            model_name='pull',
-            constraint=models.UniqueConstraint(fields=('repo', 'number'), name='pull_number_in_repo'),
-        ),
-        migrations.AddIndex(
-            model_name='review',
-            index=models.Index(fields=['pull', 'created_at', 'id'], name='review_oldest'),
+            options={
+                'indexes': [
+                    models.Index(fields=['pull', 'created_at', 'id'], name='review_oldest'),
+                ],
+            },
         ),
     ]

@@ -37,6 +37,13 @@ class Migration(migrations.Migration):
                 ('owner_team', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='repos', to='teams.team')),
                 ('owner_user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='repos', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('owner_team', 'slug'), name='repo_slug_in_team'),
+                    models.UniqueConstraint(fields=('owner_user', 'slug'), name='repo_slug_of_user'),
+                    models.CheckConstraint(condition=models.Q(('owner_team', None), ('owner_user', None), _connector='XOR'), name='repo_has_one_owner'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='Ref',
@@ -48,6 +55,11 @@ class Migration(migrations.Migration):
                 ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('repo', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='refs', to='repos.repo')),
             ],
+            options={
+                'constraints': [
+                    models.UniqueConstraint(fields=('repo', 'full_name'), name='ref_once_in_a_repo'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='PushJournal',
@@ -61,25 +73,10 @@ class Migration(migrations.Migration):
                 ('actor', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('repo', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='journal', to='repos.repo')),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name='repo',
-            constraint=models.UniqueConstraint(fields=('owner_team', 'slug'), name='repo_slug_in_team'),
-        ),
-        migrations.AddConstraint(
-            model_name='repo',
-            constraint=models.UniqueConstraint(fields=('owner_user', 'slug'), name='repo_slug_of_user'),
-        ),
-        migrations.AddConstraint(
-            model_name='repo',
-            constraint=models.CheckConstraint(condition=models.Q(('owner_team', None), ('owner_user', None), _connector='XOR'), name='repo_has_one_owner'),
-        ),
-        migrations.AddConstraint(
-            model_name='ref',
-            constraint=models.UniqueConstraint(fields=('repo', 'full_name'), name='ref_once_in_a_repo'),
-        ),
-        migrations.AddIndex(
-            model_name='pushjournal',
-            index=models.Index(fields=['repo', 'full_name', 'id'], name='journal_of_a_ref'),
+            options={
+                'indexes': [
+                    models.Index(fields=['repo', 'full_name', 'id'], name='journal_of_a_ref'),
+                ],
+            },
         ),
     ]

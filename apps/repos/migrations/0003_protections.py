@@ -27,6 +27,15 @@ class Migration(migrations.Migration):
                 ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('repo', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='protections', to='repos.repo')),
             ],
+            options={
+                'indexes': [
+                    models.Index(fields=['repo', 'created_at', 'id'], name='protection_oldest'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('repo', 'branch'), name='protection_once_in_a_repo'),
+                    models.CheckConstraint(condition=models.Q(('required_approvals__gte', 1)), name='protection_asks_for_an_approval'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='Approver',
@@ -37,25 +46,13 @@ class Migration(migrations.Migration):
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('protection', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='approvers', to='repos.protection')),
             ],
-        ),
-        migrations.AddIndex(
-            model_name='protection',
-            index=models.Index(fields=['repo', 'created_at', 'id'], name='protection_oldest'),
-        ),
-        migrations.AddConstraint(
-            model_name='protection',
-            constraint=models.UniqueConstraint(fields=('repo', 'branch'), name='protection_once_in_a_repo'),
-        ),
-        migrations.AddConstraint(
-            model_name='protection',
-            constraint=models.CheckConstraint(condition=models.Q(('required_approvals__gte', 1)), name='protection_asks_for_an_approval'),
-        ),
-        migrations.AddIndex(
-            model_name='approver',
-            index=models.Index(fields=['protection', 'created_at', 'id'], name='approver_oldest'),
-        ),
-        migrations.AddConstraint(
-            model_name='approver',
-            constraint=models.UniqueConstraint(fields=('protection', 'user'), name='approver_once_in_a_protection'),
+            options={
+                'indexes': [
+                    models.Index(fields=['protection', 'created_at', 'id'], name='approver_oldest'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('protection', 'user'), name='approver_once_in_a_protection'),
+                ],
+            },
         ),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from apps.core.access import Level
@@ -38,6 +39,10 @@ class Visibility(StrEnum):
 
 UNTIDY = Q(tidied_at=None) | Q(tidied_at__lt=F("pushed_at"))
 """Pushed to since its store was last packed."""
+REPO_ROW = (
+    *("uuid", "name", "slug", "description", "visibility", "default_branch", "is_empty"),
+    *("is_archived", "upstream_id", "fork_count", "pushed_at", "created_at", "updated_at"),
+)
 RANK = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
 
 
@@ -63,12 +68,24 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         """Which of these slugs one of the repositories has."""
         return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
 
-    def with_upstream(self, user: User) -> RepoQuerySet:
-        """What a fork was made from, and whether this person may know (behaviour.md trap 9)."""
-        shown = Repo.objects.visible_to(user).filter(pk=OuterRef("upstream"))
-        return self.select_related("upstream__owner_team", "upstream__owner_user").annotate(
-            upstream_shown=Exists(shown)
-        )
+    def rows(self) -> models.QuerySet[Any, Any]:
+        """Light rows for lists: what a record needs, by the names that it has on a repository."""
+        return self.values_list(*REPO_ROW, named=True)
+
+    def paths(self) -> dict[int, str]:
+        """The path of each, by its id."""
+        rows = self.values_list("pk", "owner_team__slug", "owner_user__username", "slug")
+        return {
+            pk: f"teams/{team}/{slug}" if team else f"users/{person}/{slug}"
+            for pk, team, person, slug in rows
+        }
+
+    def paths_known_to(self, user: User, ids: Iterable[int | None]) -> dict[int, str]:
+        """The paths of those of these repositories that this person may read (behaviour.md trap
+        9), by id. One query, none for nothing.
+        """
+        wanted = {pk for pk in ids if pk is not None}
+        return self.visible_to(user).filter(pk__in=wanted).paths() if wanted else {}
 
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""
@@ -145,10 +162,15 @@ class Repo(models.Model):
         return GitRepo(root / text[:2] / text[2:4] / f"{text}.git")
 
     def access(self, user: User | AnonymousUser) -> Level:
-        """The level on the repository: the owner's, else what the visibility gives."""
-        level = self.owner.access(user)
-        if level is not Level.NONE:
-            return level
+        """The level on the repository, looked up now; see `level_with`."""
+        return self.level_with(self.owner.access(user), user)
+
+    def level_with(self, owned: Level, user: User | AnonymousUser) -> Level:
+        """The level of somebody with this one at the owner: the same, else what the visibility
+        gives.
+        """
+        if owned is not Level.NONE:
+            return owned
         if self.owner_team is not None and not self.owner_team.is_active:
             return Level.NONE
         if self.visibility == Visibility.PUBLIC:

@@ -10,7 +10,7 @@ from apps.core.access import Level
 from apps.core.openapi import PREFIX
 from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
 from apps.core.slugs import REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
-from apps.repos.models import Repo, Visibility
+from apps.repos.models import Visibility
 
 DESCRIPTION_MAX = 65_536
 
@@ -58,13 +58,15 @@ class RepoRecord(Output):
 
 
 def repo_record(
-    repo: Repo, level: Level, base: str, upstream: Repo | None = None
+    repo: Any, owner: str, level: Level, base: str, upstream: str | None = None
 ) -> dict[str, Any]:
-    """A repository as the caller with `level` sees it; needs its owner loaded.
+    """A repository as the caller with `level` sees it: a Repo, or a light row.
 
-    `upstream` is what it was forked from, if the caller may know that (behaviour.md trap 9).
+    `owner` is the path of its owner, `upstream` that of what it was forked from, if the caller may
+    know that (behaviour.md trap 9).
     """
-    path = repo.path
+    kind, _, owner_slug = owner.partition("/")
+    path = f"{owner}/{repo.slug}"
     return {
         "uuid": repo.uuid,
         "name": repo.name,
@@ -72,17 +74,17 @@ def repo_record(
         "path": path,
         "description": repo.description,
         "visibility": repo.visibility,
-        "owner_kind": "team" if repo.owner_team_id else "user",
-        "owner_slug": path.split("/")[1],
+        "owner_kind": "team" if kind == "teams" else "user",
+        "owner_slug": owner_slug,
         "default_branch": repo.default_branch,
         "is_empty": repo.is_empty,
         "is_archived": repo.is_archived,
         "is_fork": repo.upstream_id is not None,
-        "upstream_path": upstream and upstream.path,
+        "upstream_path": upstream,
         "fork_count": repo.fork_count,
         "clone_url": f"{base}/{path}.git",
         "web_url": f"{base}/{path}",
-        "api_url": f"{base}{PREFIX}{repo.api_path}",
+        "api_url": f"{base}{PREFIX}/{owner}/repos/{repo.slug}",
         "pushed_at": repo.pushed_at,
         "created_at": repo.created_at,
         "updated_at": repo.updated_at,

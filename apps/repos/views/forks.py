@@ -78,9 +78,10 @@ class ForksOfRepoViewSet(InRepo):
         """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
         owner: Any = self.caller
         if self.params["team_slug"] is not None:
-            owner = find_team(self.params["team_slug"].lower(), former=False)
+            slug = self.params["team_slug"].lower()
+            owner, level = find_team(slug, self.caller, former=False)
             owner.check_open(self.caller, writing=True)
-            check_level(owner, self.caller, Level.WRITE)
+            check_level(owner, self.caller, Level.WRITE, known=level)
         return record_of(
             actions.create_fork(actor=self.caller, upstream=self.repo, owner=owner), self
         )

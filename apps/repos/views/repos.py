@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rest_framework.response import Response
@@ -10,10 +11,33 @@ from apps.core.access import Level, Place
 from apps.core.availability import REPO_SLUGS, Availability, name_query
 from apps.core.operation import operation
 from apps.core.parsers import text_query
+from apps.core.views import ApiViewSet
 from apps.repos import actions
 from apps.repos.doors import InOwner, InRepo
 from apps.repos.models import Repo
 from apps.repos.serializers import CreateRepo, RepoRecord, UpdateRepo, repo_record
+
+
+def repo_records(
+    repos: Sequence[Any], view: ApiViewSet, owner: str, level: Level
+) -> list[dict[str, Any]]:
+    """The records of repositories of one owner, as a caller with this level on them may know
+    them: one query says what forks were made from.
+    """
+    known = Repo.objects.paths_known_to(view.caller, [repo.upstream_id for repo in repos])
+    return [
+        repo_record(repo, owner, level, view.base, known.get(repo.upstream_id)) for repo in repos
+    ]
+
+
+class WithUpstreams:
+    """Light rows as records: each page asks once for what its forks were made from."""
+
+    def __init__(self, rows: Any, view: InOwner, level: Level) -> None:
+        self.rows, self.view, self.level = rows, view, level
+
+    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
+        return repo_records(list(self.rows[part]), self.view, self.view.owner.path, self.level)
 
 
 class RepoViewSet(InRepo, InOwner):
@@ -37,26 +61,20 @@ class RepoViewSet(InRepo, InOwner):
     )
     def list(self) -> dict[str, Any]:
         """List the repositories that the caller may read."""
-        level = self.owner.access(self.caller)
-        rows = Repo.objects.under(self.kwargs).order_by("slug")
+        level = self.found_level or Level.NONE
+        rows = self.owner.repos.order_by("slug")
         if level is Level.NONE:
             rows = rows & Repo.objects.visible_to(self.caller)
         if self.params["search"]:
             rows = rows & Repo.objects.search(self.params["search"])
         shown = max(level, Level.READ)
-        rows = rows.with_upstream(self.caller)
-
-        def record(repo: Repo, base: str) -> dict[str, Any]:
-            known = getattr(repo, "upstream_shown", False)
-            return repo_record(repo, shown, base, repo.upstream if known else None)
-
-        return self.page(rows, record)
+        return self.page(WithUpstreams(rows.rows(), self, shown), lambda record, _: record)
 
     @operation(Level.WRITE, takes=CreateRepo, gives=RepoRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Create a repository."""
         repo = actions.create_repo(actor=self.caller, owner=self.owner, **self.input)
-        return repo_record(repo, self.level, self.base)
+        return repo_record(repo, self.owner.path, self.level, self.base)
 
     @operation(Level.READ, gives=RepoRecord)
     def retrieve(self) -> dict[str, Any]:
@@ -70,11 +88,8 @@ class RepoViewSet(InRepo, InOwner):
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        upstream = None
-        if self.repo.upstream_id:
-            known = Repo.objects.visible_to(self.caller).filter(pk=self.repo.upstream_id)
-            upstream = known.select_related("owner_team", "owner_user").first()
-        return repo_record(self.repo, self.level, self.base, upstream)
+        [record] = repo_records([self.repo], self, self.repo.owner.path, self.level)
+        return record
 
 
 class CheckRepoSlugViewSet(InOwner):
@@ -87,4 +102,4 @@ class CheckRepoSlugViewSet(InOwner):
     )
     def list(self) -> Response:
         """Tell whether a repository's slug can be had in this space."""
-        return REPO_SLUGS.answer(self.params["slug"], Repo.objects.under(self.kwargs).taken)
+        return REPO_SLUGS.answer(self.params["slug"], self.owner.repos.taken)

@@ -40,6 +40,15 @@ class Migration(migrations.Migration):
                 ('created_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('repo', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='threads', to='repos.repo')),
             ],
+            options={
+                'indexes': [
+                    models.Index(condition=models.Q(('deleted_at', None), models.Q(('kind', 'pull'), _negated=True)), fields=['repo', '-number'], name='thread_list'),
+                    models.Index(condition=models.Q(('deleted_at', None), models.Q(('kind', 'pull'), _negated=True)), fields=['repo', '-last_activity_at', '-number'], name='thread_list_by_activity'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('repo', 'number'), name='thread_number_in_repo'),
+                ],
+            },
         ),
         migrations.CreateModel(
             name='Reply',
@@ -63,29 +72,14 @@ class Migration(migrations.Migration):
                 ('parent', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='children', to='threads.reply')),
                 ('thread', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='replies', to='threads.thread')),
             ],
-        ),
-        migrations.AddIndex(
-            model_name='thread',
-            index=models.Index(condition=models.Q(('deleted_at', None), models.Q(('kind', 'pull'), _negated=True)), fields=['repo', '-number'], name='thread_list'),
-        ),
-        migrations.AddIndex(
-            model_name='thread',
-            index=models.Index(condition=models.Q(('deleted_at', None), models.Q(('kind', 'pull'), _negated=True)), fields=['repo', '-last_activity_at', '-number'], name='thread_list_by_activity'),
-        ),
-        migrations.AddConstraint(
-            model_name='thread',
-            constraint=models.UniqueConstraint(fields=('repo', 'number'), name='thread_number_in_repo'),
-        ),
-        migrations.AddIndex(
-            model_name='reply',
-            index=models.Index(condition=models.Q(('deleted_at', None)), fields=['thread', 'created_by'], name='reply_participants'),
-        ),
-        migrations.AddConstraint(
-            model_name='reply',
-            constraint=models.UniqueConstraint(fields=('thread', 'number'), name='reply_number_in_thread'),
-        ),
-        migrations.AddConstraint(
-            model_name='reply',
-            constraint=models.UniqueConstraint(fields=('thread', 'path'), name='reply_place_in_thread'),
+            options={
+                'indexes': [
+                    models.Index(condition=models.Q(('deleted_at', None)), fields=['thread', 'created_by'], name='reply_participants'),
+                ],
+                'constraints': [
+                    models.UniqueConstraint(fields=('thread', 'number'), name='reply_number_in_thread'),
+                    models.UniqueConstraint(fields=('thread', 'path'), name='reply_place_in_thread'),
+                ],
+            },
         ),
     ]

@@ -6,8 +6,8 @@ read in one query, in order: each reply stores its `path` and counts its live de
 
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.models.participants import Participants
-from apps.threads.models.reply import Reply, ReplyQuerySet
-from apps.threads.models.thread import Thread, ThreadQuerySet, segment
+from apps.threads.models.reply import Reply, ReplyQuerySet, reply_rows
+from apps.threads.models.thread import Thread, ThreadQuerySet, segment, thread_rows
 
 __all__ = [
     "Participants",
@@ -19,5 +19,7 @@ __all__ = [
     "ThreadKind",
     "ThreadQuerySet",
     "ThreadStatus",
+    "reply_rows",
     "segment",
+    "thread_rows",
 ]

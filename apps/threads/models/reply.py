@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from django.db import models
 from django.db.models import Q
@@ -29,10 +30,6 @@ class ReplyQuerySet(models.QuerySet["Reply"]):
     def shown(self) -> ReplyQuerySet:
         """What readers see, in tree order: live replies, and placeholders above live ones."""
         return self.filter(Q(deleted_at=None) | Q(live_descendants__gt=0)).order_by("path")
-
-    def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists: what a record needs, by the names that it has on a reply."""
-        return self.annotate(**CREATOR).values_list(*REPLY_ROW, named=True)
 
 
 class Reply(Created):
@@ -72,6 +69,11 @@ class Reply(Created):
             ),
         ]
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether readers see it: the twin of `ReplyQuerySet.shown`."""
+        return self.deleted_at is None or self.live_descendants > 0
+
     def __str__(self) -> str:
         return f"reply {self.number}"
 
@@ -107,3 +109,10 @@ class Reply(Created):
 
     def event_title(self) -> str:
         return self.thread.title
+
+
+@cache
+def reply_rows() -> ReplyQuerySet:
+    """What readers see of all threads, in tree order, as light rows; see `thread_rows`."""
+    rows = Reply.objects.shown().annotate(**CREATOR).values_list(*REPLY_ROW, named=True)
+    return cast("ReplyQuerySet", rows)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from django.db import models
 from django.db.models import F, Q
@@ -47,10 +48,6 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
     def search(self, text: str) -> ThreadQuerySet:
         """Threads with this text in title or body, ignoring case."""
         return self.filter(holds("title", text) | holds("body", text))
-
-    def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists: what a record needs, by the names that it has on a thread."""
-        return self.annotate(**CREATOR).values_list(*THREAD_ROW, named=True)
 
     def in_order(self, ordering: str) -> ThreadQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
@@ -211,3 +208,12 @@ class Thread(Created):
 
     def event_title(self) -> str:
         return self.title
+
+
+@cache
+def thread_rows() -> ThreadQuerySet:
+    """What the list shows of all repositories, as light rows: what a record needs, by the names
+    that it has on a thread. Made once, since that takes Django longer than to run it.
+    """
+    rows = Thread.objects.listed().annotate(**CREATOR).values_list(*THREAD_ROW, named=True)
+    return cast("ThreadQuerySet", rows)

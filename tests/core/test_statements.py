@@ -1,0 +1,173 @@
+"""What is selected by hand is what the ORM would have given (engine.md §7)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import itertools
+import threading
+import weakref
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import Model
+from django.http import Http404
+from django.utils import timezone
+
+from apps.accounts.auth import token_of
+from apps.accounts.models import ApiToken, User
+from apps.pulls.doors import find_pull
+from apps.pulls.models import Pull
+from apps.repos.doors import find_repo
+from apps.repos.models import Repo, Visibility
+from apps.teams.doors import find_team
+from apps.teams.models import Role, Team
+from apps.threads.doors import find_reply, find_thread
+from apps.threads.models import Reply, Thread
+
+
+def stored(row: Model) -> dict[str, tuple[type, Any]]:
+    """Every column of a row, with the type of its value; and that the row is a stored one."""
+    values = {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
+    kept = {"adding": row._state.adding, "db": row._state.db}
+    return {name: (type(value), value) for name, value in {**values, **kept}.items()}
+
+
+def assert_same(row: Model, manager: Any, **relations: Model) -> None:
+    """The row is the ORM's, column for column, and so are the rows that came with it."""
+    assert stored(row) == stored(manager.get(pk=row.pk))
+    for name, related in relations.items():
+        assert name in row._state.fields_cache
+        assert stored(getattr(row, name)) == stored(type(related)._base_manager.get(pk=related.pk))
+
+
+def test_a_token_comes_with_its_person(make, alice, django_assert_num_queries):
+    for filled in (False, True):
+        if filled:
+            soon = timezone.now() + dt.timedelta(days=1)
+            ApiToken.objects.update(expires_at=soon, last_used_at=timezone.now())
+            User.objects.update(last_login=timezone.now(), email="a@b.org", email_key="a@b.org")
+        with django_assert_num_queries(1):
+            token = token_of(make.token(alice))
+        assert token is not None
+        assert_same(token, ApiToken.objects, user=alice)
+    assert token_of("ght_unknown") is None
+
+
+@pytest.fixture
+def people(alice, bob, carol, sam, make, acme) -> list[User | AnonymousUser]:
+    """Of every role in acme, and none."""
+    roles = {"ada": Role.ADMIN, "vera": Role.VIEWER}
+    for name, role in roles.items():
+        make.member(acme, make.user(name), role)
+    ina = make.user("ina")
+    ina.is_active = False
+    return [alice, bob, carol, sam, ina, AnonymousUser(), *User.objects.filter(username__in=roles)]
+
+
+def test_a_team_comes_with_the_callers_level(people, acme, django_assert_num_queries):
+    for person in people:
+        with django_assert_num_queries(1):
+            team, level = find_team("acme", person, former=False)
+        assert_same(team, Team.objects)
+        assert level is acme.access(person)
+    with pytest.raises(Http404):
+        find_team("nobody", people[0], former=False)
+
+
+@pytest.mark.parametrize("owned_by", ["team", "user"])
+@pytest.mark.parametrize("visibility", Visibility)
+def test_a_repository_comes_with_its_owner_and_the_callers_level(
+    people, acme, alice, make, owned_by, visibility, django_assert_num_queries
+):
+    owner = acme if owned_by == "team" else alice
+    names = {"team_slug": "acme"} if owned_by == "team" else {"username": "alice"}
+    made = make.repo(owner, "api", by=alice, visibility=visibility)
+    Repo.objects.update(pushed_at=timezone.now(), description="Of both.")
+    for active in (True, False):
+        Team.objects.update(is_active=active)
+        stale = Repo.objects.get(pk=made.pk)
+        for person in people:
+            with django_assert_num_queries(1):
+                repo, level = find_repo({**names, "repo_slug": "api"}, person)
+                assert repo.owner == owner
+            assert_same(repo, Repo.objects, **{f"owner_{owned_by}": owner})
+            assert level is stale.access(person)
+    with pytest.raises(Http404):
+        find_repo({**names, "repo_slug": "none"}, people[0])
+
+
+def test_a_thread_comes_with_its_author_and_its_repository(
+    make, acme, alice, bob, django_assert_num_queries
+):
+    repo = make.repo(acme, "api", by=alice)
+    made = make.thread(repo, by=bob)
+    for closed_at in (None, timezone.now()):
+        Thread.objects.update(closed_at=closed_at)
+        with django_assert_num_queries(1):
+            thread = find_thread(repo, made.number)
+            assert thread.repo is repo
+        assert_same(thread, Thread.objects, created_by=bob)
+    with pytest.raises(Http404):
+        find_thread(make.repo(acme, "web", by=alice), made.number)
+    Thread.objects.update(deleted_at=timezone.now())
+    with pytest.raises(Http404):
+        find_thread(repo, made.number)
+
+
+def test_a_reply_comes_with_its_author_and_its_thread(
+    make, acme, alice, bob, django_assert_num_queries
+):
+    thread = make.thread(make.repo(acme, "api", by=alice), by=alice)
+    made = make.reply(thread, by=bob)
+    states = itertools.product((None, timezone.now()), (0, 2))
+    for deleted_at, below in states:
+        links = [{"kind": "url", "target": "https://example.org"}]
+        fields = {"deleted_at": deleted_at, "edited_at": deleted_at, "live_descendants": below}
+        Reply.objects.update(**fields, links=links if deleted_at else [])
+        with django_assert_num_queries(1):
+            reply = find_reply(thread, made.number, shown=False)
+            assert reply.thread is thread
+        assert_same(reply, Reply.objects, created_by=bob)
+        assert reply.is_shown == thread.replies.shown().exists()
+        with nullcontext() if reply.is_shown else pytest.raises(Http404):
+            find_reply(thread, made.number, shown=True)
+    with pytest.raises(Http404):
+        find_reply(thread, made.number + 1, shown=False)
+
+
+def test_a_pull_comes_with_its_thread_and_its_people(
+    make, acme, alice, bob, django_assert_num_queries
+):
+    repo = make.repo(acme, "api", by=alice)
+    made = make.pull(repo, by=bob)
+    for merger in (None, alice):
+        Pull.objects.update(merged_by=merger, merged_at=merger and timezone.now())
+        with django_assert_num_queries(1):
+            pull = find_pull(repo, made.number)
+            assert (pull.repo, pull.merged_by) == (repo, merger)
+        people = {"merged_by": merger} if merger else {}
+        assert_same(pull, Pull.objects, thread=made.thread, **people)
+        assert_same(pull.thread, Thread.objects, created_by=bob)
+    with pytest.raises(Http404):
+        find_pull(repo, made.number + 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_goes_with_its_thread(make, alice):
+    left = []
+
+    def ask() -> None:
+        assert token_of(make.tokens[alice.pk]) is not None
+        left.append(weakref.ref(connections[DEFAULT_DB_ALIAS]))
+        connections.close_all()
+
+    for _ in range(3):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        thread.join()
+    gc.collect()
+    assert [each() for each in left] == [None] * 3
