@@ -55,6 +55,18 @@ class Cell:
         words = (self.who, self.operation.replace("{owner}", self.owner), self.case)
         return " ".join([*words, self.visibility if self.who in {"S1", "In"} else ""]).strip()
 
+    @property
+    def aim(self) -> tuple[Visibility, str]:
+        """Cells of a row with one aim may share an address: nothing in it is made for one person.
+
+        What git has merged stays merged, so that each who may merge needs a pull to themself.
+        """
+        merges = self.operation.endswith("/merge") and self.status < 400
+        return (
+            self.visibility,
+            self.who if "own" in self.case or "self" in self.case or merges else "",
+        )
+
 
 def read_cells() -> Iterator[Cell]:
     with Path(__file__).with_name("permissions.csv").open(newline="") as lines:

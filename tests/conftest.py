@@ -4,9 +4,12 @@ sam is staff.
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.management.commands import flush
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import override_settings
 from hypothesis import settings as examples
 
@@ -22,16 +25,48 @@ from apps.accounts.models import User
 from apps.events.models import Event
 from apps.repos.models import Repo
 from apps.site import limits
-from apps.teams.models import Role, Team
+from apps.teams.models import Team
+from tests import scenes
 from tests.api import Api
 from tests.gitperson import Git
 from tests.make import Make
+from tests.scenes import Build, Scene
 from tests.server import Server
-from tests.world import World
+from tests.world import World, whole_world
 
 
 class Events(Protocol):
     def __call__(self, *kinds: str) -> AbstractContextManager[list[Event]]: ...
+
+
+@pytest.fixture(scope="session")
+def tables(
+    django_db_modify_db_settings: None,
+    django_db_blocker: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path | None:
+    """On SQLite a file with the tables alone, made by the first worker that asks for it."""
+    if connection.vendor != "sqlite":
+        return None
+    folder = tmp_path_factory.getbasetemp()
+    of_all_workers = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    made, own = of_all_workers / "tables.db", connection.settings_dict["TEST"]["NAME"]
+    with (of_all_workers / "tables.lock").open("w") as lock, django_db_blocker.unblock():
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+            connection.close()
+            shutil.move(own, made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(tables: Path | None) -> bool:
+    """On SQLite each worker begins with a copy of the tables, else it makes its own."""
+    if tables is None:
+        return False
+    shutil.copy(tables, connection.settings_dict["TEST"]["NAME"])
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,11 +89,21 @@ def make(db: None) -> Make:
     return Make()
 
 
+remembered = scenes.remembered
+
+
 @pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
+def world(
+    django_db_setup: None,
+    django_db_blocker: Any,
+    remembered: Callable[[Build], Scene],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[World]:
     """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
+    folder = tmp_path_factory.mktemp("world") / "scene"
     with django_db_blocker.unblock(), transaction.atomic():
-        yield World()
+        with remembered(whole_world).begin(Make(), folder) as things:
+            yield things["world"]
         transaction.set_rollback(True)
 
 
@@ -86,7 +131,7 @@ def sam(make: Make) -> User:
 def acme(make: Make, alice: User, bob: User) -> Team:
     """A team owned by alice with bob as a member."""
     team = make.team("acme", owner=alice)
-    make.member(team, bob, Role.MEMBER)
+    make.member(team, bob, by=alice)
     return team
 
 
@@ -128,6 +173,25 @@ def events(db: None) -> Events:
     return recorded
 
 
+@pytest.fixture
+def case(subtests: pytest.Subtests) -> Callable[[str], AbstractContextManager[None]]:
+    """`with case("bob"):` is a subtest of this name if it fails, and then the next is tried.
+
+    What passes is not reported: a table has a thousand cells, and each report takes as long as a
+    short request.
+    """
+
+    @contextmanager
+    def tried(name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # whatever it is, the report has the name of the case
+            with subtests.test(name):
+                raise
+
+    return tried
+
+
 @pytest.fixture(scope="session", autouse=True)
 def plain_flush() -> Iterator[None]:
     """Between two transactional tests Django would make the rows of permissions anew, of which
@@ -146,6 +210,8 @@ def pytest_configure(config: pytest.Config) -> None:
     plain = "not slow" in config.option.markexpr
     examples.register_profile("tests", max_examples=25 if plain else 100, deadline=None)
     examples.load_profile("tests")
+    # Nearly all that tests make goes without being looked for: look for cycles less often.
+    gc.set_threshold(10_000, 20, 100)
 
 
 def pytest_collection_finish() -> None:
@@ -172,28 +238,42 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture(
     scope="session", params=["daphne", pytest.param("gunicorn", marks=pytest.mark.slow)]
 )
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def server(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    tables: Path | None,
+    django_db_blocker: Any,
+) -> Any:
     """A real server of each kind that answers API and git, one for the whole run.
 
-    A plain run tries the embedded one, CI both (docs/decisions/0003).
+    A plain run tries the embedded one, CI both (docs/decisions/0003). Each begins with the cast:
+    what a first start does is tried once, elsewhere.
     """
-    with Server(tmp_path_factory.mktemp(request.param), request.param) as running:
+    running = Server(tmp_path_factory.mktemp(request.param), request.param)
+    with django_db_blocker.unblock():
+        running.prepare(tables)
+    with running:
         yield running
 
 
-@pytest.fixture
-def path(server: Server) -> str:
-    """A fresh private repository of alice's: `users/alice/…` under gunicorn, else `teams/…/api`.
+@pytest.fixture(scope="session")
+def owner(server: Server) -> str:
+    """Of the repositories at `path`: alice herself under gunicorn, else a team of hers alone.
 
-    One owner for each server: all four together would show nothing more, for twice the time.
+    One for each server: all four together would show nothing more, for twice the time.
     """
-    alice, name = server.api("alice"), f"r{uuid4().hex[:12]}"
     if server.kind == "gunicorn":
-        alice.post("/users/alice/repos", name=name, slug=name).gives(201)
-        return f"users/alice/{name}"
-    alice.post("/teams", name=name, slug=name).gives(201)
-    alice.post(f"/teams/{name}/repos", name="Api", slug="api").gives(201)
-    return f"teams/{name}/api"
+        return "users/alice"
+    server.api("alice").post("/teams", name="Repositories", slug="repositories").gives(201)
+    return "teams/repositories"
+
+
+@pytest.fixture
+def path(server: Server, owner: str) -> str:
+    """A fresh private repository of alice's: `users/alice/…` or `teams/repositories/…`."""
+    slug = f"r{uuid4().hex[:12]}"
+    server.api("alice").post(f"/{owner}/repos", name="Api", slug=slug).gives(201)
+    return f"{owner}/{slug}"
 
 
 @pytest.fixture

@@ -6,7 +6,10 @@ git, then `settle`.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import run
@@ -27,6 +30,7 @@ class Clone:
 
     def __init__(self, folder: Path, repo: Repo, by: User) -> None:
         self.folder, self.repo, self.by = folder, repo, by
+        self.trees: dict[str, dict[str, str]] = {}
         heads = folder / ".git" / "refs" / "heads"
         heads.mkdir(parents=True)
         (folder / ".git" / "HEAD").write_text(f"ref: {BRANCHES}nothing-yet\n")
@@ -64,17 +68,45 @@ class Clone:
 
         `onto`: the branch starts here first, made anew if it existed.
         """
+        assert "/" not in "".join(files), "there are no folders here"
+        begins = self.sha(onto) if onto else self.head(branch)
         address = email or f"{self.by.username}@example.org"
-        person = f"{address.split('@')[0]} <{address}> now"
-        begins = onto or (branch if read_refs(self.folder / ".git", [BRANCHES + branch]) else "")
-        lines = [f"commit {BRANCHES}{branch}", "mark :1", f"author {person}", f"committer {person}"]
-        lines += data(f"{message}\n") + ([f"from {begins}^0"] if begins else [])
-        for name, text in files.items():
-            lines += [f"M 100644 inline {name}", *data(text)]
-        lines += ["get-mark :1", ""]
-        packed = ("-c", "fastimport.unpackLimit=0")  # else a further git would unpack it
-        options = ("--quiet", "--force", "--date-format=now")
-        return self.git(*packed, "fast-import", *options, stdin="\n".join(lines))
+        person = f"{address.split('@')[0]} <{address}> {int(time.time())} +0000"
+        tree = self.tree(begins) | {name: self.store("blob", text) for name, text in files.items()}
+        entries = (
+            b"100644 %b\0%b" % (name.encode(), bytes.fromhex(tree[name])) for name in sorted(tree)
+        )
+        lines = [f"tree {self.store('tree', b''.join(entries))}"]
+        lines += [f"parent {begins}"] if begins else []
+        lines += [f"author {person}", f"committer {person}", "", f"{message}\n"]
+        made = self.store("commit", "\n".join(lines))
+        self.trees[made] = tree
+        head = self.folder / ".git" / BRANCHES / branch
+        head.parent.mkdir(parents=True, exist_ok=True)
+        head.write_text(f"{made}\n")
+        return made
+
+    def tree(self, commit: str) -> dict[str, str]:
+        """The blobs of a commit, by the names of files; there are no folders."""
+        if commit and commit not in self.trees:
+            lines = self.git("ls-tree", commit).splitlines()
+            self.trees[commit] = {line.split("\t")[1]: line.split()[2] for line in lines}
+        return self.trees[commit] if commit else {}
+
+    def store(self, kind: str, content: str | bytes) -> str:
+        """Write an object as git does, which takes a process for it; its name."""
+        body = content.encode() if isinstance(content, str) else content
+        whole = f"{kind} {len(body)}\0".encode() + body
+        name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        file = self.repo.git.path / "objects" / name[:2] / name[2:]
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(zlib.compress(whole, 1))
+        return name
+
+    def head(self, branch: str) -> str:
+        """The commit of a branch of the work tree, or nothing."""
+        return read_refs(self.folder / ".git", [BRANCHES + branch]).get(BRANCHES + branch, "")
 
     def checkout(self, branch: str) -> None:
         """Have the work tree as the branch is."""
@@ -82,8 +114,7 @@ class Clone:
 
     def sha(self, revision: str) -> str:
         """The commit that a branch, or any other expression, stands for."""
-        found = read_refs(self.folder / ".git", [BRANCHES + revision])
-        return found.get(BRANCHES + revision) or self.git("rev-parse", revision)
+        return self.head(revision) or self.git("rev-parse", revision)
 
     def push(self, *specs: str, by: User | None = None) -> None:
         """Push branches, by force: `feature`, `main:release`, `:feature` to delete one."""
@@ -102,8 +133,3 @@ class Clone:
     def server(self, *args: str, stdin: str = "") -> str:
         """What git prints about the bare repository."""
         return self.git(f"--git-dir={self.repo.git.path}", *args, stdin=stdin)
-
-
-def data(text: str) -> list[str]:
-    """A text as `git fast-import` reads it."""
-    return [f"data {len(text.encode())}", text]

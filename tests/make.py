@@ -1,17 +1,19 @@
-"""Builds what tests need, through the same actions as the API."""
+"""Builds what tests need: the cast as rows, which nobody is told of, and what they write through
+the same actions as the API, events and all.
+"""
 
 from __future__ import annotations
 
 from itertools import count
 from typing import Any
 
-from apps.accounts import actions as accounts
-from apps.accounts.models import User
+from django.contrib.auth.hashers import make_password
+
+from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, User, digest, new_token
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
 from apps.repos.models import Fork, ForkStatus, Protection, Repo
-from apps.teams import actions as teams
 from apps.teams.models import Member, Role, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
@@ -24,26 +26,43 @@ class Make:
         self.numbers = count(1)
         self.tokens: dict[int, str] = {}
 
-    def user(self, username: str = "", **fields: Any) -> User:
-        name = username or f"user{next(self.numbers)}"
-        user = accounts.create_user(actor=None, username=name, **fields)
+    def user(
+        self,
+        username: str = "",
+        *,
+        email: str = "",
+        password: str | None = None,
+        is_staff: bool = False,
+    ) -> User:
+        user = User(username=username or f"user{next(self.numbers)}", email=email)
+        user.is_staff = user.is_superuser = is_staff
+        user.password = make_password(password)
+        user.save()
         self.token(user)
         return user
 
     def token(self, user: User) -> str:
         """The text of a token of this person; one for each person."""
         if user.pk not in self.tokens:
-            _, text = accounts.create_token(actor=user, owner=user, name="tests")
-            self.tokens[user.pk] = text
+            self.tokens[user.pk] = text = new_token()
+            shown = text[: len(TOKEN_PREFIX) + SHOWN]
+            token = ApiToken(user=user, name="tests", digest=digest(text), token_prefix=shown)
+            token.save(force_insert=True)
         return self.tokens[user.pk]
 
     def team(self, slug: str = "", *, owner: User) -> Team:
         slug = slug or f"team{next(self.numbers)}"
-        return teams.create_team(actor=owner, name=slug.title(), slug=slug)
+        team = Team.objects.create(name=slug.title(), slug=slug)
+        Member.objects.create(team=team, user=owner, role=Role.OWNER, added_by=owner)
+        return team
 
-    def member(self, team: Team, user: User, role: Role = Role.MEMBER) -> Member:
-        owner = team.members.get(role=Role.OWNER).user
-        return teams.add_member(actor=owner, team=team, user=user, role=role)
+    def member(
+        self, team: Team, user: User, role: Role = Role.MEMBER, *, by: User | None = None
+    ) -> Member:
+        """A member whom `by` has added, or nobody remembers who."""
+        member = Member(team=team, user=user, role=role, added_by=by)
+        member.save(force_insert=True)
+        return member
 
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"

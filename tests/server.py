@@ -26,6 +26,7 @@ import psycopg
 
 from apps.core.openapi import PREFIX
 from tests.api import Answer
+from tests.cast import CAST, begin
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
@@ -33,15 +34,10 @@ PATIENCE = 15.0
 """Seconds after which something that should have happened is taken for broken."""
 STARTING = 60.0
 """Seconds that a start may take where the machine is busy."""
-CAST = ("alice", "bob", "carol", "sam", "vic")
 PEOPLE = """
-import sys
-from apps.accounts.actions import create_token, create_user
-from apps.accounts.models import User
-for name in {names!r}:
-    user = User.objects.filter(username=name).first()
-    user = user or create_user(actor=None, username=name, is_staff=name == "sam")
-    print(name, create_token(actor=user, owner=user, name="tests")[1])
+from tests.cast import tokens_of
+for pair in tokens_of({names!r}).items():
+    print(*pair)
 """
 GUNICORN = {
     "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
@@ -53,7 +49,7 @@ class Server:
     """`with Server(tmp_path) as server:` runs `manage.py serve`, or gunicorn with `kind`.
 
     `beside` is another server, whose folder, database and people it shares. `environment` is
-    added to the process's own.
+    added to the process's own. See `prepare` for one that does not begin with nothing.
     """
 
     def __init__(
@@ -79,6 +75,17 @@ class Server:
             **(beside.environment if beside else {}),
             **environment,
         }
+
+    def prepare(self, tables: Path | None) -> Self:
+        """Before its start, give it the cast: on SQLite in a copy of these tables."""
+        if tables is None:
+            self._migrate()
+            self.token(CAST[0])
+        else:
+            data = Path(self.environment["DATA_DIR"])
+            self.tokens.update(begin(tables, data / "guildhall.db"))
+            self.fresh = False
+        return self
 
     def __enter__(self) -> Self:
         try:
@@ -179,11 +186,14 @@ class Server:
         parts = urlsplit(self.url)
         return http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=PATIENCE)
 
+    def _migrate(self) -> None:
+        self.manage("migrate", "--verbosity", "0")
+        self.fresh = False
+
     def _start_gunicorn(self) -> None:
         """The socket is ours, so that its address is known and the first client can wait on it."""
         if self.fresh:
-            self.manage("migrate", "--verbosity", "0")
-            self.fresh = False
+            self._migrate()
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self.environment["BASE_URL"] = self.url

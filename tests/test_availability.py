@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.core.availability import NUMBERS, REPO_SLUGS, TEAM_SLUGS, USERNAMES
 from apps.core.slugs import TEAM_SLUG_MAX, USERNAME_MAX
 from tests.api import Api
+from tests.texts import texts
 
 YES = (200, True, None)
 
@@ -121,7 +122,7 @@ def test_a_name_that_is_taken_many_times_over_still_has_a_neighbour(api, make, d
     assert asked(api(), "/check-username", "eve") == (409, False, "eve-100")
 
 
-@given(st.text(max_size=60), st.integers(0, len(NUMBERS)))
+@given(texts(max_size=60), st.integers(0, len(NUMBERS)))
 def test_what_is_suggested_can_be_had(text, gone):
     for naming in (USERNAMES, TEAM_SLUGS, REPO_SLUGS):
         answer = naming.answer(text, lambda names: names[:gone])

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.db import transaction
 
 from apps.accounts.models import User
 from apps.events.models import Event
@@ -13,27 +14,33 @@ from tests.api import Api
 REPO = "/teams/acme/repos/hello"
 
 
-@pytest.fixture
-def people(db):
-    """What each person of the demo sees; with the token that it has printed."""
-    printed = demo.load()
-    return {name: Api(token) for name, token in re.findall(r"^ +(\w+) +(ght_\w+)", printed, re.M)}
-
-
-def test_a_second_start_changes_nothing_and_shows_no_secret(people):
-    before = Event.objects.count()
-    said = demo.load()
-    assert "ght_" not in said and "alice" in said and said.count("\n") == 1
-    assert (Event.objects.count(), User.objects.count(), Repo.objects.count()) == (before, 4, 1)
-
-
 def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(make):
     make.user("Dave")
     assert "there is Dave already" in demo.load()
     assert list(User.objects.values_list("username", flat=True)) == ["Dave"]
 
 
-def test_the_cast_the_history_and_the_thread_are_as_told(people):
+@pytest.fixture(scope="module")
+def people(django_db_setup, django_db_blocker):
+    """What each person of the demo sees; with the token that it has printed.
+
+    Made once for all tests from here on, who also ask for `db`, as those of the world do.
+    """
+    with django_db_blocker.unblock(), transaction.atomic():
+        printed = demo.load()
+        found = re.findall(r"^ +(\w+) +(ght_\w+)", printed, re.M)
+        yield {name: Api(token) for name, token in found}
+        transaction.set_rollback(True)
+
+
+def test_a_second_start_changes_nothing_and_shows_no_secret(people, db):
+    before = Event.objects.count()
+    said = demo.load()
+    assert "ght_" not in said and "alice" in said and said.count("\n") == 1
+    assert (Event.objects.count(), User.objects.count(), Repo.objects.count()) == (before, 4, 1)
+
+
+def test_the_cast_the_history_and_the_thread_are_as_told(people, db):
     levels = {name: api.get(REPO).gives()["caller_permission"] for name, api in people.items()}
     assert levels == {"alice": "owner", "bob": "write", "carol": "read", "dave": "read"}
     git = Repo.objects.get().git
@@ -46,7 +53,7 @@ def test_the_cast_the_history_and_the_thread_are_as_told(people):
     assert shape == [(1, 0, False), (2, 1, True), (3, 2, False), (4, 0, False)]
 
 
-def test_a_pull_is_merged_one_is_under_review_and_one_conflicts(people):
+def test_a_pull_is_merged_one_is_under_review_and_one_conflicts(people, db):
     pulls = people["dave"].get(f"{REPO}/pulls?ordering=number").gives()["results"]
     assert [pull["status"] for pull in pulls] == ["merged", "open", "draft"]
     assert pulls[1]["commit_count"] == 2 and pulls[1]["changed_files"] == 2

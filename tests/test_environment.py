@@ -193,6 +193,14 @@ def test_the_data_folder_is_made_also_where_the_key_is_given(tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize(
+    ("url", "domain"),
+    [("https://code.example.org", "code.example.org"), ("http://[2001:db8::7]", "localhost")],
+)
+def test_mail_comes_from_where_guildhall_is(read, url, domain):
+    assert read(BASE_URL=url).email_from == f"Guildhall <guildhall@{domain}>"
+
+
 def test_mail_is_printed_unless_told_otherwise_and_its_password_is_not_shown(read):
     assert (read().email.kind, read().email_from) == ("console", "Guildhall <guildhall@localhost>")
     given = read(EMAIL_URL="smtp+tls://me:p%40ss@mail.example.org", EMAIL_FROM="hall@example.org")

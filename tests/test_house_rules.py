@@ -35,6 +35,14 @@ def sources(tops: tuple[str, ...] = TEXTS) -> list[Source]:
     return [Source(path.relative_to(ROOT).as_posix(), read(path)) for path in paths]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_afterwards() -> Iterator[None]:
+    """A million nodes would be in the way of the garbage collector until the end of the run."""
+    yield
+    python_sources.cache_clear()
+    sources.cache_clear()
+
+
 def files(top: Path) -> Iterator[Path]:
     if top.is_file():
         yield top

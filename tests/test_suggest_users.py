@@ -83,15 +83,15 @@ def test_a_stranger_cannot_tell_by_the_time_who_is_here(api, crowd):
     assert statements(api(), f"email={ADDRESS}") == statements(api(), "email=nobody@x.org") == []
 
 
-@pytest.mark.parametrize("name", ["username", "display_name"])
-def test_a_prefix_is_looked_up_in_an_index(name, db):
+def test_a_prefix_is_looked_up_in_an_index(db):
     User.objects.bulk_create(
-        User(username=f"u{n}", username_key=f"u{n}", display_name_key=f"d{n}") for n in range(3000)
+        User(username=f"u{n}", username_key=f"u{n}", display_name_key=f"d{n}") for n in range(2000)
     )
-    text = {"username": "u123", "display_name": "d123"}[name]
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE accounts_user" if connection.vendor == "postgresql" else "ANALYZE")
-    rows = User.objects.all().beginning(name, text)[:5]
-    plan = json.dumps(rows.explain())
-    assert re.search(r"SEARCH accounts_user USING INDEX|Index Cond|Bitmap Index Scan", plan), plan
-    assert len(rows) == 5
+    looked_up = re.compile(r"SEARCH accounts_user USING INDEX|Index Cond|Bitmap Index Scan")
+    for name, text in (("username", "u123"), ("display_name", "d123")):
+        rows = User.objects.all().beginning(name, text)[:5]
+        plan = json.dumps(rows.explain())
+        assert looked_up.search(plan), plan
+        assert len(rows) == 5

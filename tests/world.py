@@ -1,9 +1,11 @@
 """One world for the table-driven tests: the cast, three repositories of each owner, and in each
-what somebody else, zoe, has written. Made once for a module; a test's changes are rolled back.
+what somebody else, zoe, has written. Made once and put back for a module; a test's changes are
+rolled back.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,18 @@ from django.apps import apps
 from django.db import connection
 from django.utils import timezone
 
+from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
 from apps.pulls.models import Pull, Review
 from apps.repos.models import Protection, Repo, Visibility
 from apps.site.models import SiteSettings
+from apps.teams.actions import create_team
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
 from tests.api import Api
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.scenes import Things
 
 MEMBERS = {
     "bob": Role.MEMBER,
@@ -37,18 +42,22 @@ NOISE = {"last_used_at"}
 class World:
     """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
 
-    def __init__(self) -> None:
-        self.make = Make()
+    def __init__(self, make: Make) -> None:
+        self.make = make
         SiteSettings.load()
         self.people = {name: self.make.user(name) for name in ("alice", "carol", "newt", *MEMBERS)}
         self.people["sam"] = self.make.user("sam", is_staff=True)
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
-        self.acme = self.make.team("acme", owner=self.alice)
+        # With their events, of which some cells of the table of permissions are.
+        for person in self.people.values():
+            _, text = create_token(actor=person, owner=person, name="tests")
+            self.make.tokens[person.pk] = text
+        self.acme = create_team(actor=self.alice, name="Acme", slug="acme")
         for name, role in MEMBERS.items():
-            self.make.member(self.acme, self.people[name], role)
+            self.make.member(self.acme, self.people[name], role, by=self.alice)
         User.objects.filter(username="ina").update(is_active=False)
-        # Noted once, the first use of a token is not written in each test anew.
-        ApiToken.objects.update(last_used_at=timezone.now())
+        # Noted for the day, no use of a token is written by any test.
+        ApiToken.objects.update(last_used_at=timezone.now() + dt.timedelta(days=1))
         self.protections: dict[int, Protection] = {}
         self.threads: dict[int, Thread] = {}
         self.replies: dict[int, Reply] = {}
@@ -85,6 +94,11 @@ class World:
     def api(self, name: str | None) -> Api:
         """Speaks for this person; None is anonymous."""
         return Api(self.make.tokens[self.people[name].pk] if name else None)
+
+
+def whole_world(make: Make, folder: Path) -> Things:
+    """What every module that asks for `world` begins with (scenes.py)."""
+    return {"world": World(make)}
 
 
 def everything() -> dict[str, list[Any]]:

@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
+from tests.cast import speaking_to
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODYS = "00000000-0000-4000-8000-000000000000"
@@ -69,13 +70,17 @@ def shell(tmp_path):
     return run
 
 
-def test_the_shell_sees_the_line_on_standard_error_and_a_status(shell):
-    code, _, said = shell("revoke_token", NOBODYS)
-    assert code == 1 and said.count("\n") == 1 and "manage.py migrate" in said
+def test_where_there_are_no_tables_the_one_line_says_what_makes_them(manage, tmp_path):
+    with speaking_to(tmp_path / "empty.db"), pytest.raises(CommandError) as refusal:
+        manage("revoke_token", NOBODYS)
+    assert "manage.py migrate" in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @pytest.mark.slow
-def test_once_migrated_the_shell_sees_what_was_wrong_with_the_words(shell):
+def test_the_shell_sees_the_line_on_standard_error_and_a_status(shell):
+    """A plain run sees so of `serve` (tests/events/test_serve.py)."""
+    code, _, said = shell("revoke_token", NOBODYS)
+    assert code == 1 and said.count("\n") == 1 and "manage.py migrate" in said
     assert shell("migrate", "-v0") == (0, "", "")
     said = f"CommandError: There is no token {NOBODYS}.\n"
     assert shell("revoke_token", NOBODYS) == (1, "", said)

@@ -92,9 +92,11 @@ def test_what_is_only_read_takes_no_change(model, full):
 
 def test_nobody_else_opens_a_page_or_does_anything(full, events):
     bob, ina = (Visitor(full.people[name]) for name in ("bob", "ina"))
+    lists = {address(model) for model, _ in MODELS}
+    routes = {re.sub(r"/\d+/", "/1/", path): path for path in everything()}  # one row is enough
     with events():
-        for path in everything():
-            for person in (Visitor(), bob, ina):
+        for path in routes.values():  # who is inactive is nobody, whatever the page
+            for person in (Visitor(), bob, *([ina] if path in lists else [])):
                 for page in (person.get(path), person.post(path, name="x", display_name="x")):
                     assert page.status == 302, path
                     assert page.header("Location").startswith("/admin/login/?next="), path

@@ -1,4 +1,4 @@
-"""No list asks more for thirty rows than for one, and none counts its whole table."""
+"""No list asks more for six rows than for two, and none counts its whole table."""
 
 from typing import Any
 
@@ -53,15 +53,14 @@ def test_every_list_is_here():
     assert listed == ROWS
 
 
-def test_thirty_rows_cost_no_more_queries_than_two(make, sam):
+def test_six_rows_cost_no_more_queries_than_two(make, sam):
     staff = Visitor(sam)
     costs: list[dict[str, int]] = []
-    for numbers in (range(2), range(2, 32)):
+    for numbers in (range(2), range(2, 6)):
         for number in numbers:
             one_of_each(make, sam, number)
         found = {}
-        for model in {RateLimit} if costs else ROWS:  # limits that have changed are read anew
-            staff.get(address(model))
+        staff.get(address(RateLimit))  # limits that have changed are read anew
         for model in ROWS:
             with costing() as cost:
                 page = staff.get(address(model)).gives()
@@ -78,7 +77,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
     rows = [acme, repo, make.protection(repo, by=alice)]
     for row in rows:
         staff.get(at(row)).gives()
-    for number in (1, 20):
+    for number in (1, 5):
         for turn in range(number):
             person = make.user(f"person{number}-{turn}")
             make.member(acme, person)

@@ -243,7 +243,14 @@ LONG = [
     Knock("a query of 4,001", 414, "uri_too_long", path="/teams?search=" + "a" * 4000),
 ]
 
-REFUSALS = [*BODIES, *QUERIES, *PATHS, *CREDENTIALS, *HEADERS, *LONG]
+REFUSALS = {
+    "bodies": BODIES,
+    "queries": QUERIES,
+    "paths": PATHS,
+    "credentials": CREDENTIALS,
+    "headers": HEADERS,
+    "long addresses": LONG,
+}
 
 FINE = [
     post("exactly 1 MiB", team(name="x") + b" " * (MIB - len(team(name="x"))), 201, ""),

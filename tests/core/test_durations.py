@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.durations import LONG, UNITS, parse_duration, parse_future
+from tests.texts import texts
 
 SECOND = dt.timedelta(seconds=1)
 GOOD = {
@@ -83,7 +84,7 @@ def test_a_long_unit_is_its_short_one(count, word):
         assert parse_duration(f"{count} {word}s") == parse_duration(f"{count}{LONG[word]}")
 
 
-@given(st.text(max_size=30))
+@given(texts(max_size=30))
 def test_any_text_is_a_moment_to_come_or_refused(text):
     try:
         assert parse_future(text) > timezone.now() - SECOND

@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 from django.db import connection, transaction
+from django.db.transaction import TransactionManagementError
 
 from apps.accounts.actions import delete_token, revoke_token
 from apps.accounts.models import ApiToken
@@ -68,3 +69,9 @@ def test_rows_that_point_to_a_locked_one_are_written_meanwhile(make, alice):
         writer.join(timeout=5)
         assert Team.objects.filter(slug="meanwhile").exists()
     writer.join(timeout=20)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_outside_a_transaction_is_refused_for_it_would_hold_nothing(alice):
+    with pytest.raises(TransactionManagementError):
+        lock(alice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from apps.core import openapi
 from tests import snapshot
-from tests.routes import described, resolved, routed
+from tests.routes import Routed, described, resolved, routed
 
 STORED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
@@ -60,27 +60,40 @@ def test_every_reference_leads_somewhere_and_every_component_is_used():
     assert used == there
 
 
-@pytest.mark.parametrize("name", described()["components"]["schemas"])
-def test_a_component_is_a_schema_of_its_dialect(name):
-    schema = described()["components"]["schemas"][name]
-    Draft202012Validator.check_schema(schema)
-    for part in parts(schema):
-        assert not {"nullable", "oneOf", "x-spec-enum-id"} & set(part)
-        if isinstance(part.get("pattern"), str):
-            re.compile(part["pattern"])
+def wrong(look: Callable[[Any], Iterator[str]], named: dict[str, Any]) -> dict[str, list[str]]:
+    """What `look` finds wrong, by the name of where it does."""
+    found = {name: list(look(one)) for name, one in named.items()}
+    return {name: problems for name, problems in found.items() if problems}
 
 
-@pytest.mark.parametrize("one", routed(), ids=str)
-def test_an_operation_is_described_in_full(one):
-    found = one.described
-    assert re.fullmatch(r"[A-Z][^\n]*\.", found["summary"]), (
-        "a sentence, the docstring's first line"
-    )
-    assert found["tags"] == [one.viewset.family]
-    assert {"401", "403", "404", "405", "422"} <= set(found["responses"])
-    refusals = {status for status in found["responses"] if status >= "400"}
-    for status in refusals - {str(status) for status in one.operation.refuses}:
-        assert found["responses"][status] == {"$ref": f"#/components/responses/Error{status}"}
+def test_every_component_is_a_schema_of_its_dialect():
+    dialect = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+
+    def problems(schema: dict[str, Any]) -> Iterator[str]:
+        yield from (f"{one.json_path}: {one.message}" for one in dialect.iter_errors(schema))
+        for part in parts(schema):
+            yield from {"nullable", "oneOf", "x-spec-enum-id"} & set(part)
+            if isinstance(part.get("pattern"), str):
+                re.compile(part["pattern"])
+
+    assert wrong(problems, described()["components"]["schemas"]) == {}
+
+
+def test_every_operation_is_described_in_full():
+    def problems(one: Routed) -> Iterator[str]:
+        found = one.described
+        if not re.fullmatch(r"[A-Z][^\n]*\.", found["summary"]):
+            yield f"no sentence, the docstring's first line: {found['summary']}"
+        if found["tags"] != [one.viewset.family]:
+            yield f"tags {found['tags']}"
+        yield from {"401", "403", "404", "405", "422"} - set(found["responses"])
+        refusals = {status for status in found["responses"] if status >= "400"}
+        for status in refusals - {str(status) for status in one.operation.refuses}:
+            answer = found["responses"][status]
+            if answer != {"$ref": f"#/components/responses/Error{status}"}:
+                yield f"{status}: {answer}"
+
+    assert wrong(problems, {str(one): one for one in routed()}) == {}
 
 
 def test_every_refusal_is_error_body():
@@ -94,14 +107,19 @@ def test_operations_have_names_of_their_own():
     assert len({*names}) == len(names)
 
 
-@pytest.mark.parametrize("one", [one for one in routed() if one.operation.takes], ids=str)
-def test_a_request_body_lists_all_that_it_takes(one):
-    schema = resolved(one.described["requestBody"]["content"]["application/json"]["schema"])
-    assert set(schema["properties"]) == set(one.operation.takes().fields)
-    for part in parts(schema):
-        inner = resolved(part) if "$ref" in part else part
-        if inner.get("type") == "object":
-            assert inner["additionalProperties"] is False
+def test_every_request_body_lists_all_that_it_takes():
+    def problems(one: Routed) -> Iterator[str]:
+        takes = one.operation.takes
+        assert takes is not None
+        schema = resolved(one.described["requestBody"]["content"]["application/json"]["schema"])
+        if set(schema["properties"]) != set(takes().fields):
+            yield f"lists {list(schema['properties'])}"
+        for part in parts(schema):
+            inner = resolved(part) if "$ref" in part else part
+            if inner.get("type") == "object" and inner["additionalProperties"] is not False:
+                yield f"is open: {inner}"
+
+    assert wrong(problems, {str(one): one for one in routed() if one.operation.takes}) == {}
 
 
 def test_the_tests_would_see_a_field_that_is_not_described(api, alice, monkeypatch):

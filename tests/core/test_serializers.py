@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,8 @@ from rest_framework import serializers
 
 from apps.core.errors import Invalid
 from apps.core.json import dumps, loads
-from apps.core.serializers import Bool, Choice, Input, Int, Name, Str, parse
+from apps.core.serializers import Bool, Choice, Input, Int, Name, Str, _form, parse
+from tests.texts import texts
 
 
 class Color(StrEnum):
@@ -55,6 +58,28 @@ GOOD = [
 @pytest.mark.parametrize("body", GOOD)
 def test_what_fits_comes_through_as_it_was_sent(body):
     assert parse(Cart, body) == body
+
+
+def kept(field: Any) -> Iterator[object]:
+    """What a form keeps, with its fields and their validators, deep inside too."""
+    yield dict(vars(field))
+    for validator in field.validators:
+        message = validator.message
+        yield [getattr(message, slot, None) for slot in getattr(message, "__slots__", ())]
+    for inner in [*getattr(field, "fields", {}).values(), getattr(field, "child", None)]:
+        yield from kept(inner) if inner else ()
+
+
+def test_a_body_leaves_nothing_in_the_form_that_checks_all_of_them():
+    """DRF puts a message together when it is first read, which two threads would do at once."""
+    fresh = type("Fresh", (Cart,), {})
+    parse(fresh, {"name": "a"})
+    before = list(kept(_form(fresh)))
+    assert parse(fresh, {"name": "b", "wheels": [{"size": 3}]})["name"] == "b"
+    for body in ({"name": "too long"}, {"name": "a", "wheels": [{"size": 10}]}):
+        with pytest.raises(Invalid):
+            parse(fresh, body)
+    assert list(kept(_form(fresh))) == before
 
 
 def test_an_integral_float_is_an_integer():
@@ -127,8 +152,8 @@ def test_a_request_without_properties_says_so():
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(), inner, max_size=3),
     max_leaves=5,
 )
 SOME = st.fixed_dictionaries({}, optional=dict.fromkeys([*Cart().fields, "other"], JSON))

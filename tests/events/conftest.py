@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from apps.accounts.models import User
+from apps.teams.actions import add_member, create_team
+from apps.teams.models import Role, Team
 from tests.server import Server
 
 numbers = count(1)
@@ -16,6 +19,14 @@ numbers = count(1)
 
 ON_SERVE = pytest.mark.parametrize("server", ["daphne"], indirect=True)
 """Of the servers of the run, for a module that needs the embedded one alone."""
+
+
+@pytest.fixture
+def acme(alice: User, bob: User) -> Team:
+    """The team of the cast with the events of its beginning, as the API makes it."""
+    team = create_team(actor=alice, name="Acme", slug="acme")
+    add_member(actor=alice, team=team, user=bob, role=Role.MEMBER)
+    return team
 
 
 @pytest.fixture(scope="session")
@@ -57,13 +68,17 @@ class Place:
     def repo(self) -> str:
         return f"{self.path}/repos/api"
 
+    def on(self, server: Server) -> Place:
+        """The same place as it is met on a server beside."""
+        return Place(server, self.team)
+
     def rename(self, name: str, by: str = "alice") -> None:
-        """One `team-updated`."""
-        self.server.api(by).put(self.path, name=name, slug=self.team).gives()
+        """One `team-updated`: no name comes twice, which would be no change."""
+        self.server.api(by).put(self.path, name=f"{name} {next(numbers)}", slug=self.team).gives()
 
     def describe(self, text: str, **fields: Any) -> None:
         """One `repo-updated`."""
-        api = self.server.api("alice")
+        api, text = self.server.api("alice"), f"{text} {next(numbers)}"
         api.put(self.repo, name="Api", slug="api", description=text, **fields).gives()
 
 
@@ -79,4 +94,10 @@ def make_place(server: Server) -> Place:
 @pytest.fixture
 def place(server: Server) -> Place:
     """A place that no other test knows."""
+    return make_place(server)
+
+
+@pytest.fixture(scope="session")
+def common(server: Server) -> Place:
+    """One place for all tests that change no more than names, and ask only for what they did."""
     return make_place(server)

@@ -20,6 +20,7 @@ from apps.events import hub as hub_module
 from apps.events import stream, subscribers, wake
 from apps.events.hub import hub, in_thread
 from apps.events.models import Event
+from apps.events.scopes import Selection
 from apps.teams import actions as teams
 from config.asgi import application
 
@@ -325,3 +326,38 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
 
     assert asyncio.run(story()) == newest(3)
     assert not failures
+
+
+@pytest.mark.parametrize("seated_first", [True, False])
+def test_a_client_that_leaves_while_it_is_let_in_keeps_no_seat(acme, alice, seated_first):
+    """The view of a request that was cut off goes on in its thread, and may seat nobody there."""
+    wish = subscribers.Wish(Selection(alice, (), frozenset()), alice, False, 0, 0)
+    begun, left, seated = (threading.Event() for _ in range(3))
+
+    async def door(scope: Any, receive: Any, send: Any) -> None:
+        def view() -> None:
+            begun.set()
+            assert seated_first or left.wait(10)
+            scope[subscribers.SUBSCRIBE](wish)
+            seated.set()
+
+        await in_thread(view)
+        await asyncio.Event().wait()
+
+    async def story() -> None:
+        client = Client("", "")
+        letting_in = stream.live(door)(client.scope, client.receive, client.send)
+        task = asyncio.ensure_future(letting_in)
+        assert await in_thread(lambda: (seated if seated_first else begun).wait(10))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        left.set()
+        assert await in_thread(lambda: seated.wait(10))
+        await until(lambda: not hub.seats._taken)
+
+    asyncio.run(story())
+
+
+def test_the_end_of_the_process_waits_for_nobody_who_is_reading():
+    """A reading may wait for a lock of PostgreSQL's."""
+    assert asyncio.run(in_thread(lambda: threading.current_thread().daemon))

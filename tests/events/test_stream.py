@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from apps.core.openapi import PREFIX
 from tests.events.conftest import ON_SERVE, make_place
 from tests.tail import follow, opened
 
@@ -41,8 +44,8 @@ def test_what_is_wrong_is_said_before_the_stream_begins(server, query, status, c
         stream.refusal().fails(status, code)
 
 
-def test_one_forbidden_scope_refuses_the_whole_request(live):
-    place = make_place(live)
+def test_one_forbidden_scope_refuses_the_whole_request(live, common):
+    place = common.on(live)
     for scope in (place.scope, place.repo_scope):
         with follow(live, "carol", f"scope=self&{scope}") as stream:
             stream.refusal().fails(403, "forbidden")
@@ -58,8 +61,8 @@ def test_a_malformed_header_is_refused_and_an_empty_one_says_nothing(server):
         pass
 
 
-def test_without_an_id_the_stream_has_only_what_happens_from_now_on(live):
-    place = make_place(live)
+def test_without_an_id_the_stream_has_only_what_happens_from_now_on(live, common):
+    place = common.on(live)
     with opened(live, "alice", place.scope) as stream:
         place.rename("One")
         [frame] = stream.take(1)
@@ -68,8 +71,8 @@ def test_without_an_id_the_stream_has_only_what_happens_from_now_on(live):
     assert frame.json == api.get(f"/events/{frame.id}").gives()
 
 
-def test_a_stream_resumes_after_an_id_with_all_that_was_missed(live):
-    place = make_place(live)
+def test_a_stream_resumes_after_an_id_with_all_that_was_missed(live, common):
+    place = common.on(live)
     with opened(live, "alice", place.scope) as stream:
         place.rename("One")
         first = stream.ids(1)[0]
@@ -86,11 +89,11 @@ def test_a_stream_resumes_after_an_id_with_all_that_was_missed(live):
         assert stream.ids(1)[0] > missed[-1]
 
 
-def test_the_header_wins_over_the_query(place):
+def test_the_header_wins_over_the_query(common):
     with opened(
-        place.server, "alice", f"{place.scope}&last_event_id=0", Last_Event_ID=str(10**30)
+        common.server, "alice", f"{common.scope}&last_event_id=0", Last_Event_ID=str(10**30)
     ) as stream:
-        place.rename("Only this")
+        common.rename("Only this")
         assert stream.kinds(1) == ["team-updated"]
 
 
@@ -116,10 +119,10 @@ def test_scopes_are_joined_and_kinds_narrow_them(place):
     assert [frame.json["team_slug"] for frame in frames] == [place.team, other.team, place.team]
 
 
-def test_an_event_that_several_scopes_match_comes_once(place):
-    with opened(place.server, "alice", f"{place.scope}&{place.repo_scope}&scope=self") as stream:
-        place.describe("One")
-        place.rename("Two")
+def test_an_event_that_several_scopes_match_comes_once(common):
+    with opened(common.server, "alice", f"{common.scope}&{common.repo_scope}&scope=self") as stream:
+        common.describe("One")
+        common.rename("Two")
         assert stream.kinds(2) == ["repo-updated", "team-updated"]
 
 
@@ -142,13 +145,13 @@ def test_threads_and_pulls_have_streams_of_their_own(place):
         assert pull.take(1)[0].json["summary"]["thread_title"] == "third"
 
 
-def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(place):
+def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(common):
     title = '<script>alert("1")</script>\r\nid: 7\n\nevent: forged'
-    with opened(place.server, "alice", f"{place.scope}&html=true") as stream:
-        place.server.api("alice").post(
-            f"{place.repo}/threads", title=title, body="", kind="issue"
+    with opened(common.server, "alice", f"{common.scope}&html=true") as stream:
+        common.server.api("alice").post(
+            f"{common.repo}/threads", title=title, body="", kind="issue"
         ).gives(201)
-        place.rename("Next")
+        common.rename("Next")
         first, second = stream.take(2)
     assert (first.kind, second.kind) == ("thread-created", "team-updated")
     assert first.data.startswith("<li ") and first.data.endswith("</li>")
@@ -157,12 +160,12 @@ def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(place):
     assert ">alice</span> started a thread:" in first.data
 
 
-def test_urls_begin_with_the_address_the_server_was_started_on(place):
-    with opened(place.server, "alice", place.scope) as stream:
-        place.rename("One")
+def test_urls_begin_with_the_address_the_server_was_started_on(common):
+    with opened(common.server, "alice", common.scope) as stream:
+        common.rename("One")
         summary = stream.take(1)[0].json["summary"]
-    assert summary["web_url"] == f"{place.server.url}/teams/{place.team}"
-    assert summary["api_url"] == f"{place.server.url}/api/v1/teams/{place.team}"
+    assert summary["web_url"] == f"{common.server.url}/teams/{common.team}"
+    assert summary["api_url"] == f"{common.server.url}/api/v1/teams/{common.team}"
 
 
 def test_head_answers_as_a_get_would_begin(server):
@@ -170,3 +173,19 @@ def test_head_answers_as_a_get_would_begin(server):
     assert (answer.status, answer.header("Content-Type")) == (200, "text/event-stream")
     assert server.api("alice").send("HEAD", "/tail-events").status == 422
     server.api("alice").post("/tail-events?scope=self").fails(405, "method_not_allowed")
+
+
+WEBSOCKET = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+}
+
+
+def test_a_websocket_is_refused(live):
+    begin = len(live.log)
+    with closing(live.connect()) as connection:
+        connection.request("GET", f"{PREFIX}/tail-events?scope=self", headers=WEBSOCKET)
+        assert connection.getresponse().status in {401, 403}
+    assert "Traceback" not in live.log[begin:]

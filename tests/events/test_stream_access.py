@@ -104,14 +104,13 @@ def test_a_stream_closes_with_its_account(live):
     live.run(DEACTIVATE.replace("deactivate_user", "reactivate_user"))
 
 
-def test_the_owner_alone_follows_what_happens_to_tokens(place):
-    server = place.server
+def test_the_owner_alone_follows_what_happens_to_tokens(server):
     with (
         opened(server, "sam", "scope=user:bob") as staff,
         opened(server, "bob", "scope=user:bob") as own,
     ):
         server.api("bob").post("/api-tokens", name="secret").gives(201)
-        server.api("bob").post("/teams", name="Own", slug=f"{place.team}-bob").gives(201)
+        server.api("bob").post("/teams", name="Own", slug="bobs-own").gives(201)
         assert own.kinds(2) == ["token-created", "team-created"]
         assert staff.kinds(1) == ["team-created"]
 

@@ -52,8 +52,8 @@ def recorded(place: Place) -> list[int]:
     return found[::-1]
 
 
-def test_two_who_arrive_together_get_each_event_once_and_in_order(live):
-    place = make_place(live)
+def test_two_who_arrive_together_get_each_event_once_and_in_order(live, common):
+    place = common.on(live)
     with ExitStack() as streams:
 
         def arrive() -> Stream:
@@ -121,10 +121,9 @@ def test_whoever_reads_late_holds_nobody_up_and_misses_nothing(server, asgi):
         assert late.ids(80) == late_too.ids(80) == got
 
 
-def test_a_client_that_sends_on_does_not_disturb_its_stream(server):
-    place = make_place(server)
-    with opened(server, "alice", place.scope) as stream:
+def test_a_client_that_sends_on_does_not_disturb_its_stream(common):
+    with opened(common.server, "alice", common.scope) as stream:
         sending: socket.socket = stream.connection.sock
         sending.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-        place.rename("One")
+        common.rename("One")
         assert stream.kinds(1) == ["team-updated"]

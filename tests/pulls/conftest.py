@@ -1,19 +1,72 @@
 """Repositories that strangers read, a clone, and pulls with and without commits.
 
-Tests of addresses run under both owners and push nothing; tests of git run under the team's.
+Tests of addresses run under both owners and push nothing; tests of git run under the team's. What
+they begin with is made once, and copied for each test (tests/scenes.py).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apps.accounts.models import User
 from apps.pulls.models import Pull
 from apps.repos.models import Repo, Visibility
+from tests import scenes
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.scenes import Build, Things, cast, given
+
+
+def with_repo(make: Make, folder: Path) -> Things:
+    """A private repository of the team."""
+    things = cast(make, folder)
+    return things | {"team_repo": make.repo(things["acme"], "api", by=things["alice"])}
+
+
+def with_clone(make: Make, folder: Path) -> Things:
+    """alice's clone of it; it is internal, and `main` is pushed."""
+    things = with_repo(make, folder)
+    clone = Clone(folder / "clone", opened(things["team_repo"]), things["alice"])
+    clone.commit("main", {"README": "A place to meet.\n"}, message="begin")
+    clone.push("main")
+    return things | {"clone": clone}
+
+
+def with_pull(make: Make, folder: Path) -> Things:
+    """alice asks for her branch `feature`, one commit ahead of `main`."""
+    things = with_clone(make, folder)
+    clone: Clone = things["clone"]
+    clone.commit("feature", {"door": "open\n"}, onto="main", message="add a door")
+    clone.push("feature")
+    return things | {"pull": make.pull(clone.repo, by=things["alice"], title="Add a door")}
+
+
+things = scenes.things
+
+
+@pytest.fixture
+def builds() -> dict[str, Build]:
+    return {
+        "pull": with_pull,
+        "clone": with_clone,
+        "team_repo": with_repo,
+        "repo": with_repo,
+    }
+
+
+alice, bob, carol, sam, acme = map(given, ("alice", "bob", "carol", "sam", "acme"))
+team_repo, clone, pull = map(given, ("team_repo", "clone", "pull"))
+
+
+@pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
+def repo(request: pytest.FixtureRequest, things: Things, make: Make) -> Any:
+    """As everywhere: the team's, or alice's own."""
+    if request.param == "user":
+        return make.repo(things["alice"], "api", by=things["alice"])
+    return things["team_repo"]
 
 
 @pytest.fixture
@@ -26,23 +79,6 @@ def open_repo(repo: Repo) -> Repo:
 def bare_pull(make: Make, open_repo: Repo, carol: User) -> Pull:
     """carol, who only reads, asks for a branch that nobody has pushed."""
     return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
-
-
-@pytest.fixture
-def clone(team_repo: Repo, alice: User, tmp_path: Path) -> Clone:
-    """alice's clone of the team's repository, which is internal; `main` is pushed."""
-    clone = Clone(tmp_path / "clone", opened(team_repo), alice)
-    clone.commit("main", {"README": "A place to meet.\n"}, message="begin")
-    clone.push("main")
-    return clone
-
-
-@pytest.fixture
-def pull(make: Make, clone: Clone, alice: User) -> Pull:
-    """alice asks for her branch `feature`, one commit ahead of `main`."""
-    clone.commit("feature", {"door": "open\n"}, onto="main", message="add a door")
-    clone.push("feature")
-    return make.pull(clone.repo, by=alice, title="Add a door")
 
 
 def opened(repo: Repo) -> Repo:

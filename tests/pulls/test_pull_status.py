@@ -60,10 +60,10 @@ def test_a_thread_of_a_merged_pull_is_resolved(api, pull, alice):
     assert (changed["title"], changed["status"]) == ("As merged", "merged")
 
 
-@pytest.mark.parametrize("body", [{}, {"status": "merged"}, {"status": None}, {"status": "new"}])
-def test_a_status_is_required_and_one_that_people_set(api, bare_pull, carol, body):
+def test_a_status_is_required_and_one_that_people_set(api, bare_pull, carol):
     url = f"{paths.pull(bare_pull)}/status"
-    api(carol).put(url, **body).fails(422, "validation_failed")
+    for body in ({}, {"status": "merged"}, {"status": None}, {"status": "new"}):
+        api(carol).put(url, **body).fails(422, "validation_failed")
 
 
 def test_a_reopened_pull_stands_where_its_branches_are_by_now(api, pull, clone, alice, bob, events):

@@ -10,42 +10,62 @@ from django.db import connection
 
 from apps.pulls.models import Pull
 from apps.repos import jobs
+from apps.repos.actions import create_fork
 from apps.repos.git import run
 from apps.repos.models import BRANCHES, Fork, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
 from apps.teams.models import Role
+from tests.api import Api
 from tests.gitclient import Clone
 from tests.pulls import followers
+from tests.scenes import cast, given
 
 
-@pytest.fixture
-def upstream(make, acme, alice, tmp_path):
+def with_upstream(make, folder):
     """A public repository of team acme with one commit on main."""
-    repo = make.repo(acme, "api", by=alice, visibility="public")
-    clone = Clone(tmp_path / "upstream", repo, alice)
+    things = cast(make, folder)
+    upstream = make.repo(things["acme"], "api", by=things["alice"], visibility="public")
+    clone = Clone(folder / "upstream", upstream, things["alice"])
     clone.commit("main", {"README": "one\n"})
     clone.push("main")
-    return repo
+    return things | {"upstream": upstream}
 
 
-@pytest.fixture
-def fork(api, upstream, carol):
+def with_fork(make, folder):
     """carol's fork of it."""
-    asked = api(carol).post(f"{upstream.api_path}/forks").gives(201)
+    things = with_upstream(make, folder)
+    create_fork(actor=things["carol"], upstream=things["upstream"], owner=things["carol"])
     jobs.make_next_fork()
-    return Fork.objects.get(uuid=asked["uuid"]).repo
+    return things | {"fork": Fork.objects.get().repo}
+
+
+def with_clone(make, folder):
+    """carol's work tree of her fork, with `topic` one commit ahead."""
+    things = with_fork(make, folder)
+    fork = things["fork"]
+    clone = Clone(folder / "fork", fork, things["carol"])
+    clone.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
+    clone.git("checkout", "--quiet", "-B", "main", "refs/seen/base")
+    clone.commit("topic", {"door": "open\n"}, onto="main")
+    clone.push("topic")
+    return things | {"clone": clone}
+
+
+def with_pull(make, folder):
+    """carol's pull of it: as it was answered, and its address."""
+    things = with_clone(make, folder)
+    upstream, carol = things["upstream"], Api(make.token(things["carol"]))
+    made = carol.post(f"{upstream.api_path}/pulls", **body("carol:topic")).gives(201)
+    return things | {"pull": (made, f"{upstream.api_path}/pulls/{made['number']}")}
 
 
 @pytest.fixture
-def clone(fork, carol, tmp_path):
-    """carol's work tree of her fork, with `topic` one commit ahead."""
-    made = Clone(tmp_path / "fork", fork, carol)
-    made.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
-    made.git("checkout", "--quiet", "-B", "main", "refs/seen/base")
-    made.commit("topic", {"door": "open\n"}, onto="main")
-    made.push("topic")
-    return made
+def builds():
+    return {"pull": with_pull, "clone": with_clone, "fork": with_fork, "upstream": with_upstream}
+
+
+upstream, fork = given("upstream"), given("fork")
 
 
 def body(source, target="main"):
@@ -100,9 +120,8 @@ def test_a_branch_of_a_fork_may_have_the_name_of_its_target(api, upstream, clone
 
 
 def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
-    api, upstream, clone, make, alice, carol, tmp_path
+    api, upstream, clone, pull, make, alice, carol, tmp_path
 ):
-    opened(api, upstream, carol)
     again = api(carol).post(f"{upstream.api_path}/pulls", **body("users/carol:topic"))
     again.fails(409, "pull_already_exists")
     own = Clone(tmp_path / "own", upstream, alice)
@@ -111,8 +130,8 @@ def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
     api(carol).post(f"{upstream.api_path}/pulls", **body("topic")).gives(201)
 
 
-def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, carol, events):
-    made, address = opened(api, upstream, carol)
+def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, pull, carol, events):
+    made, address = pull
     head = clone.commit("topic", {"door": "wide open\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
         clone.push("topic")
@@ -137,8 +156,8 @@ def test_a_pull_may_be_opened_before_its_branch_is_pushed_to_the_fork(
 
 
 @pytest.mark.parametrize("strategy", ["merge", "squash", "rebase", "fast_forward"])
-def test_a_pull_from_a_fork_is_merged(api, upstream, clone, alice, carol, events, strategy):
-    made, address = opened(api, upstream, carol)
+def test_a_pull_from_a_fork_is_merged(api, upstream, clone, pull, alice, carol, events, strategy):
+    made, address = pull
     api(carol).post(f"{address}/merge").fails(403, "role_required")
     with events("branch-pushed", "pull-merged"):
         merged = api(alice).post(f"{address}/merge", merge_strategy=strategy).gives()
@@ -149,9 +168,9 @@ def test_a_pull_from_a_fork_is_merged(api, upstream, clone, alice, carol, events
 
 
 def test_pushing_the_commits_of_the_fork_merges_the_pull(
-    api, upstream, clone, alice, carol, events, tmp_path
+    api, upstream, clone, pull, alice, carol, events, tmp_path
 ):
-    _, address = opened(api, upstream, carol)
+    _, address = pull
     own = Clone(tmp_path / "own", upstream, alice)
     own.git("fetch", "--quiet", str(clone.repo.git.path), "topic:refs/seen/topic")
     own.git("checkout", "--quiet", "-B", "main", "refs/seen/topic")
@@ -161,9 +180,9 @@ def test_pushing_the_commits_of_the_fork_merges_the_pull(
 
 
 def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_brings_the_rest(
-    api, upstream, clone, alice, carol
+    api, upstream, clone, pull, alice, carol
 ):
-    _, address = opened(api, upstream, carol)
+    _, address = pull
     head = clone.commit("topic", {"door": "wide open\n"})
     objects = upstream.git.path / "objects"
     away = objects.rename(objects.with_name("away"))
@@ -174,9 +193,9 @@ def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_bring
     assert api(alice).post(f"{address}/merge").gives()["head_sha"] == head
 
 
-def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, carol):
+def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, pull, carol):
     """Else people would fetch, and review, another commit than the pull shows."""
-    made, _ = opened(api, upstream, carol)
+    made, _ = pull
     other = clone.commit("other", {"trap": "set\n"}, onto="topic")
     clone.push("other")
     kept = f"refs/pull/{made['number']}/head"
@@ -187,8 +206,8 @@ def test_a_push_that_git_refuses_leaves_the_kept_head(api, upstream, clone, caro
     assert upstream.git.ref(kept) == made["head_sha"]
 
 
-def test_a_deleted_branch_of_the_fork_leaves_the_head(api, upstream, clone, alice, carol):
-    made, address = opened(api, upstream, carol)
+def test_a_deleted_branch_of_the_fork_leaves_the_head(api, upstream, clone, pull, alice, carol):
+    made, address = pull
     clone.push(":topic")
     assert api(carol).get(address).gives()["head_sha"] == made["head_sha"]
     api(alice).post(f"{address}/merge").fails(409, "branch_missing")
@@ -208,8 +227,9 @@ def test_a_pull_outlives_its_fork(
     assert merged["head_sha"] == made["head_sha"]
 
 
-def test_the_fork_is_named_only_to_those_who_may_read_it(api, upstream, clone, bob, carol, sam):
-    opened(api, upstream, carol)
+def test_the_fork_is_named_only_to_those_who_may_read_it(
+    api, upstream, clone, pull, bob, carol, sam
+):
     Repo.objects.filter(pk=clone.repo.pk).update(visibility="private")
 
     def paths(person):
@@ -222,9 +242,9 @@ def test_the_fork_is_named_only_to_those_who_may_read_it(api, upstream, clone, b
 
 
 def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
-    api, upstream, clone, carol
+    api, upstream, clone, pull, carol
 ):
-    made, address = opened(api, upstream, carol)
+    made, address = pull
     api(carol).put(f"{address}/status", status="closed").gives()
     head = clone.commit("topic", {"door": "ajar\n"})
     clone.push("topic")
@@ -249,8 +269,10 @@ def test_who_pushed_a_head_to_the_upstream_does_not_approve_its_copy(
     assert (review["is_eligible"], review["reason"]) == (False, "Pushed the current head.")
 
 
-def test_an_approval_is_of_what_the_fork_changes_now(api, make, upstream, clone, alice, bob, carol):
-    _, address = opened(api, upstream, carol)
+def test_an_approval_is_of_what_the_fork_changes_now(
+    api, make, upstream, clone, pull, alice, bob, carol
+):
+    _, address = pull
     make.protection(upstream, by=alice, approver=bob)
     api(bob).post(f"{address}/reviews", status="approved").gives(201)
     clone.checkout("topic")
@@ -265,9 +287,9 @@ def test_an_approval_is_of_what_the_fork_changes_now(api, make, upstream, clone,
 
 @pytest.mark.django_db(transaction=True)
 def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
-    api, make, upstream, clone, alice, bob, carol, settings
+    api, make, upstream, clone, pull, alice, bob, carol, settings
 ):
-    _, address = opened(api, upstream, carol)
+    _, address = pull
     make.protection(upstream, by=alice, approver=bob)
     api(bob).post(f"{address}/reviews", status="approved").gives(201)
     clone.commit("topic", {"window": "1\n"})
@@ -330,9 +352,9 @@ def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
-    api, upstream, clone, carol, settings
+    api, upstream, clone, pull, carol, settings
 ):
-    _, address = opened(api, upstream, carol)
+    _, address = pull
     api(carol).put(f"{address}/status", status="closed").gives()
     head = clone.commit("topic", {"door": "wide open\n"})
     opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())

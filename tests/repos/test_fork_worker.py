@@ -14,21 +14,30 @@ from apps.repos import actions, jobs
 from apps.repos.git.copy import copy, put_in_place, unfinished
 from apps.repos.models import Fork, Repo
 from apps.repos.pushes import open_journal
+from tests import scenes
 from tests.gitclient import Clone
+from tests.scenes import cast, given
 
 
-@pytest.fixture
-def upstream(make, alice, tmp_path):
-    repo = make.repo(alice, "api", by=alice, visibility="public")
-    clone = Clone(tmp_path / "upstream", repo, alice)
+def with_fork(make, folder):
+    """carol asks for a fork of alice's repository."""
+    things = cast(make, folder)
+    alice = things["alice"]
+    upstream = make.repo(alice, "api", by=alice, visibility="public")
+    clone = Clone(folder / "upstream", upstream, alice)
     clone.commit("main", {"README": "one\n"})
     clone.push("main")
-    return repo
+    fork = actions.create_fork(actor=things["carol"], upstream=upstream, owner=things["carol"])
+    return things | {"fork": fork}
 
 
 @pytest.fixture
-def fork(upstream, carol) -> Fork:
-    return actions.create_fork(actor=carol, upstream=upstream, owner=carol)
+def builds():
+    return {"fork": with_fork}
+
+
+things, fork = scenes.things, given("fork")
+alice, carol = given("alice"), given("carol")
 
 
 def take(fork: Fork) -> uuid.UUID:

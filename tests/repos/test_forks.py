@@ -9,20 +9,48 @@ import pytest
 from apps.repos import jobs
 from apps.repos.models import Fork, Repo, Visibility
 from apps.teams.models import Role
+from tests import scenes
 from tests.gitclient import Clone
+from tests.scenes import cast, given
 
 
-@pytest.fixture
-def upstream(repo, alice, tmp_path):
+def of_team(make, folder):
+    things = cast(make, folder)
+    return things | {"repo": make.repo(things["acme"], "api", by=things["alice"])}
+
+
+def of_alice(make, folder):
+    things = cast(make, folder)
+    return things | {"repo": make.repo(things["alice"], "api", by=things["alice"])}
+
+
+def with_upstream(things, folder):
     """An internal repository of alice's with two branches and a tag, of which `trunk` is HEAD."""
-    Repo.objects.filter(pk=repo.pk).update(visibility=Visibility.INTERNAL)
-    repo.refresh_from_db()
-    clone = Clone(tmp_path / "upstream", repo, alice)
+    repo = things["repo"]
+    repo.visibility = Visibility.INTERNAL
+    repo.save(update_fields=["visibility"])
+    clone = Clone(folder / "upstream", repo, things["alice"])
     clone.commit("trunk", {"README": "one\n"})
     clone.push("trunk")
     clone.commit("topic", {"README": "two\n"}, onto="trunk")
     clone.push("topic")
-    return repo
+    return things | {"upstream": Repo.objects.get(pk=repo.pk)}
+
+
+BUILDS = {
+    "team": {"upstream": lambda m, at: with_upstream(of_team(m, at), at), "repo": of_team},
+    "user": {"upstream": lambda m, at: with_upstream(of_alice(m, at), at), "repo": of_alice},
+}
+
+
+@pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
+def builds(request):
+    return BUILDS[request.param]
+
+
+things = scenes.things
+alice, bob, carol, sam, acme = map(given, ("alice", "bob", "carol", "sam", "acme"))
+repo, upstream = given("repo"), given("upstream")
 
 
 def work() -> None:

@@ -128,12 +128,13 @@ def test_strangers_and_viewers_do_not_push_and_members_do(server, path, git):
     assert "You have no access" in carol.fails("push", carol.url, "HEAD:x")
     if path.startswith("users/"):
         return
-    members = f"/teams/{path.split('/')[1]}/members"
-    server.api("alice").post(members, username="carol", role="viewer").gives(201)
+    alice, members = server.api("alice"), f"/teams/{path.split('/')[1]}/members"
+    alice.post(members, username="carol", role="viewer").gives(201)
     carol("fetch", "--quiet", carol.url, "main")
     assert "write access" in carol.fails("push", carol.url, "main:x")
-    server.api("alice").put(f"{members}/carol", role="member").gives()
+    alice.put(f"{members}/carol", role="member").gives()
     carol("push", "--quiet", carol.url, "main:x")
+    alice.delete(f"{members}/carol").gives(204)  # the team is that of other tests, too
 
 
 def test_anonymous_people_fetch_what_is_public_and_are_asked_to_sign_in_otherwise(

@@ -62,13 +62,13 @@ def test_a_slug_is_taken_once_for_each_owner(api, repo, alice, events):
     changed.fails(409, "slug_taken")
 
 
-@pytest.mark.parametrize("slug", ["API", "a.git", "..", "new", "a b", ""])
-def test_a_slug_must_be_one(api, repo, alice, slug):
-    for answer in (
-        api(alice).post(of(repo), name="x", slug=slug),
-        api(alice).put(repo.api_path, name="x", slug=slug),
-    ):
-        assert answer.fails(422, "validation_failed").startswith("slug: ")
+def test_a_slug_must_be_one(api, repo, alice):
+    for slug in ("API", "a.git", "..", "new", "a b", ""):
+        for answer in (
+            api(alice).post(of(repo), name="x", slug=slug),
+            api(alice).put(repo.api_path, name="x", slug=slug),
+        ):
+            assert answer.fails(422, "validation_failed").startswith("slug: "), slug
 
 
 def test_admins_change_a_repo_and_writers_do_not(api, make, acme, team_repo, bob, events):

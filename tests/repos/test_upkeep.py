@@ -21,15 +21,28 @@ from apps.repos.git.repo import GitRepo
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.pushes import open_journal
 from apps.repos.rules import ZERO
+from tests import scenes
 from tests.gitclient import Clone
+from tests.scenes import cast, given
+
+
+def with_clone(make, folder):
+    things = cast(make, folder)
+    made = Clone(
+        folder / "work", make.repo(things["acme"], "api", by=things["alice"]), things["alice"]
+    )
+    made.commit("main", {"a": "1\n"})
+    made.push("main")
+    return things | {"clone": made}
 
 
 @pytest.fixture
-def clone(team_repo, alice, tmp_path):
-    made = Clone(tmp_path / "work", team_repo, alice)
-    made.commit("main", {"a": "1\n"})
-    made.push("main")
-    return made
+def builds():
+    return {"clone": with_clone}
+
+
+things, clone = scenes.things, given("clone")
+alice, bob, carol, sam = map(given, ("alice", "bob", "carol", "sam"))
 
 
 def told(command, *arguments):

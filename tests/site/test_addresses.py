@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.site.addresses import UNKNOWN, address_of, network
+from tests.texts import texts
 
 
 def address(forwarded, proxies, connected="192.0.2.1"):
@@ -51,7 +52,7 @@ def test_without_proxies_it_is_who_is_connected(connected, found):
     assert address_of({}, 1) == UNKNOWN
 
 
-@given(st.text(max_size=200), st.integers(1, 99))
+@given(texts(max_size=200), st.integers(1, 99))
 def test_no_header_crashes_it_or_makes_up_a_name(forwarded, proxies):
     found = address(forwarded, proxies)
     assert found == "192.0.2.1" or network(found.removesuffix("/64")) == found

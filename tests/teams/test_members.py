@@ -11,10 +11,10 @@ HOME = "/teams/acme/members"
 
 
 @pytest.fixture
-def dan(make, acme) -> User:
+def dan(make, acme, alice) -> User:
     """An admin of acme."""
     person: User = make.user("dan")
-    make.member(acme, person, Role.ADMIN)
+    make.member(acme, person, Role.ADMIN, by=alice)
     return person
 
 

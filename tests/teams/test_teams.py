@@ -87,11 +87,11 @@ def retired(api, make, acme, alice):
 INSIDE = ["/members", "/members/alice", "/repos", "/repos/open", "/repos/open/threads"]
 
 
-@pytest.mark.parametrize("path", INSIDE)
-def test_members_and_staff_still_read_an_inactive_team(api, retired, alice, bob, carol, sam, path):
-    api(carol).get(retired + path).fails(403, "team_inactive")
-    for person in (alice, bob, sam):
-        api(person).get(retired + path).gives()
+def test_members_and_staff_still_read_an_inactive_team(api, retired, alice, bob, carol, sam):
+    for path in INSIDE:
+        api(carol).get(retired + path).fails(403, "team_inactive")
+        for person in (alice, bob, sam):
+            api(person).get(retired + path).gives()
 
 
 def test_nobody_writes_to_an_inactive_team(api, retired, alice, bob, sam, events):

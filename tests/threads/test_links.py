@@ -35,25 +35,25 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("kind", "target"), [(kind, one) for kind in GOOD for one in GOOD[kind]])
-def test_a_well_formed_target_will_do(kind, target):
-    assert link_problem(kind, target) is None
+@pytest.mark.parametrize("kind", GOOD)
+def test_a_well_formed_target_will_do(kind):
+    assert [target for target in GOOD[kind] if link_problem(kind, target) is not None] == []
 
 
-@pytest.mark.parametrize(("kind", "target"), [(kind, one) for kind in BAD for one in BAD[kind]])
-def test_a_target_of_another_form_is_refused(kind, target):
-    assert link_problem(kind, target) is not None
+@pytest.mark.parametrize("kind", BAD)
+def test_a_target_of_another_form_is_refused(kind):
+    assert [target for target in BAD[kind] if link_problem(kind, target) is None] == []
 
 
 def test_every_known_kind_is_tried():
     assert set(TARGETS) == set(BAD) == set(GOOD) - {"other"}
 
 
-@pytest.mark.parametrize("word", ["comment", "a", "x" * 30, "a-b_c9"])
-def test_a_word_will_do(word):
-    assert word_problem(word) is None
+def test_a_word_will_do():
+    words = ["comment", "a", "x" * 30, "a-b_c9"]
+    assert [word for word in words if word_problem(word) is not None] == []
 
 
-@pytest.mark.parametrize("word", ["", "A", "9a", "-a", "a b", "a\n", "é", "x" * 31])
-def test_what_is_no_word_is_refused(word):
-    assert word_problem(word) is not None
+def test_what_is_no_word_is_refused():
+    words = ["", "A", "9a", "-a", "a b", "a\n", "é", "x" * 31]
+    assert [word for word in words if word_problem(word) is None] == []

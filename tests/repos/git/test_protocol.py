@@ -1,7 +1,7 @@
 """apps/repos/git/protocol.py: pkt-lines of a push, honest and hostile."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.repos.git.protocol import (
@@ -19,6 +19,7 @@ from apps.repos.git.protocol import (
     report,
     with_refusals,
 )
+from tests.texts import texts
 
 A, B = "a" * 40, "b" * 40
 
@@ -190,8 +191,7 @@ def test_a_report_names_each_ref_and_keeps_its_reason_on_one_line() -> None:
     )
 
 
-@settings(max_examples=40)
-@given(st.lists(st.tuples(names, st.text()), max_size=4), st.integers(1, 400))
+@given(st.lists(st.tuples(names, texts()), max_size=4), st.integers(1, 400))
 def test_a_report_in_a_side_band_holds_the_plain_report(
     results: list[tuple[str, str]], times: int
 ) -> None:
@@ -204,10 +204,9 @@ def test_a_report_in_a_side_band_holds_the_plain_report(
     assert plain == report(results * times, unpack="odd")
 
 
-RESULTS = st.lists(st.tuples(names, st.text()), max_size=4)
+RESULTS = st.lists(st.tuples(names, texts()), max_size=4)
 
 
-@settings(max_examples=40)
 @given(RESULTS, RESULTS, st.booleans(), st.integers(1, 400))
 def test_refusals_join_the_report_that_git_gives_of_the_rest(
     results: list[tuple[str, str]], refused: list[tuple[str, str]], sideband: bool, times: int

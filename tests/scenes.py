@@ -1,0 +1,126 @@
+"""What many tests begin with, made once: rows, repositories on disk, the objects that name them.
+
+Each test begins with a copy of its own, for a tenth of what the actions cost. A folder or a module
+says with `builds` what its tests begin with, and names its fixtures: `things`, and what is
+`given` by them.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection, transaction
+from django.db.models.sql import InsertQuery
+from django.test import override_settings
+from django.utils import timezone
+
+from apps.accounts.models import ApiToken
+from apps.teams.models import Role
+from tests.gitclient import Clone
+from tests.make import Make
+
+Statement = tuple[str, Any]
+Things = dict[str, Any]
+Build = Callable[[Make, Path], Things]
+"""Makes everything through actions, clones in this folder; returns what tests ask for by name."""
+
+
+class Scene:
+    """What `build` makes, remembered in `folder` after the first time."""
+
+    def __init__(self, folder: Path, build: Build) -> None:
+        self.folder, self.build = folder, build
+        self.things: tuple[Things, dict[int, str]] = {}, {}
+        self.statements: list[Statement] = []
+
+    @contextmanager
+    def begin(self, make: Make, folder: Path) -> Iterator[Things]:
+        """The scene in a test's database, and on disk in this folder; `make` knows the tokens."""
+        if not self.statements:
+            self.remember()
+        shutil.copytree(self.folder, folder, copy_function=shutil.copyfile)
+        with connection.cursor() as cursor:
+            for statement in self.statements:
+                cursor.execute(*statement)
+        things, make.tokens = copy.deepcopy(self.things)
+        for clone in things.values():
+            if isinstance(clone, Clone):
+                clone.folder = folder / clone.folder.relative_to(self.folder)
+        with repositories_in(folder):
+            yield things
+
+    def remember(self) -> None:
+        """Make it and keep what has been made; the database is empty afterwards, as before."""
+        make = Make()
+        with transaction.atomic(), repositories_in(self.folder):
+            self.things = self.build(make, self.folder), make.tokens
+            # Noted once, the first use of a token is not written in each test anew.
+            ApiToken.objects.update(last_used_at=timezone.now())
+            self.statements = written()
+            transaction.set_rollback(True)
+
+
+def repositories_in(folder: Path) -> override_settings:
+    return override_settings(REPOSITORIES_DIR=folder / "repositories")
+
+
+def written() -> list[Statement]:
+    """What inserts all rows of ours anew, column by column as they are. The site's own, which
+    migrations make, are there already.
+    """
+    found: list[Statement] = []
+    for model in apps.get_models():
+        ours = model.__module__.startswith("apps.") and model._meta.app_label != "site"
+        if ours and (rows := list(model._base_manager.all())):
+            query = InsertQuery(model)
+            query.insert_values(model._meta.concrete_fields, rows, raw=True)
+            found += query.get_compiler(connection=connection).as_sql()
+    return found
+
+
+def cast(make: Make, folder: Path) -> Things:
+    """alice's team acme has bob as a member; carol is a stranger, sam is staff."""
+    people = {name: make.user(name) for name in ("alice", "bob", "carol")}
+    team = make.team("acme", owner=people["alice"])
+    make.member(team, people["bob"], Role.MEMBER)
+    return {**people, "sam": make.user("sam", is_staff=True), "acme": team}
+
+
+@pytest.fixture(scope="session")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Scene]:
+    """One of each for all tests."""
+    return cache(lambda build: Scene(tmp_path_factory.mktemp("scenes"), build))
+
+
+@pytest.fixture
+def things(
+    request: pytest.FixtureRequest,
+    remembered: Callable[[Build], Scene],
+    builds: dict[str, Build],
+    make: Make,
+    tmp_path: Path,
+) -> Iterator[Things]:
+    """What a test begins with: the first of `builds` whose name it asks for, or else the cast.
+
+    A test that commits has it made anew: more happens then.
+    """
+    build = next((build for name, build in builds.items() if name in request.fixturenames), cast)
+    marker = request.node.get_closest_marker("django_db")
+    if marker and marker.kwargs.get("transaction"):
+        yield build(make, tmp_path)
+    else:
+        with remembered(build).begin(make, tmp_path / "scene") as things:
+            yield things
+
+
+def given(name: str) -> Any:
+    """A fixture: this of the things."""
+    return pytest.fixture(name=name)(lambda things: things[name])
