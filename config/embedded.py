@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import signal
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
@@ -173,6 +174,8 @@ class Server(Daphne):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until a signal ends it."""
+        if self.signal_handlers:
+            end_at_signals()
         if not self.listeners:
             self.listen()
         silent: Any = [lambda _: None]  # what goes wrong here reaches Python's own log
@@ -180,7 +183,7 @@ class Server(Daphne):  # type: ignore[misc]
         reactor.callLater(1, self.application_checker)
         asyncio.set_event_loop(reactor._asyncioEventloop)
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
-        reactor.run(installSignalHandlers=self.signal_handlers)
+        reactor.run(installSignalHandlers=False)
         fold_journal()
 
     def create_application(self, protocol: Request, scope: Message) -> asyncio.Queue[Message]:
@@ -229,6 +232,20 @@ class Server(Daphne):  # type: ignore[misc]
         if not running:
             return None
         return Deferred.fromFuture(asyncio.ensure_future(asyncio.wait(running, timeout=GRACE)))
+
+
+def end_at_signals() -> None:
+    """Let Ctrl-C and SIGTERM end the server, however early they come.
+
+    Twisted begins to handle them while it starts, and loses a KeyboardInterrupt until then.
+    """
+
+    def end(*_: object) -> None:
+        reactor.callFromThread(reactor.stop)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 def fold_journal() -> None:

@@ -21,7 +21,7 @@ import pytest
 from apps.core.openapi import PREFIX
 from config.handler import KEPT
 from tests.events.conftest import ON_SERVE, make_place
-from tests.server import ROOT, Server
+from tests.server import PATIENCE, ROOT, Server
 from tests.tail import opened
 
 
@@ -58,6 +58,26 @@ def test_the_first_start_shows_a_way_in_and_it_ends_at_once_whatever_is_under_wa
         assert first.stop(signal.SIGTERM) < 2
         assert first.log.endswith(f"\nGuildhall is at {first.url} (Ctrl-C ends it)\n")
         assert first.process.returncode == 0
+
+
+INTERRUPTED = """
+import os, signal
+from config.asgi import application
+from config.embedded import Server, reactor
+server = Server.at(application, "127.0.0.1", 0)
+reactor.addSystemEventTrigger("before", "startup", os.kill, os.getpid(), signal.SIGINT)
+server.run()
+"""
+
+
+def test_ctrl_c_while_it_starts_ends_it(tmp_path):
+    """Twisted goes on when something fails at its start, a KeyboardInterrupt too."""
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
+    command = [sys.executable, "-c", INTERRUPTED]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def headers(server: Server) -> dict[str, str]:

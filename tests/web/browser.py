@@ -83,11 +83,15 @@ class Browser:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """One command; its value."""
-        sent = json.dumps(body if body is not None else {}) if method == "POST" else None
-        self.connection.request(method, path, sent, {"Content-Type": "application/json"})
-        value = json.loads(self.connection.getresponse().read())["value"]
+        value = self.send(method, path, body)
         assert not isinstance(value, dict) or "error" not in value, value
         return value
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        """One command; its value, or why the driver refuses it: a dict with `error`."""
+        sent = json.dumps(body if body is not None else {}) if method == "POST" else None
+        self.connection.request(method, path, sent, {"Content-Type": "application/json"})
+        return json.loads(self.connection.getresponse().read())["value"]
 
     def command(self, name: str, **body: Any) -> Any:
         return self.ask("POST", f"{self.session}/{name}", body)
@@ -107,6 +111,16 @@ class Browser:
 
     def click(self, css: str) -> None:
         self.command(f"element/{self.find(css)}/click")
+
+    def follow(self, css: str) -> None:
+        """Click on what leads to another page, and wait for that, whatever its address.
+
+        The click is answered before the browser has begun to leave. When it has left, the driver
+        refuses to speak of what was there, in different words.
+        """
+        element = f"{self.session}/element/{self.find(css)}"
+        self.ask("POST", f"{element}/click")
+        self.wait(lambda: "error" in self.send("GET", f"{element}/name"), "led to another page")
 
     def fill(self, css: str, text: str) -> None:
         self.command(f"element/{self.find(css)}/value", text=text)
@@ -140,10 +154,6 @@ class Browser:
         """Wait for this JavaScript to be true of a whole page."""
         script = f"return document.readyState === 'complete' && ({condition})"
         self.wait(lambda: self.run(script), condition)
-
-    def leave(self, path: str) -> None:
-        """Wait for another page than this one."""
-        self.wait(lambda: self.path != path, "elsewhere")
 
     def arrive(self, heading: str) -> None:
         """Wait for the page with this heading."""
