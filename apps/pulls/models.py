@@ -57,6 +57,7 @@ MIRROR = {
 
 
 STORED = [
+    "repo_id",  # else each filter by it leaves a trace in `pull_rows`, which is kept
     *("number", "uuid", "source_repo_id", "source_branch", "target_branch", "status"),
     *("head_sha", "base_sha"),
     *("merge_commit_sha", "merge_strategy", "merged_at", "closed_at", "commit_count"),
