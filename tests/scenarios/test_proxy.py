@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ from tests.server import PATIENCE, ROOT, Server
 from tests.tail import opened
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+PAUSE = 0.02
+"""Seconds between two looks."""
 MAIN = """
 daemon off;
 pid {folder}/nginx.pid;
@@ -43,6 +46,19 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def listens(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until it does: it says so to nobody."""
+    pause = Event()
+    for _ in range(int(PATIENCE / PAUSE)):
+        assert process.poll() is None, "nginx does not start"
+        with socket.socket() as line:
+            line.settimeout(PATIENCE)
+            if line.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        pause.wait(PAUSE)
+    raise AssertionError(f"nobody listens at port {port}")
+
+
 @contextmanager
 def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
     """A proxy in front of these two; its address."""
@@ -62,11 +78,7 @@ def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
     command = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf")]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
-            for _ in range(1000):
-                with socket.socket() as line:
-                    line.settimeout(PATIENCE)
-                    if line.connect_ex(("127.0.0.1", port)) == 0:
-                        break
+            listens(process, port)
             yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
