@@ -1,5 +1,7 @@
 """apps/repos/git/run.py: every git runs in its box."""
 
+from __future__ import annotations
+
 import os
 import resource
 import select
@@ -10,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from subprocess import DEVNULL
 from threading import Event, Thread
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import pytest
 
@@ -30,6 +32,7 @@ from apps.repos.git.run import (
     spawn_service,
 )
 from tests.repos.git.scratch import Scratch, push_body
+from tests.server import PATIENCE
 
 MIB = 1024 * 1024
 SMALL_FILES = {"core.bigFileThreshold": "512m"}
@@ -52,11 +55,11 @@ def children(process: GitProcess) -> list[int]:
 
 @contextmanager
 def dies(pid: int) -> Iterator[None]:
-    """The process, a child of git, ends before the block does or soon after."""
+    """The process, a child of git, ends before the block does or in the end."""
     handle = os.pidfd_open(pid)
     try:
         yield
-        assert select.select([handle], [], [], 5)[0], f"{pid} is still there"
+        assert select.select([handle], [], [], PATIENCE)[0], f"{pid} is still there"
     finally:
         os.close(handle)
 
@@ -69,7 +72,7 @@ def half_a_push(repo: Scratch, other: Scratch) -> Iterator[tuple[GitProcess, int
     with running(spawn_service(repo.path, Service.RECEIVE_PACK)) as (process, stdin, _):
         stdin.write(body[:-100])
         stdin.flush()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE
         while not (pids := children(process)) and time.monotonic() < deadline:
             os.sched_yield()
         yield process, pids[0]
@@ -169,12 +172,30 @@ def test_a_client_that_goes_away_takes_the_whole_group_with_it(
     assert repo.refs() == {}
 
 
+class Held(Thread):
+    """Starts when the test says so, and not before."""
+
+    def __init__(self, all_held: list[Held], **options: Any) -> None:
+        super().__init__(**options)
+        all_held.append(self)
+
+    def start(self) -> None:
+        pass
+
+    def begin(self) -> None:
+        super().start()
+
+
 def test_a_service_meets_its_deadline_and_so_do_its_children(
     repo: Scratch, other: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The time begins here when the child is there, which may take longer than the time."""
+    watches: list[Held] = []
     monkeypatch.setattr(run, "SERVICE_BOX", Box(deadline=0.3))
+    monkeypatch.setattr(run, "Thread", lambda **options: Held(watches, **options))
     with half_a_push(repo, other) as (process, child), dies(child):
-        assert process.wait(timeout=5) < 0
+        watches[0].begin()
+        assert process.wait(timeout=PATIENCE) < 0
 
 
 def test_git_that_is_ended_leaves_no_branch_locked(repo: Scratch) -> None:
