@@ -30,10 +30,12 @@ from tests.cast import CAST, begin
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
-PATIENCE = 15.0
-"""Seconds after which something that should have happened is taken for broken."""
-STARTING = 60.0
-"""Seconds that a start may take where the machine is busy."""
+PATIENCE = 60.0
+"""Seconds after which something that should have happened is taken for broken. Many, because the
+machine may be busy, and the first answer of a server waits for its start.
+"""
+AT_ONCE = 10.0
+"""Seconds for an end that waits for nobody: whoever could be waited for takes 20, or for ever."""
 PEOPLE = """
 from tests.cast import tokens_of
 for pair in tokens_of({names!r}).items():
@@ -226,7 +228,7 @@ class Server:
         self.address.put("")
 
     def _ready(self) -> str:
-        address = self.address.get(timeout=STARTING)
+        address = self.address.get(timeout=PATIENCE)
         assert address, self.log
         return address
 

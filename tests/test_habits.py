@@ -15,10 +15,9 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.accounts.models import User
+from tests.server import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 20.0
-"""Seconds."""
 PAUSE = 0.05
 """Seconds."""
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.server import PATIENCE
+
 ROOT = Path(__file__).resolve().parent.parent
 WHEEL = "tiny-1.0-py3-none-any.whl"
 
@@ -61,7 +63,7 @@ def setup(tree, *arguments, programs, with_="sh", script=None):
 
 
 def ended(process):
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=10 * PATIENCE)
     return process.returncode, output
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server import ROOT
+from tests.server import PATIENCE, ROOT
 
 MIB = 1024 * 1024
 SENT = 40
@@ -79,7 +79,7 @@ class Embedded:
 
     @contextmanager
     def connection(self) -> Iterator[socket.socket]:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=15) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
             yield connection
 
     def ask(self, raw: bytes) -> tuple[int, bytes]:

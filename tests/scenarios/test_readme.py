@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.server import ROOT, Server
+from tests.server import PATIENCE, ROOT, Server
 
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -30,7 +30,7 @@ def test_the_tour_can_be_pasted(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=10 * PATIENCE,
         )
     assert done.returncode == 0 and '"error"' not in done.stdout, done.stdout
     assert re.findall(r"^event: (\S+)", done.stdout, re.MULTILINE)[:5] == WATCHED
