@@ -201,10 +201,9 @@ def _database(text: str) -> dict[str, Any]:
     database: dict[str, Any] = dict(dj_database_url.parse(text))
     if database["NAME"] in {"", ":memory:"}:
         raise ValueError("names no database.")
-    # A connection to SQLite is a file, which each thread keeps open. PostgreSQL's come from a pool.
-    ours, kept = (_SQLITE, None) if scheme == "sqlite" else (_POSTGRESQL, 0)
-    options = {**ours, **database.get("OPTIONS", {})}
-    return {**database, "CONN_MAX_AGE": kept, "OPTIONS": options}
+    ours = _SQLITE if scheme == "sqlite" else _POSTGRESQL
+    options = {**ours["OPTIONS"], **database.get("OPTIONS", {})}
+    return {**database, **ours, "OPTIONS": options}
 
 
 def _redis_url(text: str) -> str:
@@ -229,14 +228,23 @@ def _trusted_proxies(text: str) -> int:
 
 # `IMMEDIATE` makes every transaction a writer from its first statement, so that none fails half
 # way; waiting is bounded by `timeout` seconds (engine.md §1).
+# A connection to SQLite is a file, which each thread keeps open.
 _SQLITE: dict[str, Any] = {
-    "transaction_mode": "IMMEDIATE",
-    "timeout": 20,
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    "CONN_MAX_AGE": None,
+    "OPTIONS": {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+    },
 }
+# PostgreSQL's come from a pool, which after a restart of the database would lend dead ones.
 _POSTGRESQL: dict[str, Any] = {
-    "options": "-c lock_timeout=20s",
-    "pool": {"min_size": 1, "max_size": 20},
+    "CONN_MAX_AGE": 0,
+    "CONN_HEALTH_CHECKS": True,
+    "OPTIONS": {
+        "options": "-c lock_timeout=20s",
+        "pool": {"min_size": 1, "max_size": 20},
+    },
 }
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
 import orjson
+import psycopg
 import pytest
 
 from apps.core.openapi import PREFIX
@@ -172,3 +174,16 @@ def test_a_connection_lives_on_after_a_refusal(place):
             response = connection.getresponse()
             response.read()
             assert response.status == 401
+
+
+@pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")
+def test_the_next_request_after_a_restart_of_the_database_is_answered(server):
+    """Though the process still has connections from before."""
+    alice = server.api("alice")
+    alice.get("/users/self").gives()
+    with psycopg.connect(server.environment["DATABASE_URL"], autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    alice.get("/users/self").gives()
