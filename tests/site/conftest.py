@@ -17,6 +17,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 
+from apps.site import shared as shared_module
 from apps.site.shared import RedisCounters, SharedCounters
 from tests.server import PATIENCE
 
@@ -90,7 +91,15 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def redis(redis_url: str) -> Iterator[RedisCounters]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests leave a Redis alone that is slow to answer, as it is on a busy machine. Here it is
+    given all the time that it needs.
+    """
+    monkeypatch.setattr(shared_module, "PATIENCE", PATIENCE)
+
+
+@pytest.fixture
+def redis(redis_url: str, patient: None) -> Iterator[RedisCounters]:
     """Counters with keys of their own, which expire by themselves."""
     counters = RedisCounters(redis_url, prefix=f"guildhall-test-{uuid.uuid4().hex}")
     yield counters
@@ -98,7 +107,7 @@ def redis(redis_url: str) -> Iterator[RedisCounters]:
 
 
 @pytest.fixture
-def shared(own_redis: RedisServer) -> Iterator[SharedCounters]:
+def shared(own_redis: RedisServer, patient: None) -> Iterator[SharedCounters]:
     """Counters on a Redis that belongs to this test."""
     counters = SharedCounters(RedisCounters(own_redis.url))
     yield counters

@@ -4,20 +4,22 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from pathlib import Path
 
 import pytest
-from redis.exceptions import RedisError
 
 from apps.site.counters import Limit
-from apps.site.shared import PATIENCE
-from tests.server import Server
+from apps.site.shared import RedisCounters, SharedCounters
+from tests.server import PATIENCE, Server
 
 HOUR = {"max_requests": 100, "window_seconds": 3600, "is_enabled": True}
 OWN = "/api-tokens/self"
 LOST = "Redis does not answer"
 FOUND = "Redis answers again"
 MANY = Limit("api", 1_000_000, 86_400_000)
+
+
+PATIENT = f"--config={Path(__file__).with_name('patient.py')}"
 
 
 def lines(caplog, text):
@@ -37,10 +39,8 @@ def charge_all(counters, count):
 
 
 def has_counted(counters, count):
-    """Whether Redis has come so far; on a busy machine it may not answer in time."""
-    with suppress(RedisError):
-        return counters.shared.charge([("key", MANY)]).counts[0].current > count
-    return False
+    """Whether Redis has come so far."""
+    return counters.shared.charge([("key", MANY)]).counts[0].current > count
 
 
 def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
@@ -51,18 +51,30 @@ def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
             pass
         own_redis.kill()
         admitted, longest = load.result()
-    assert admitted and longest < 1
+    assert admitted and longest < 3
     assert counters.lost and counters.own.kept
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
 
 
-def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, shared, caplog):
-    assert charge_all(shared, 10)[0]
+class Asked(RedisCounters):
+    """Knows how often Redis was asked."""
+
+    times = 0
+
+    def charge(self, asked):
+        self.times += 1
+        return super().charge(asked)
+
+
+def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, caplog):
+    """By the eight who were there when nobody knew; the next one has an hour's time."""
+    asked = Asked(own_redis.url)
+    shared = SharedCounters(asked, pause=3600.0)
     own_redis.process.send_signal(signal.SIGSTOP)
-    begin = time.monotonic()
     assert charge_all(shared, 1000)[0]
-    assert time.monotonic() - begin < 20 * PATIENCE
+    assert 1 <= asked.times <= 8
     own_redis.process.send_signal(signal.SIGCONT)
+    asked.close()
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
 
 
@@ -79,14 +91,14 @@ def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, shared, ca
 
 def until_limited(api):
     """Wait until the server has noticed a limit that another process has made."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while "X-RateLimit-Limit" not in api.get(OWN).response.headers:
         assert time.monotonic() < end, "the other process has not noticed"
 
 
 @pytest.mark.slow
 def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis, tmp_path):
-    where = {"REDIS_URL": own_redis.url}
+    where = {"REDIS_URL": own_redis.url, "GUNICORN_CMD_ARGS": PATIENT}
     with (
         Server(tmp_path, "gunicorn", **where) as one,
         Server(tmp_path, "gunicorn", beside=one) as two,
@@ -103,7 +115,7 @@ def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis
 
 @pytest.mark.slow
 def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_path):
-    with Server(tmp_path, "gunicorn", REDIS_URL=own_redis.url) as server:
+    with Server(tmp_path, "gunicorn", REDIS_URL=own_redis.url, GUNICORN_CMD_ARGS=PATIENT) as server:
         many = {**HOUR, "max_requests": 1_000_000}
         server.api("sam").post("/rate-limits", scope="api", **many).gives(201)
         client = server.api("alice")
@@ -119,5 +131,5 @@ def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_pat
         with ThreadPoolExecutor(8) as pool:
             done = list(pool.map(ask, range(400)))
         assert {status for status, _ in done} == {200}
-        assert max(took for _, took in done) < 2
+        assert max(took for _, took in done) < 5
         assert server.log.count(LOST) == 1
