@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
@@ -118,10 +119,15 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The process that serves: gunicorn's worker, not its master."""
+        """The process that serves: gunicorn's worker, not its master, which may be about to start
+        another one.
+        """
         if self.kind == "daphne":
             return self.process.pid
-        return self.children()[0]
+        end = time.monotonic() + PATIENCE
+        while not (workers := self.children()):
+            assert time.monotonic() < end and self.process.poll() is None, self.log
+        return workers[0]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> float:
         """End the process; returns the seconds that it took."""
@@ -139,7 +145,8 @@ class Server:
         workers = [] if self.kind == "daphne" else self.children()
         self.process.kill()
         for worker in workers:
-            os.kill(worker, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # its master had just found it dead
+                os.kill(worker, signal.SIGKILL)
         self.process.wait(PATIENCE)
         self.reader.join()
 

@@ -26,7 +26,11 @@ from tests.scenarios.crowd import Person, Place
 from tests.server import PATIENCE, ROOT, Server
 
 SECONDS = float(os.environ.get("KILL_SECONDS", "25"))
-"""How long processes are killed; starting, settling and looking come on top."""
+"""How long processes are killed, or longer, until enough has happened; starting, settling and
+looking come on top.
+"""
+MOVES, KILLS = 6, 3
+"""So many refs have to move, and so many times has something to die, for a run to say anything."""
 SEED = int(os.environ.get("KILL_SEED", str(time.time_ns() % 10**6)))
 LEFTOVERS = ("**/*.lock", "**/tmp_*", "??/??/*.tmp-*")
 TIME_PASSES = (
@@ -129,7 +133,7 @@ def test_what_was_reported_as_done_outlives_every_kill(site, tmp_path):
     counted = sum((person.count for person in people), Counter[str]())
     found = orjson.loads(site.server.run("from tests.scenarios.facts import show; show()"))
     print(dict(killed), dict(counted), Counter(fork["status"] for fork in found["forks"]))
-    assert counted["refs moved"] > 5 and killed.total() > 2, "nothing was tried"
+    assert counted["refs moved"] >= MOVES and killed.total() >= KILLS, "nothing was tried"
     check_chains(found)
     check_told(found, people)
     check_ends(found, place)
@@ -144,7 +148,7 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
     for person in people:
         person.start()
     ends = time.monotonic() + SECONDS
-    while time.monotonic() < ends:
+    while time.monotonic() < ends or killed.total() < KILLS:
         if random.random() < 0.5:
             PAUSE.wait(random.uniform(0.2, 3))  # any moment
         else:
@@ -157,13 +161,23 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
         if what in {"all", "worker"}:
             site.start_worker()
         place.up.set()
+    wait_for_moves(people)
     place.over.set()
     for person in people:
-        person.join(60)
+        person.join(2 * PATIENCE)
         assert not person.is_alive()
         if person.failure:
             raise person.failure
     return killed
+
+
+def wait_for_moves(people: list[Person]) -> None:
+    """On a slow machine hardly any push may come through between two kills."""
+    ends = time.monotonic() + 5 * PATIENCE
+    while sum(person.count["refs moved"] for person in people) < MOVES:
+        if time.monotonic() > ends or not all(person.is_alive() for person in people):
+            return
+        PAUSE.wait(0.1)  # their count is what there is to look at
 
 
 def settle(site: Site, place: Place) -> None:
@@ -178,7 +192,7 @@ def settle(site: Site, place: Place) -> None:
     alice.post("/teams", name="Last", slug="last").gives(201)
     slug = alice.get("/teams/crew/repos").gives()["results"][0]["slug"]
     last = alice.post(f"/teams/crew/repos/{slug}/forks?team_slug=last").gives(201)["uuid"]
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 5 * PATIENCE
     for fork in [*place.forks, last]:
         while alice.get(f"/forks/{fork}").gives()["status"] not in {"completed", "failed"}:
             assert time.monotonic() < ends, "a fork is stuck"
