@@ -20,6 +20,7 @@ from tests.api import Api
 from tests.gitclient import Clone
 from tests.pulls import followers
 from tests.scenes import cast, given
+from tests.server import PATIENCE
 
 
 def with_upstream(make, folder):
@@ -345,7 +346,7 @@ def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
     followers.following.append(opening.begin)
     clone.push("topic")
-    opening.join(timeout=20)
+    opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head
 
 
@@ -361,5 +362,5 @@ def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
     followers.following.append(opening.begin)
     clone.push("topic")
-    opening.join(timeout=20)
+    opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head

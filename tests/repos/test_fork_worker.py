@@ -17,6 +17,7 @@ from apps.repos.pushes import open_journal
 from tests import scenes
 from tests.gitclient import Clone
 from tests.scenes import cast, given
+from tests.server import PATIENCE
 
 
 def with_fork(make, folder):
@@ -129,7 +130,7 @@ def test_a_journal_that_cannot_be_settled_holds_up_no_fork(fork, alice):
     worker = Thread(target=jobs.run, args=[stop], kwargs={"told": lambda _: done.set()})
     worker.start()
     try:
-        assert done.wait(20)
+        assert done.wait(PATIENCE)
     finally:
         stop.set()
         worker.join()

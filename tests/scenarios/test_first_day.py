@@ -6,11 +6,13 @@ from threading import Event
 
 import pytest
 
-from tests.server import Server
+from tests.server import PATIENCE, Server
 from tests.web.person import Person
 
 ADDRESS, PASSWORD, NEXT = "zoe@example.org", "first horse battery", "second horse battery"
 STAFF = "third horse battery"
+PAUSE = 0.02
+"""Seconds between two looks."""
 GIVE_SAM_A_PASSWORD = f"""
 from apps.accounts.actions import change_password
 from apps.accounts.models import User
@@ -26,11 +28,11 @@ def token_in(html):
 def link_in(folder: Path) -> str:
     """The link of the one message in the folder, as soon as it is there."""
     pause = Event()
-    for _ in range(1000):
+    for _ in range(int(PATIENCE / PAUSE)):
         for message in folder.glob("*"):
             if found := re.search(r"http\S+/reset/new\S+", message.read_text()):
                 return found[0]
-        pause.wait(0.02)
+        pause.wait(PAUSE)
     raise AssertionError("no message has come")
 
 
