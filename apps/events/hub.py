@@ -22,7 +22,7 @@ from django.db import close_old_connections
 
 from apps.core.threads import DaemonExecutor
 from apps.events import wake
-from apps.events.models import Event, Key
+from apps.events.models import Event, EventRow, Key
 from apps.events.scopes import Selection
 from apps.events.subscribers import Credential, Rendered, Seats, Subscriber, can_end_access, render
 
@@ -169,12 +169,12 @@ class Hub:
             if not batch:
                 return
             # Who joins from here on has read this batch by itself; its position says so.
-            self.last = batch[-1].event.pk
+            self.last = batch[-1].event.id
             try:
                 visible = await self._visible(batch)
                 for rendered in batch:
                     await self._hand_out(rendered, visible)
-                    done = rendered.event.pk
+                    done = rendered.event.id
             except DatabaseError:
                 self.last = done  # the rest is read again
                 raise
@@ -203,7 +203,7 @@ class Hub:
         wanted: defaultdict[User, set[int]] = defaultdict(set)
         for rendered in batch:
             for subscriber in self._by_key.get(actor_key(rendered.event), ()):
-                wanted[subscriber.selection.user].add(rendered.event.pk)
+                wanted[subscriber.selection.user].add(rendered.event.id)
         return await in_thread(partial(_visible, wanted)) if wanted else {}
 
     def _audience(self, rendered: Rendered, visible: dict[User, set[int]]) -> set[Subscriber]:
@@ -214,19 +214,18 @@ class Hub:
         for key in rendered.keys:
             for subscriber in self._by_key.get(key, ()):
                 user = subscriber.selection.user
-                if subscriber.wants(event) and (key != actor or event.pk in visible.get(user, ())):
+                if subscriber.wants(event) and (key != actor or event.id in visible.get(user, ())):
                     found.add(subscriber)
         return found
 
 
-def actor_key(event: Event) -> Key:
+def actor_key(event: EventRow) -> Key:
     """The key of the scopes whose events are checked one by one."""
     return Key("actor_id", event.actor_id or 0)
 
 
 def _read_after(last: int) -> list[Rendered]:
-    rows = Event.objects.filter(id__gt=last).with_actors().order_by("id")
-    return render(list(rows[:READ_SIZE]))
+    return render(Event.objects.filter(id__gt=last).order_by("id")[:READ_SIZE].rows())
 
 
 def _visible(wanted: dict[User, set[int]]) -> dict[User, set[int]]:

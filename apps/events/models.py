@@ -6,14 +6,15 @@ It knows no team, repository or thread model; their ids are plain numbers here.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.module_loading import import_string
 
 if TYPE_CHECKING:
@@ -35,7 +36,35 @@ def scope_source(name: str) -> ScopeSource:
     return source
 
 
-ACTOR = {"actor_uuid": F("actor__uuid"), "actor_username": F("actor__username")}
+class EventRow(NamedTuple):
+    """An event as it is read: its columns, and the names of who did it."""
+
+    id: int
+    kind: str
+    actor_id: int | None
+    team_id: int | None
+    repo_id: int | None
+    thread_id: int | None
+    private_to: int | None
+    site: int | None
+    number: int | None
+    is_pull: bool
+    target: dict[str, Any]
+    title: str | None
+    web_suffix: str | None
+    api_suffix: str | None
+    data: dict[str, Any]
+    created_at: dt.datetime
+    actor__uuid: UUID | None
+    actor__username: str | None
+
+    def keys(self) -> Iterator[Key]:
+        """Every key that this event answers to."""
+        columns = ("team_id", "repo_id", "thread_id", "actor_id", "private_to", "site")
+        for column in columns:
+            value: Any = getattr(self, column)
+            if value is not None:
+                yield Key(column, value)
 
 
 class EventQuerySet(models.QuerySet["Event"]):
@@ -53,9 +82,9 @@ class EventQuerySet(models.QuerySet["Event"]):
         )
         return self.filter(readable | Q(site=1) if user.is_staff else readable)
 
-    def with_actors(self) -> EventQuerySet:
-        """With the names of who did it, in the same query; a whole person is not needed."""
-        return self.annotate(**ACTOR)
+    def rows(self) -> list[EventRow]:
+        """These events, read in one query: a whole event, or person, takes twice as long."""
+        return [EventRow(*row) for row in self.values_list(*EventRow._fields)]
 
     def newest_id(self) -> int:
         """The id of the newest event; 0 while there is none."""
@@ -93,10 +122,6 @@ class Event(models.Model):
 
     objects = EventQuerySet.as_manager()
 
-    # Of rows that were selected `with_actors`.
-    actor_uuid: UUID | None
-    actor_username: str | None
-
     class Meta:
         indexes = [
             models.Index(fields=["team_id", "id"], name="event_team"),
@@ -111,11 +136,3 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"event {self.pk} {self.kind}"
-
-    def keys(self) -> Iterator[Key]:
-        """Every key that this event answers to."""
-        columns = ("team_id", "repo_id", "thread_id", "actor_id", "private_to", "site")
-        for column in columns:
-            value: Any = getattr(self, column)
-            if value is not None:
-                yield Key(column, value)

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
-from apps.events.models import Event, Key, scope_source
+from apps.events.models import Event, EventQuerySet, EventRow, Key, scope_source
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -98,25 +98,25 @@ class Selection:
     scopes: tuple[Scope, ...]
     kinds: frozenset[str]
 
-    def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[Event]:
-        """At most `size` events with `after` < id < `before`, with their actors, in order.
+    def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[EventRow]:
+        """At most `size` events with `after` < id < `before`, in order.
 
         One query for each scope, so that each walks along its own index.
         """
         order = "-id" if newest_first else "id"
-        found: dict[int, Event] = {}
+        found: dict[int, EventRow] = {}
         for scope in self.scopes:
             rows = self._rows(scope).filter(id__gt=after, id__lt=before).order_by(order)
-            found.update((event.pk, event) for event in rows[:size])
+            found.update((event.id, event) for event in rows[:size].rows())
         return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
 
-    def _rows(self, scope: Scope) -> QuerySet[Event]:
+    def _rows(self, scope: Scope) -> EventQuerySet:
         rows = Event.objects.of(scope.key)
         if scope.filtered:
             rows = rows.visible_to(self.user)
         if self.kinds:
             rows = rows.filter(kind__in=self.kinds)
-        return rows.with_actors()
+        return rows
 
     def open_to(self, user: User) -> Selection:
         """What of it this person, read anew, may still follow."""
@@ -128,18 +128,18 @@ class Selection:
 class Names:
     """Today's names of the repositories and teams that a page of events speaks of."""
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Iterable[EventRow | Event]) -> None:
         events = list(events)
         self.repos = _texts("repo", {event.repo_id for event in events})
         self.teams = _texts("team", {event.team_id for event in events})
 
-    def scopes(self, event: Event) -> list[str]:
+    def scopes(self, event: EventRow) -> list[str]:
         """Every form that this event matches, but `self` and `inbox`."""
         found = []
         if event.site:
             found.append("site")
-        if event.actor_username is not None:
-            found.append(f"user:{event.actor_username}")
+        if event.actor__username is not None:
+            found.append(f"user:{event.actor__username}")
         if event.team_id in self.teams:
             found.append(f"team:{self.teams[event.team_id]}")
         if event.repo_id in self.repos:

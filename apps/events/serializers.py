@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from apps.core.openapi import PREFIX
 from apps.core.serializers import Moment, Output
-from apps.events.models import Event
+from apps.events.models import EventRow
 from apps.events.scopes import Names
 
 
@@ -33,21 +33,21 @@ class EventRecord(Output):
     data = serializers.DictField()  # type: ignore[assignment]
 
 
-def event_records(events: Sequence[Event], base: str) -> list[dict[str, Any]]:
-    """These events, selected `with_actors`, with names looked up once for all."""
+def event_records(events: Sequence[EventRow], base: str) -> list[dict[str, Any]]:
+    """These events, with names looked up once for all."""
     names = Names(events)
     return [event_record(event, names, base) for event in events]
 
 
-def event_record(event: Event, names: Names, base: str) -> dict[str, Any]:
+def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
     """One event as JSON; `base` is the scheme and host of its URLs."""
     path = names.repos.get(event.repo_id)
     team = names.teams.get(event.team_id)
     return {
-        "id": event.pk,
+        "id": event.id,
         "kind": event.kind,
-        "actor_user_uuid": event.actor_uuid,
-        "actor_user_username": event.actor_username,
+        "actor_user_uuid": event.actor__uuid,
+        "actor_user_username": event.actor__username,
         "scopes": names.scopes(event),
         "summary": {
             "thread_title": event.title,
@@ -62,7 +62,7 @@ def event_record(event: Event, names: Names, base: str) -> dict[str, Any]:
     }
 
 
-def _web_url(event: Event, path: str | None, team: str | None, base: str) -> str | None:
+def _web_url(event: EventRow, path: str | None, team: str | None, base: str) -> str | None:
     if event.web_suffix is None:
         return None
     if event.repo_id is not None:
@@ -72,7 +72,7 @@ def _web_url(event: Event, path: str | None, team: str | None, base: str) -> str
     return f"{base}{event.web_suffix}"
 
 
-def _api_url(event: Event, path: str | None, team: str | None, base: str) -> str | None:
+def _api_url(event: EventRow, path: str | None, team: str | None, base: str) -> str | None:
     if event.api_suffix is None:
         return None
     if event.repo_id is not None:

@@ -155,7 +155,7 @@ async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[No
     hub.narrow(subscriber, allowed)
     for rendered in page:
         await write(rendered.frame(html=subscriber.wish.html))
-    subscriber.position = page[-1].event.pk if len(page) == PAGE else end
+    subscriber.position = page[-1].event.id if len(page) == PAGE else end
     if subscriber.position >= hub.last:
         hub.join(subscriber)
 

@@ -21,7 +21,7 @@ from apps.core import json
 from apps.core.errors import TooMany, unavailable
 from apps.events.frames import HEARTBEAT, frame
 from apps.events.kinds import Kind, words_of
-from apps.events.models import Event, Key
+from apps.events.models import EventRow, Key
 from apps.events.scopes import Selection
 from apps.events.serializers import event_records
 
@@ -65,7 +65,7 @@ class Wish:
     """The newest id when the request was let in."""
 
 
-def can_end_access(event: Event) -> bool:
+def can_end_access(event: EventRow) -> bool:
     """Whether somebody's access has to be looked at again after it."""
     return event.kind.startswith(ABOUT_A_PERSON) or event.kind in ABOUT_A_PLACE
 
@@ -73,7 +73,7 @@ def can_end_access(event: Event) -> bool:
 class Rendered:
     """An event and its frames, each made once, and only when somebody wants it."""
 
-    def __init__(self, event: Event, record: dict[str, Any]) -> None:
+    def __init__(self, event: EventRow, record: dict[str, Any]) -> None:
         self.event = event
         self.record = record
         self.keys = frozenset(event.keys())
@@ -83,16 +83,16 @@ class Rendered:
 
     @cached_property
     def json(self) -> bytes:
-        return frame(self.event.pk, self.event.kind, json.dumps(self.record))
+        return frame(self.event.id, self.event.kind, json.dumps(self.record))
 
     @cached_property
     def html(self) -> bytes:
         seen = {"event": self.record, "words": words_of(self.event.kind)}
         text = render_to_string("events/event.html", seen)
-        return frame(self.event.pk, self.event.kind, text.strip().encode())
+        return frame(self.event.id, self.event.kind, text.strip().encode())
 
 
-def render(events: Sequence[Event]) -> list[Rendered]:
+def render(events: Sequence[EventRow]) -> list[Rendered]:
     """These events ready for frames. Their URLs begin with the site's address, whoever asks."""
     base = settings.BASE_URL or f"http://{settings.HOST}:{settings.PORT}"
     records = event_records(events, base)
@@ -137,7 +137,7 @@ class Subscriber:
         taken: list[bytes] = []
         while self._waiting and sum(map(len, taken)) < PIECE:
             rendered = self._waiting.popleft()
-            self.position = rendered.event.pk
+            self.position = rendered.event.id
             taken.append(rendered.frame(html=self.wish.html))
         piece = b"".join(taken)
         self._size -= len(piece)
@@ -145,11 +145,11 @@ class Subscriber:
             self._ready.clear()
         return piece
 
-    def wants(self, event: Event) -> bool:
+    def wants(self, event: EventRow) -> bool:
         kinds = self.selection.kinds
-        return event.pk > self.position and (not kinds or event.kind in kinds)
+        return event.id > self.position and (not kinds or event.kind in kinds)
 
-    def may_lose_by(self, event: Event) -> bool:
+    def may_lose_by(self, event: EventRow) -> bool:
         """Whether an event that can end access can have ended that of this subscriber."""
         user = self.selection.user
         if event.kind.startswith(ABOUT_A_PERSON):

@@ -6,8 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from django.http import HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpResponse
 
 from apps.core.access import Level
 from apps.core.errors import Forbidden, Invalid, Unavailable
@@ -16,7 +15,7 @@ from apps.core.operation import operation
 from apps.core.pagination import with_query
 from apps.core.parsers import PER_PAGE, PER_PAGE_MAX, Query, flag_query, text_query
 from apps.core.views import ApiViewSet
-from apps.events.models import Event
+from apps.events.models import Event, EventRow
 from apps.events.scopes import Selection, forms, resolve
 from apps.events.serializers import EventRecord, event_records
 from apps.events.subscribers import SUBSCRIBE, Wish
@@ -79,13 +78,15 @@ class EventViewSet(Selecting):
 
     lookup_url_kwarg = "id"
     lookup_value_converter = "number"
-    event: Event
+    event: EventRow
 
     def enter(self) -> None:
         if "id" in self.kwargs:
-            events = Event.objects.with_actors()
-            self.event = get_object_or_404(events, pk=self.kwargs["id"])
-            if not Event.objects.visible_to(self.caller).filter(pk=self.event.pk).exists():
+            found = Event.objects.filter(pk=self.kwargs["id"]).rows()
+            if not found:
+                raise Http404
+            [self.event] = found
+            if not Event.objects.visible_to(self.caller).filter(pk=self.event.id).exists():
                 raise Forbidden("forbidden", "You have no access to what this event is about.")
 
     @operation(
@@ -120,10 +121,10 @@ class EventViewSet(Selecting):
             newest_first=True,
         )
         shown = found[: self.size]
-        newest = shown[0].pk if shown else None if before is None else max(before - 1, 0)
+        newest = shown[0].id if shown else None if before is None else max(before - 1, 0)
         return {
             "results": event_records(shown, self.base),
-            "next": self.link(before_id=shown[-1].pk) if len(found) > self.size else None,
+            "next": self.link(before_id=shown[-1].id) if len(found) > self.size else None,
             "previous": None if newest is None else self.link(after_id=newest, before_id=None),
         }
 
@@ -132,12 +133,12 @@ class EventViewSet(Selecting):
         selection = self.selection()
         shown = selection.find(after=after, before=PAST_ALL, size=self.size, newest_first=False)
         shown.reverse()
-        oldest = shown[-1].pk if shown else min(after + 1, PAST_ALL)
+        oldest = shown[-1].id if shown else min(after + 1, PAST_ALL)
         older = selection.find(after=0, before=oldest, size=1, newest_first=True)
         return {
             "results": event_records(shown, self.base),
             "next": self.link(before_id=oldest, after_id=None) if older else None,
-            "previous": self.link(after_id=shown[0].pk if shown else after),
+            "previous": self.link(after_id=shown[0].id if shown else after),
         }
 
     @property

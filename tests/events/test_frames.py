@@ -63,6 +63,6 @@ def test_an_event_of_a_newer_version_is_shown_by_the_name_of_its_kind(db):
     """Else one would end the streams of everybody, after a version has been taken back."""
     made = {"kind": "moon-risen", "target": {"kind": "moon"}, "created_at": timezone.now()}
     row = Event.objects.create(**made)
-    [rendered] = render([Event.objects.with_actors().get(pk=row.pk)])
+    [rendered] = render(Event.objects.filter(pk=row.pk).rows())
     assert b"moon risen" in rendered.frame(html=True)
     assert b"event: moon-risen" in rendered.frame(html=False)

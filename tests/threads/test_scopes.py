@@ -50,8 +50,8 @@ def test_a_companion_is_followed_as_a_thread(companion, carol):
 
 def test_events_of_a_thread_name_its_scope(make, thread, scope, alice):
     make.reply(thread, by=alice)
-    events = Event.objects.with_actors().filter(thread_id=thread.pk)
-    assert [event.kind for event in events.order_by("id")] == ["thread-created", "reply-created"]
+    events = Event.objects.filter(thread_id=thread.pk).order_by("id").rows()
+    assert [event.kind for event in events] == ["thread-created", "reply-created"]
     assert all(scope in Names(events).scopes(event) for event in events)
 
 
