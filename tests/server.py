@@ -35,7 +35,7 @@ PATIENCE = 60.0
 """Seconds after which something that should have happened is taken for broken. Many, because the
 machine may be busy, and the first answer of a server waits for its start.
 """
-AT_ONCE = 10.0
+AT_ONCE = 15.0
 """Seconds for an end that waits for nobody: whoever could be waited for takes 20, or for ever."""
 PEOPLE = """
 from tests.cast import tokens_of
