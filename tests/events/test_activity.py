@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from types import SimpleNamespace
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from apps.events import activity
 from apps.events.activity import COUNTED, DAYS
 from apps.events.models import Event
 from apps.repos.models import Visibility
@@ -25,8 +28,15 @@ def totals(api: Api, path: str) -> dict[str, int]:
     return {name: count for name, count in found["totals"].items() if count}
 
 
-def test_activity_is_ninety_days_until_today(api, acme, alice):
-    today = timezone.now().date()
+@pytest.fixture
+def today(monkeypatch) -> dt.date:
+    """For whoever counts, also when another day begins meanwhile."""
+    now = timezone.now()
+    monkeypatch.setattr(activity, "timezone", SimpleNamespace(now=lambda: now))
+    return now.date()
+
+
+def test_activity_is_ninety_days_until_today(api, acme, alice, today):
     for path, subject in (
         ("/teams/ACME", {"kind": "team", "slug": "acme"}),
         ("/users/ALICE", {"kind": "user", "username": "alice"}),
@@ -56,9 +66,9 @@ def test_every_sort_of_work_counts_and_nothing_else(api, make, acme, team_repo, 
     assert totals(api(alice), "/teams/acme") == {**bobs, "reviews_created": 1}
 
 
-def test_what_is_older_than_ninety_days_no_longer_counts(api, make, team_repo, bob):
+def test_what_is_older_than_ninety_days_no_longer_counts(api, make, team_repo, bob, today):
     make.thread(team_repo, by=bob)
-    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = dt.datetime.combine(today, dt.time(), dt.UTC)
     first = midnight - dt.timedelta(days=DAYS - 1)
     Event.objects.update(created_at=first)
     found = api(bob).get("/users/bob/activity").gives()
