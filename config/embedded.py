@@ -8,6 +8,7 @@ reactor, so that nothing but the two commands does.
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import logging
 import signal
@@ -185,6 +186,7 @@ class Server(Daphne):  # type: ignore[misc]
         reactor.addSystemEventTrigger("before", "shutdown", self.kill_all_applications)
         reactor.run(installSignalHandlers=False)
         fold_journal()
+        gc.freeze()  # the interpreter would look through all that was ever loaded before it ends
 
     def create_application(self, protocol: Request, scope: Message) -> asyncio.Queue[Message]:
         """Start the application on a request whose body it reads piece by piece.
