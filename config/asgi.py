@@ -1,5 +1,6 @@
 """The ASGI application: API, git, admin and the live stream."""
 
+import gc
 import os
 
 import django
@@ -16,6 +17,8 @@ from config.checks import warn_of_counting_apart  # noqa: E402
 handler = Handler()
 stream = live(handler)
 warn_of_counting_apart()
+# Each stream is many objects, so that the collector comes often. What is loaded now stays anyway.
+gc.freeze()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -80,12 +80,16 @@ class Hub:
         """Whether nobody is there, so that the log is not looked at."""
         return self._task is None
 
-    def enter(self, subscriber: Subscriber) -> None:
-        """Somebody has come, to join when it has caught up. The first one starts the reading."""
+    def enter(self, subscriber: Subscriber, seen: int) -> None:
+        """Somebody has come, to join when it has caught up: at once where nothing has been read
+        since `seen`, from before its access was looked at. The first one starts the reading.
+        """
         self.present.add(subscriber)
         if self._task is None:
             self.last = subscriber.wish.newest
             self._task = asyncio.create_task(self._run())
+        elif self.last == seen <= subscriber.position:
+            self.join(subscriber)
         if self.seats.closed:
             subscriber.end()
 

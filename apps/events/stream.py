@@ -55,11 +55,12 @@ def live(door: Application) -> Application:
             with suppress(IndexError):
                 hub.seats.leave(wishes.pop().selection.user.pk)
 
+        seen = hub.last
         try:
             head = await knock(door, {**scope, SUBSCRIBE: subscribe}, send, wishes)
             if head is not None:
                 await send(head)
-                await follow(Subscriber(wishes[0]), receive, send)
+                await follow(Subscriber(wishes[0]), seen, receive, send)
         finally:
             gone = True
             rise()
@@ -95,9 +96,12 @@ def without_body() -> Receive:
     return receive
 
 
-async def follow(subscriber: Subscriber, receive: Receive, send: Send) -> None:
-    """Stream until the client leaves, its credential ends, or the hub closes it."""
-    hub.enter(subscriber)
+async def follow(subscriber: Subscriber, seen: int, receive: Receive, send: Send) -> None:
+    """Stream until the client leaves, its credential ends, or the hub closes it.
+
+    `seen` is how far the hub had read before the door looked at the access.
+    """
+    hub.enter(subscriber, seen)
     tasks = [asyncio.create_task(pour(subscriber, send)), asyncio.create_task(departure(receive))]
     try:
         await asyncio.wait(
@@ -132,8 +136,11 @@ async def pour(subscriber: Subscriber, send: Send) -> None:
     """Send the opening, what the log has since the client was last here, then what comes."""
 
     async def write(data: bytes) -> None:
-        async with asyncio.timeout(SEND_TIMEOUT):
+        timer = subscriber.loop.call_later(SEND_TIMEOUT, subscriber.end)
+        try:
             await send({"type": "http.response.body", "body": data, "more_body": True})
+        finally:
+            timer.cancel()
 
     await write(OPENING)
     while not subscriber.over.done():

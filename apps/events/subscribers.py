@@ -107,7 +107,9 @@ class Subscriber:
         self.selection = wish.selection
         self.position = wish.after
         """Everything up to this id has been taken for sending, or was not wanted."""
-        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = self.loop.create_future()
+        self._silent = False
         self._waiting: deque[Rendered] = deque()
         self._size = 0
         self._ready = asyncio.Event()
@@ -129,11 +131,13 @@ class Subscriber:
 
     async def take(self) -> bytes:
         """A piece of what waits, as soon as something does; a heartbeat when nothing comes."""
+        # Timers of the loop's own: `asyncio.timeout` takes longer than all the rest of this.
+        timer = self.loop.call_later(HEARTBEAT_AFTER, self._beat)
         try:
-            async with asyncio.timeout(HEARTBEAT_AFTER):
-                await self._ready.wait()
-        except TimeoutError:
-            return HEARTBEAT
+            await self._ready.wait()
+        finally:
+            timer.cancel()
+        silent, self._silent = self._silent, False
         taken: list[bytes] = []
         while self._waiting and sum(map(len, taken)) < PIECE:
             rendered = self._waiting.popleft()
@@ -143,7 +147,11 @@ class Subscriber:
         self._size -= len(piece)
         if not self._waiting:
             self._ready.clear()
-        return piece
+        return piece or (HEARTBEAT if silent else b"")
+
+    def _beat(self) -> None:
+        self._silent = not self._waiting
+        self._ready.set()
 
     def wants(self, event: EventRow) -> bool:
         kinds = self.selection.kinds

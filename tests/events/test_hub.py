@@ -21,7 +21,7 @@ from apps.accounts.models import ApiToken, User
 from apps.events import hub as hub_module
 from apps.events import stream, subscribers, wake
 from apps.events.hub import hub, in_thread
-from apps.events.models import Event
+from apps.events.models import Event, EventQuerySet
 from apps.events.scopes import Selection
 from apps.teams import actions as teams
 from config.asgi import application
@@ -240,6 +240,65 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
 
     text = asyncio.run(story())
     assert ids(text) == (newest(1) if end is None else [])
+
+
+@pytest.mark.parametrize("noticed", [True, False])
+def test_access_that_is_lost_behind_the_door_is_lost(monkeypatch, make, alice, bob, acme, noticed):
+    """The door has looked before; the hub reads of it before it knows the stream, or after."""
+    gate = threading.Event()
+    knock, reading = stream.knock, hub_module._read_after
+    query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created"
+
+    def lose() -> int:
+        teams.remove_member(actor=alice, member=acme.members.get(user=bob))
+        teams.update_team(actor=alice, team=acme, name="After", slug="acme")
+        return newest(1)[0]
+
+    def read_after(last: int) -> Any:
+        assert gate.wait(PATIENCE)
+        return reading(last)
+
+    async def overtaken(*asked: Any) -> Any:
+        head = await knock(*asked)
+        lost = await in_thread(lose)
+        await until(lambda: (hub.last >= lost) is noticed)
+        return head
+
+    async def story() -> list[int]:
+        async with following(make.token(alice), "scope=team:acme"):
+            await until(lambda: bool(hub.joined))
+            monkeypatch.setattr(hub_module, "_read_after", read_after)
+            monkeypatch.setattr(stream, "knock", overtaken)
+            if noticed:
+                gate.set()
+            async with following(make.token(bob), query) as client:
+                await until(lambda: len(hub.joined) == 2)
+                gate.set()
+                await in_thread(lambda: teams.create_team(actor=bob, name="Own", slug="own"))
+                return await read(client, 1)
+
+    assert asyncio.run(story()) == newest(1)
+
+
+def test_a_token_that_is_revoked_while_it_opens_the_door_is_lost(monkeypatch, make, alice, bob):
+    """The hub has read of it before it knows the stream, which begins after that event."""
+    row, token = accounts.create_token(actor=bob, owner=bob, name="laptop")
+    newest_id = EventQuerySet.newest_id
+
+    def revoked_meanwhile(events: EventQuerySet) -> int:
+        accounts.revoke_token(actor=bob, token=row)
+        while hub.last < newest(1)[0]:
+            pass
+        return newest_id(events)
+
+    async def story() -> None:
+        async with following(make.token(alice), "scope=self"):
+            await until(lambda: bool(hub.joined))
+            monkeypatch.setattr(EventQuerySet, "newest_id", revoked_meanwhile)
+            async with following(token, "scope=self") as client:
+                assert await client.text() == ""
+
+    asyncio.run(story())
 
 
 def test_nothing_comes_twice_when_a_newcomer_is_ahead_of_the_hub(monkeypatch, make, alice, rename):
