@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-AT_ONCE = 5.0
-"""Seconds: it takes a fraction of one, and the machine may be busy."""
+AT_ONCE = 2.0
+"""Seconds."""
 SECRETS = re.compile(r"ght_|password|curl", re.IGNORECASE)
 
 

@@ -35,10 +35,6 @@ PATIENCE = 60.0
 """Seconds after which something that should have happened is taken for broken. Many, because the
 machine may be busy, and the first answer of a server waits for its start.
 """
-AT_ONCE = 5.0
-"""Seconds for an end that waits for nobody: it takes a fraction of one, and who could be waited
-for takes 20, or for ever.
-"""
 PEOPLE = """
 from tests.cast import tokens_of
 for pair in tokens_of({names!r}).items():
