@@ -33,26 +33,26 @@ from apps.teams.views import (
     TeamActivityViewSet,
     TeamViewSet,
 )
-from apps.threads.views import ReplyViewSet, ThreadViewSet
+from apps.threads.views import ParticipantViewSet, ReplyViewSet, ThreadViewSet
 from config.views import DocumentViewSet
 
 
-class Router(SimpleRouter):
-    """DRF's, and PUT on what there is one of: its viewset's `change`."""
+class SingletonRouter(SimpleRouter):
+    """Routes what there is one of: no list, no row of its own."""
 
     routes = [
         Route(
             url=r"^{prefix}{trailing_slash}$",
-            mapping={"get": "list", "post": "create", "put": "change"},
-            name="{basename}-list",
-            detail=False,
-            initkwargs={"suffix": "List"},
+            mapping={"get": "retrieve", "put": "update"},
+            name="{basename}-detail",
+            detail=True,
+            initkwargs={"suffix": "Instance"},
         ),
-        *SimpleRouter.routes[1:],
     ]
 
 
-router = Router(trailing_slash=False, use_regex_path=False)
+router = SimpleRouter(trailing_slash=False, use_regex_path=False)
+singletons = SingletonRouter(trailing_slash=False, use_regex_path=False)
 
 
 def route(prefix: str, viewset: type[ApiViewSet]) -> None:
@@ -60,33 +60,41 @@ def route(prefix: str, viewset: type[ApiViewSet]) -> None:
     router.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
 
 
-route("openapi.json", DocumentViewSet)
+def route_singleton(prefix: str, viewset: type[ApiViewSet]) -> None:
+    """A resource of which there is one at its address."""
+    singletons.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
+
+
+route_singleton("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
 route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
-route("users/<username:username>/activity", UserActivityViewSet)
-route("check-username", CheckUsernameViewSet)
-route("check-team-slug", CheckTeamSlugViewSet)
-route("suggest-users", SuggestUsersViewSet)
+route_singleton("users/<username:username>/activity", UserActivityViewSet)
+route_singleton("check-username", CheckUsernameViewSet)
+route_singleton("check-team-slug", CheckTeamSlugViewSet)
+route_singleton("suggest-users", SuggestUsersViewSet)
 route("events", EventViewSet)
 route("forks", ForkViewSet)
 route("rate-limits", RateLimitViewSet)
-route("site-settings", SiteSettingsViewSet)
-route("tail-events", TailViewSet)
+route_singleton("site-settings", SiteSettingsViewSet)
+route_singleton("tail-events", TailViewSet)
 route("teams", TeamViewSet)
-route("teams/<team_slug:team_slug>/activity", TeamActivityViewSet)
+route_singleton("teams/<team_slug:team_slug>/activity", TeamActivityViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"
-    route(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)
+    route_singleton(f"{owner}/check-repo-slug", CheckRepoSlugViewSet)
     route(f"{owner}/repos", RepoViewSet)
     route(f"{repo}/protections", ProtectionViewSet)
     route(f"{repo}/protections/<uid:protection_uuid>/approvers", ApproverViewSet)
-    route(f"{repo}/fork", ForkOfRepoViewSet)
+    route_singleton(f"{repo}/fork", ForkOfRepoViewSet)
     route(f"{repo}/forks", ForksOfRepoViewSet)
     route(f"{repo}/forks/user", ForkOfUserViewSet)
     route(f"{repo}/forks/team", ForkOfTeamViewSet)
     route(f"{repo}/threads", ThreadViewSet)
+    route(f"{repo}/threads/<number:number>/participants", ParticipantViewSet)
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
     route(f"{repo}/pulls", PullViewSet)
     route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)
+
+urlpatterns = [*router.urls, *singletons.urls]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +63,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "apps.accounts.middleware.session_principal",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -113,30 +115,33 @@ CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
 PASSWORD_RESET_TIMEOUT = 3 * 3600
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
-# Who understands an event scope, who looks at a push, and who counts a request, named here so that
-# the lower apps need not import the higher ones (architecture.md §3).
+# What understands an event scope, and who looks at a push, named here so that the lower apps need
+# not import the higher ones.
 EVENT_SCOPES = {
-    "user": "apps.accounts.scopes.UserScope",
-    "team": "apps.teams.scopes.TeamScope",
-    "repo": "apps.repos.scopes.RepoScope",
-    "thread": "apps.threads.scopes.ThreadScope",
-    "pull": "apps.pulls.scopes.PullScope",
+    "user": "apps.accounts.scopes.UserEventScope",
+    "team": "apps.teams.scopes.TeamEventScope",
+    "repo": "apps.repos.scopes.RepoEventScope",
+    "thread": "apps.threads.scopes.ThreadEventScope",
+    "pull": "apps.pulls.scopes.PullEventScope",
 }
 AFTER_PUSH = ["apps.pulls.pushes"]
-CHARGE = "apps.site.limits.charge_api"
 
 # Seconds between two looks at whether another process has changed a rate limit.
 LIMITS_LOOK = 2.0
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.auth.TokenAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": [],
-    "DEFAULT_RENDERER_CLASSES": ["apps.core.answers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "apps.core.answers.AlwaysJSON",
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.authentication.TokenAuthentication"],
+    "UNAUTHENTICATED_TOKEN": "apps.accounts.principal.anonymous",
+    "DEFAULT_THROTTLE_CLASSES": ["apps.site.throttling.RecordedThrottle"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.core.permissions.HasLevel"],
+    "DEFAULT_FILTER_BACKENDS": ["apps.core.filters.StrictFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "apps.core.pagination.PagePagination",
+    "DEFAULT_RENDERER_CLASSES": ["apps.core.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["apps.core.parsers.StrictJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "apps.core.renderers.IgnoreAcceptNegotiation",
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "apps.core.openapi.OperationSchema",
-    "EXCEPTION_HANDLER": "apps.core.answers.answer_error",
+    "EXCEPTION_HANDLER": "apps.core.renderers.handle_exception",
     "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -144,8 +149,14 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Teams, git repositories, pull requests, threads and one resumable event feed.",
     "VERSION": "0.1.0",
     "OAS_VERSION": "3.1.0",
+    "SERVERS": [{"url": PREFIX}],
+    "SCHEMA_PATH_PREFIX": PREFIX,
+    "SCHEMA_PATH_PREFIX_TRIM": True,
+    "PATH_CONVERTER_OVERRIDES": path_schemas(),
     "COMPONENT_SPLIT_REQUEST": True,
-    "POSTPROCESSING_HOOKS": [],
+    "COMPONENT_SPLIT_PATCH": False,
+    "SORT_OPERATION_PARAMETERS": False,
+    "POSTPROCESSING_HOOKS": ["apps.core.openapi.complete_document"],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
 LOGGING = {

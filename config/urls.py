@@ -14,7 +14,7 @@ register_converters()
 # The routes below need the converters to be known when they are made.
 from apps.repos import githttp  # noqa: E402
 from apps.web import errors  # noqa: E402
-from config.api import router  # noqa: E402
+from config import api  # noqa: E402
 from config.views import healthz  # noqa: E402
 
 GIT = {
@@ -28,7 +28,7 @@ urlpatterns = [
         for owner in ("teams/<team_slug:team_slug>", "users/<username:username>")
         for end, view in GIT.items()
     ),
-    path("api/v1/", include(router.urls)),
+    path("api/v1/", include(api.urlpatterns)),
     path("healthz", healthz),
     path("favicon.ico", RedirectView.as_view(url=static("guildhall.svg"))),
     path("", include("apps.web.routes")),

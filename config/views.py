@@ -8,11 +8,11 @@ from rest_framework import serializers
 from apps.core.access import Level
 from apps.core.openapi import text
 from apps.core.operation import operation
-from apps.core.serializers import Output
+from apps.core.serializers import RecordSerializer
 from apps.core.views import ApiViewSet
 
 
-class Document(Output):
+class Document(RecordSerializer):
     """An OpenAPI 3.1.0 document."""
 
     openapi = serializers.CharField()
@@ -25,10 +25,10 @@ class Document(Output):
 class DocumentViewSet(ApiViewSet):
     """/openapi.json"""
 
-    family = "meta"
+    schema_tags = ["meta"]
 
-    @operation(Level.PUBLIC, gives=Document)
-    def list(self) -> HttpResponse:
+    @operation(Level.PUBLIC, response=Document)
+    def retrieve(self) -> HttpResponse:
         """Read the machine-readable description of this API."""
         return HttpResponse(text(), content_type="application/json")
 

@@ -13,7 +13,8 @@ from django.test.client import ClientHandler
 from django.urls import Resolver404
 from jsonschema import Draft202012Validator
 
-from apps.core.openapi import PREFIX, document
+from apps.core.openapi import document
+from apps.core.slugs import PREFIX
 
 HANDLER = ClientHandler(enforce_csrf_checks=False)
 """Shared, because each one loads the middleware anew."""

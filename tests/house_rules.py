@@ -354,7 +354,7 @@ def input_problems(
 
     `text`: the source of the viewset's method; `fields`: the input's, and whether each is
     required; `actions`: those of the app by name. A property reaches the action by
-    `**self.input`, or is taken out of it by its name.
+    `**self.validated_data`, or is taken out of it by its name.
     """
     tree = ast.parse(textwrap.dedent(text))
     called = [call for call in calls(tree) if dotted(call).startswith("actions.")]
@@ -380,9 +380,9 @@ def input_problems(
 
 def names_taken(tree: ast.AST) -> Iterator[str]:
     """The properties that a method takes out of its input by name."""
-    inputs = {"self.input"}
+    inputs = {"self.validated_data"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and "self.input" in ast.unparse(node.value):
+        if isinstance(node, ast.Assign) and "self.validated_data" in ast.unparse(node.value):
             copied = isinstance(node.value, ast.Call) and dotted(node.value) == "dict"
             inputs |= {dotted(target) for target in node.targets} if copied else set()
     for node in ast.walk(tree):

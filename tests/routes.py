@@ -13,7 +13,7 @@ from django.urls import URLPattern
 import config.urls  # noqa: F401 - the routes need its converters
 from apps.core.openapi import document
 from apps.core.operation import Operation
-from config.api import router
+from config import api
 
 PARAMETER = re.compile(r"<(\w+):(\w+)>")
 
@@ -53,7 +53,7 @@ def routed() -> tuple[Routed, ...]:
 
 
 def _routed() -> Iterator[Routed]:
-    for pattern in router.urls:
+    for pattern in api.urlpatterns:
         assert isinstance(pattern, URLPattern)
         view: Any = pattern.callback
         path = "/" + PARAMETER.sub(r"{\2}", str(pattern.pattern))

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit, urlunsplit
 import orjson
 import psycopg
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from tests.api import Answer
 from tests.cast import CAST, begin
 

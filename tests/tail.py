@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from tests.api import Answer
 from tests.server import PATIENCE, Server
 

@@ -140,10 +140,10 @@ def test_every_routed_method_declares_its_operation():
     assert not undeclared
 
 
-@pytest.mark.parametrize("one", [one for one in routed() if one.operation.takes], ids=str)
+@pytest.mark.parametrize("one", [one for one in routed() if one.operation.request], ids=str)
 def test_an_input_fits_its_action(one):
     module = import_module(one.viewset.__module__)
-    fields = {name: field.required for name, field in one.operation.takes().fields.items()}
+    fields = {name: field.required for name, field in one.operation.request().fields.items()}
     text = inspect.getsource(one.function)
     assert not list(rules.input_problems(text, fields, vars(module.actions)))
 
@@ -154,11 +154,11 @@ def rename(*, actor, team, name, slug=None): ...
 @pytest.mark.parametrize(
     ("arguments", "fields"),
     [
-        ("**self.input", {"name": True, "color": True}),
-        ("**self.input", {"name": False}),
-        ("**self.input", {}),
-        ("name=self.input['name']", {"name": True, "slug": True}),
-        ("name=self.input['title']", {"name": True}),
+        ("**self.validated_data", {"name": True, "color": True}),
+        ("**self.validated_data", {"name": False}),
+        ("**self.validated_data", {}),
+        ("name=self.validated_data['name']", {"name": True, "slug": True}),
+        ("name=self.validated_data['title']", {"name": True}),
         ("name='x'", {"name": True}),
     ],
 )
@@ -175,11 +175,11 @@ def test_a_method_that_does_not_call_one_action_is_caught(text):
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
-        ("actions.rename(actor=a, team=t, **self.input)", {"name": True, "slug": False}),
-        ("actions.rename(actor=a, team=t, **self.input)", {"name": True}),
-        ("actions.rename(actor=a, team=t, name=self.input['name'])", {"name": True}),
+        ("actions.rename(actor=a, team=t, **self.validated_data)", {"name": True, "slug": False}),
+        ("actions.rename(actor=a, team=t, **self.validated_data)", {"name": True}),
+        ("actions.rename(actor=a, team=t, name=self.validated_data['name'])", {"name": True}),
         (
-            "sent = dict(self.input)\n"
+            "sent = dict(self.validated_data)\n"
             "team = find(sent.pop('team', None))\n"
             "actions.rename(actor=a, team=team, **sent)",
             {"name": True, "team": False},

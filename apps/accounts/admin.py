@@ -136,7 +136,7 @@ def token_badge(token: ApiToken) -> str:
 
 
 class NewToken(ActionForm):
-    takes = CreateToken
+    request_serializer = CreateToken
     ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
 
     username = forms.CharField(max_length=255, help_text="Whose it will be.")
@@ -245,7 +245,7 @@ ENDS_HELP = 'A duration from now, such as "7 days", or a time with offset.'
 
 
 class NewInvite(ActionForm):
-    takes = CreateInvite
+    request_serializer = CreateInvite
 
     email = forms.CharField(
         required=False, help_text="Whom it is for. Empty: whoever has the link.", max_length=254
@@ -256,7 +256,7 @@ class NewInvite(ActionForm):
 
 
 class ChangeInvite(ActionForm):
-    takes = UpdateInvite
+    request_serializer = UpdateInvite
 
     email = NewInvite.base_fields["email"]
     expires_at = forms.CharField(label="Ends", max_length=100, help_text=ENDS_HELP)

@@ -10,18 +10,13 @@ import zlib
 from enum import StrEnum
 from typing import Any
 
-from django.contrib.auth.models import (
-    AbstractBaseUser,
-    AnonymousUser,
-    BaseUserManager,
-    PermissionsMixin,
-)
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from apps.core.access import Level
+from apps.core.access import Principal
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
 from apps.events.record import Keys, Target
@@ -44,9 +39,9 @@ def validate_username(name: str) -> None:
 
 
 class UserQuerySet(models.QuerySet["User"]):
-    def visible_to(self, user: User) -> UserQuerySet:
-        """People are known to everybody signed in, the inactive too (behaviour.md §10)."""
-        return self
+    def visible_to(self, principal: Principal) -> UserQuerySet:
+        """People are known to everybody signed in, the inactive too."""
+        return self if principal.is_signed_in else self.none()
 
     def taken(self, names: list[str]) -> set[str]:
         """Which of these usernames in lower case somebody has."""
@@ -152,16 +147,6 @@ class User(AbstractBaseUser, PermissionsMixin):
         self.display_name_key = self.display_name.lower()
         self.email_key = self.email.lower() or None
 
-    def access(self, user: User | AnonymousUser) -> Level:
-        """The level on this person's own space: themself and staff own it."""
-        return Level.OWNER if user.is_staff or user.pk == self.pk else Level.NONE
-
-    def check_open(self, user: User, *, writing: bool) -> None:
-        """A personal space is never closed."""
-
-    def check_writable(self) -> None:
-        """A personal space can always be changed by its owner."""
-
     @property
     def path(self) -> str:
         return f"users/{self.username}"
@@ -197,9 +182,9 @@ def digest(token: str) -> str:
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    def visible_to(self, user: User) -> ApiTokenQuerySet:
+    def visible_to(self, principal: Principal) -> ApiTokenQuerySet:
         """A person's own tokens; staff reaches everybody's."""
-        return self if user.is_staff else self.filter(user=user)
+        return self if principal.is_staff else self.filter(user=principal.user.pk)
 
     def in_order(self, ordering: str) -> ApiTokenQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by id in the same direction."""
@@ -277,9 +262,10 @@ class InviteQuerySet(models.QuerySet["Invite"]):
         """Those that nobody has deleted."""
         return self.filter(deleted_at=None)
 
-    def visible_to(self, user: User) -> InviteQuerySet:
+    def visible_to(self, principal: Principal) -> InviteQuerySet:
         """One's own invites; staff sees all. Not the deleted ones."""
-        return self.alive() if user.is_staff else self.alive().filter(created_by=user)
+        alive = self.alive()
+        return alive if principal.is_staff else alive.filter(created_by=principal.user.pk)
 
     def with_status(self, status: str) -> InviteQuerySet:
         """The invites that have this status now."""

@@ -8,16 +8,17 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.events.models import Key
 
 
-class UserScope:
-    def key(self, user: User, text: str) -> Key:
+class UserEventScope:
+    def key(self, principal: Principal, text: str) -> Key:
         found = get_object_or_404(User.objects.only("pk"), username_key=text.lower())
         return Key("actor_id", found.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
         return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))
 
-    def readable(self, user: User) -> QuerySet[Any, Any]:
+    def readable(self, principal: Principal) -> QuerySet[Any, Any]:
         return User.objects.values("pk")

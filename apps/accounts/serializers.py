@@ -11,14 +11,20 @@ from apps.accounts.models import EMAIL_MAX, ApiToken, Invite, InviteStatus, User
 from apps.accounts.rules import TokenStatus, check_email, token_status
 from apps.core.durations import WHAT, parse_future
 from apps.core.errors import Invalid
-from apps.core.serializers import Input, Moment, Name, Output, Str
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictCharField,
+    TimestampField,
+)
 
 
-class Future(Str):
+class Future(StrictCharField):
     """A duration or an ISO 8601 time with offset, in the future (behaviour.md §2)."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(most=100, help_text=f"A time with offset, or {WHAT}.", **options)
+        super().__init__(max_length=100, help_text=f"A time with offset, or {WHAT}.", **options)
 
     def run_validation(self, data: Any = empty) -> Any:
         """The moment that is meant; the rules of a text come first, since they count letters."""
@@ -29,23 +35,23 @@ class Future(Str):
             raise serializers.ValidationError(str(error)) from None
 
 
-class CreateToken(Input):
-    name = Str(most=255)
+class CreateToken(RequestSerializer):
+    name = StrictCharField(max_length=255)
     expires_at = Future(required=False, allow_null=True)
-    username = Str(most=255, required=False, allow_null=True)
+    username = StrictCharField(max_length=255, required=False, allow_null=True)
 
 
-class TokenRecord(Output):
+class TokenRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     name = serializers.CharField()
     status = serializers.ChoiceField([str(status) for status in TokenStatus])
     token_prefix = serializers.CharField()
     username = serializers.CharField(allow_null=True)
     user_uuid = serializers.UUIDField()
-    created_at = Moment()
-    expires_at = Moment(allow_null=True)
-    last_used_at = Moment(allow_null=True)
-    revoked_at = Moment(allow_null=True)
+    created_at = TimestampField()
+    expires_at = TimestampField(allow_null=True)
+    last_used_at = TimestampField(allow_null=True)
+    revoked_at = TimestampField(allow_null=True)
 
 
 class NewTokenRecord(TokenRecord):
@@ -68,14 +74,14 @@ def token_record(token: ApiToken, base: str = "") -> dict[str, Any]:
     }
 
 
-class UserRecord(Output):
+class UserRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField()
     email = serializers.CharField(required=False, help_text="Only for the person and staff.")
     is_active = serializers.BooleanField()
     is_staff = serializers.BooleanField()
-    created_at = Moment()
+    created_at = TimestampField()
     web_url = serializers.CharField()
 
 
@@ -103,32 +109,32 @@ def email_problem(text: str) -> str | None:
     return None
 
 
-class Email(Name):
+class Email(RuleCharField):
     """An address, or the empty text for none."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(problem=email_problem, most=EMAIL_MAX, blank=True, **options)
+        super().__init__(problem=email_problem, max_length=EMAIL_MAX, allow_blank=True, **options)
 
 
-class CreateInvite(Input):
+class CreateInvite(RequestSerializer):
     expires_at = Future()
     email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
 
 
-class UpdateInvite(Input):
+class UpdateInvite(RequestSerializer):
     email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
     expires_at = Future(required=False)
 
 
-class InviteRecord(Output):
+class InviteRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     email = serializers.CharField(allow_null=True)
     status = serializers.ChoiceField([str(status) for status in InviteStatus])
-    expires_at = Moment()
+    expires_at = TimestampField()
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
-    created_at = Moment()
-    accepted_at = Moment(allow_null=True)
+    created_at = TimestampField()
+    accepted_at = TimestampField(allow_null=True)
     accepted_by_uuid = serializers.UUIDField(allow_null=True)
     accepted_by_username = serializers.CharField(allow_null=True)
     invite_url = serializers.CharField()

@@ -8,9 +8,11 @@ from django.shortcuts import get_object_or_404
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
-from apps.accounts import actions
-from apps.accounts.models import ApiToken, Invite, InviteStatus, User
-from apps.accounts.rules import ORDERINGS, SORTS, check_owner, check_staff, named_user
+from apps.accounts import actions, queries
+from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
+from apps.accounts.models import ApiToken, Invite, User
+from apps.accounts.principal import Principal
+from apps.accounts.rules import check_owner, named_user
 from apps.accounts.serializers import (
     CreateInvite,
     CreateToken,
@@ -24,56 +26,61 @@ from apps.accounts.serializers import (
     user_record,
 )
 from apps.core.access import Level
-from apps.core.availability import USERNAMES, Availability, name_query
+from apps.core.availability import USERNAMES, AnyText, Availability
 from apps.core.operation import operation
-from apps.core.parsers import choice_query, text_query
-from apps.core.search import is_called
+from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.events.activity import ActivityRecord, activity_record
 from apps.events.models import Key
 
 
-class TokenViewSet(ApiViewSet):
+class AccountViewSet(ApiViewSet):
+    """A resource of accounts; its actions ask who calls."""
+
+    principal: Principal
+
+
+class TokenQuery(QuerySerializer):
+    username = TextParameter(
+        required=False, help_text="Whose tokens; another person's only for staff."
+    )
+
+
+class UsernameQuery(QuerySerializer):
+    username = AnyText(required=False, help_text="The name in question.")
+
+
+class TokenViewSet(AccountViewSet):
     """/api-tokens"""
 
-    family = "api-tokens"
+    schema_tags = ["api-tokens"]
+    queryset = ApiToken.objects.all()
+    filterset_class = TokenFilterSet
     lookup_url_kwarg = "uuid"
     lookup_value_converter = "uid"
     token: ApiToken
 
-    def enter(self) -> None:
+    def load_objects(self) -> None:
         if "uuid" in self.kwargs:
             tokens = ApiToken.objects.select_related("user")
             self.token = get_object_or_404(tokens, uuid=self.kwargs["uuid"])
-            check_owner(self.caller, self.token.user)
+            check_owner(self.principal.user, self.token.user)
 
-    @operation(
-        Level.NONE,
-        gives=TokenRecord,
-        paged=True,
-        query=(
-            text_query("username", "Whose tokens; another person's only for staff."),
-            text_query("name", "Exactly this name, ignoring case."),
-            choice_query("ordering", ORDERINGS, "Newest first unless told otherwise."),
-        ),
-    )
-    def list(self) -> dict[str, Any]:
+    @operation(Level.NONE, response=TokenRecord, query=TokenQuery)
+    def list(self) -> Response:
         """List API tokens."""
-        owner = self.owner(self.params["username"])
-        tokens = ApiToken.objects.visible_to(self.caller).filter(user=owner).select_related("user")
-        if self.params["name"]:
-            tokens = tokens.filter(is_called("name", self.params["name"]))
-        return self.page(tokens.in_order(self.params["ordering"] or ORDERINGS[0]), token_record)
+        owner = self.get_owner(self.validated_query.get("username"))
+        return self.page_of(queries.list_tokens(owner), token_record)
 
-    @operation(Level.NONE, takes=CreateToken, gives=NewTokenRecord, status=201)
+    @operation(Level.NONE, request=CreateToken, response=NewTokenRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Create an API token. Its text is in this answer and nowhere else."""
-        sent = dict(self.input)
-        owner = self.owner(sent.pop("username", None))
-        token, text = actions.create_token(actor=self.caller, owner=owner, **sent)
+        sent = dict(self.validated_data)
+        owner = self.get_owner(sent.pop("username", None))
+        token, text = actions.create_token(actor=self.principal.user, owner=owner, **sent)
         return {**token_record(token), "token": text}
 
-    @operation(Level.NONE, gives=TokenRecord)
+    @operation(Level.NONE, response=TokenRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read an API token."""
         return token_record(self.token)
@@ -81,150 +88,136 @@ class TokenViewSet(ApiViewSet):
     @operation(Level.NONE, status=204)
     def destroy(self) -> None:
         """Delete an API token."""
-        actions.delete_token(actor=self.caller, token=self.token)
+        actions.delete_token(actor=self.principal.user, token=self.token)
 
     @action(detail=False, url_path="self", methods=["get"])
-    @operation(Level.NONE, gives=TokenRecord)
+    @operation(Level.NONE, response=TokenRecord)
     def own(self) -> dict[str, Any]:
         """Read the token used for this request."""
-        return token_record(cast("ApiToken", self.request.auth))
+        return token_record(cast("ApiToken", self.principal.credential))
 
     @action(detail=True, methods=["put"])
-    @operation(Level.NONE, gives=TokenRecord)
+    @operation(Level.NONE, response=TokenRecord)
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Doing it again changes nothing."""
-        actions.revoke_token(actor=self.caller, token=self.token)
+        actions.revoke_token(actor=self.principal.user, token=self.token)
         return token_record(self.token)
 
-    def owner(self, username: str | None) -> User:
+    def get_owner(self, username: str | None) -> User:
         """The named person, the caller where none is; 403 before it tells who exists."""
-        if username is None or username.lower() == self.caller.username_key:
-            return self.caller
-        check_staff(self.caller)
+        if username is None or username.lower() == self.principal.user.username_key:
+            return self.principal.user
+        self.principal.check_staff()
         return named_user(username)
 
 
-class UserViewSet(ApiViewSet):
+class UserViewSet(AccountViewSet):
     """/users, /users/{username}"""
 
-    family = "users"
+    schema_tags = ["users"]
+    queryset = User.objects.all()
+    filterset_class = UserFilterSet
     lookup_url_kwarg = "username"
     lookup_value_converter = "username"
     user: User
 
-    def enter(self) -> None:
+    def load_objects(self) -> None:
         if "username" in self.kwargs:
             self.user = get_object_or_404(User, username_key=self.kwargs["username"])
 
-    @operation(
-        Level.NONE,
-        gives=UserRecord,
-        paged=True,
-        query=(text_query("search", "Part of a username or display name, ignoring case."),),
-    )
-    def list(self) -> dict[str, Any]:
+    @operation(Level.NONE, response=UserRecord)
+    def list(self) -> Response:
         """List the people of this site, by username."""
-        people = User.objects.all().visible_to(self.caller)
-        if self.params["search"]:
-            people = people.search(self.params["search"])
-        rows = people.order_by("username_key")
-        return self.page(rows, lambda user, base: user_record(user, self.caller, base))
+        viewer, base = self.principal.user, self.base_url
+        return self.page_of(
+            queries.list_users(self.principal), lambda user: user_record(user, viewer, base)
+        )
 
-    @operation(Level.NONE, gives=UserRecord)
+    @operation(Level.NONE, response=UserRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a person."""
-        return user_record(self.user, self.caller, self.base)
+        return user_record(self.user, self.principal.user, self.base_url)
 
     @action(detail=False, url_path="self", methods=["get"])
-    @operation(Level.NONE, gives=UserRecord)
+    @operation(Level.NONE, response=UserRecord)
     def own(self) -> dict[str, Any]:
         """Read the caller."""
-        return user_record(self.caller, self.caller, self.base)
+        return user_record(self.principal.user, self.principal.user, self.base_url)
 
 
-class UserActivityViewSet(ApiViewSet):
+class UserActivityViewSet(AccountViewSet):
     """/users/{username}/activity"""
 
-    family = "users"
+    schema_tags = ["users"]
     user: User
 
-    def enter(self) -> None:
+    def load_objects(self) -> None:
         self.user = get_object_or_404(User, username_key=self.kwargs["username"])
 
-    @operation(Level.NONE, gives=ActivityRecord)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.NONE, response=ActivityRecord)
+    def retrieve(self) -> dict[str, Any]:
         """Count what a person did in the last 90 days, where the caller may see it."""
         subject = {"kind": "user", "username": self.user.username}
-        return activity_record(subject, Key("actor_id", self.user.pk), self.caller)
+        return activity_record(subject, Key("actor_id", self.user.pk), self.principal)
 
 
 class CheckUsernameViewSet(ApiViewSet):
     """/check-username"""
 
-    family = "users"
+    schema_tags = ["users"]
 
     @operation(
         Level.PUBLIC,
-        gives=Availability,
-        query=(name_query("username"),),
-        refuses={409: Availability},
+        response=Availability,
+        query=UsernameQuery,
+        other_responses={409: Availability},
     )
-    def list(self) -> Response:
+    def retrieve(self) -> Response:
         """Tell whether a username can be had."""
-        return USERNAMES.answer(self.params["username"], User.objects.all().taken)
+        return USERNAMES.answer(self.validated_query.get("username"), User.objects.all().taken)
 
 
-class InviteViewSet(ApiViewSet):
+class InviteViewSet(AccountViewSet):
     """/signup-invites, /signup-invites/{uuid}"""
 
-    family = "signup-invites"
+    schema_tags = ["signup-invites"]
+    queryset = Invite.objects.all()
+    filterset_class = InviteFilterSet
     lookup_url_kwarg = "uuid"
     lookup_value_converter = "uid"
     invite: Invite
 
-    def enter(self) -> None:
-        invites = Invite.objects.visible_to(self.caller)
-        self.invites = invites.select_related("created_by", "accepted_by")
+    def load_objects(self) -> None:
         if "uuid" in self.kwargs:
-            self.invite = get_object_or_404(self.invites, uuid=self.kwargs["uuid"])
+            invites = queries.list_invites(self.principal)
+            self.invite = get_object_or_404(invites, uuid=self.kwargs["uuid"])
 
-    @operation(
-        Level.STAFF,
-        gives=InviteRecord,
-        paged=True,
-        query=(
-            text_query("search", "Part of the address, or of a name of who accepted; the uuid."),
-            choice_query("status", [str(status) for status in InviteStatus]),
-            choice_query("sort", SORTS, "Newest first unless told otherwise."),
-        ),
-    )
-    def list(self) -> dict[str, Any]:
+    @operation(Level.STAFF, response=InviteRecord)
+    def list(self) -> Response:
         """List signup invites, but not the deleted ones."""
-        rows = self.invites.in_order(self.params["sort"] or SORTS[0])
-        if self.params["search"]:
-            rows = rows.search(self.params["search"])
-        if self.params["status"]:
-            rows = rows.with_status(self.params["status"])
-        return self.page(rows, invite_record)
+        base = self.base_url
+        return self.page_of(
+            queries.list_invites(self.principal), lambda invite: invite_record(invite, base)
+        )
 
-    @operation(Level.STAFF, takes=CreateInvite, gives=InviteRecord, status=201)
+    @operation(Level.STAFF, request=CreateInvite, response=InviteRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""
-        invite = actions.create_invite(actor=self.caller, **self.input)
-        return invite_record(invite, self.base)
+        invite = actions.create_invite(actor=self.principal.user, **self.validated_data)
+        return invite_record(invite, self.base_url)
 
-    @operation(Level.STAFF, gives=InviteRecord)
+    @operation(Level.STAFF, response=InviteRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a signup invite."""
-        return invite_record(self.invite, self.base)
+        return invite_record(self.invite, self.base_url)
 
-    @operation(Level.STAFF, takes=UpdateInvite, gives=InviteRecord)
+    @operation(Level.STAFF, request=UpdateInvite, response=InviteRecord)
     def update(self) -> dict[str, Any]:
         """Change whom an invite is for, or when it ends."""
-        actions.update_invite(actor=self.caller, invite=self.invite, **self.input)
-        return invite_record(self.invite, self.base)
+        actions.update_invite(actor=self.principal.user, invite=self.invite, **self.validated_data)
+        return invite_record(self.invite, self.base_url)
 
     @operation(Level.STAFF, status=204)
     def destroy(self) -> None:
         """Delete a signup invite."""
-        actions.delete_invite(actor=self.caller, invite=self.invite)
+        actions.delete_invite(actor=self.principal.user, invite=self.invite)

@@ -1,23 +1,20 @@
-"""Access levels: what a person may do at a place, as one ordered value (architecture.md §6)."""
+"""What a caller may do: levels, who calls, and the access that one holds once it was granted."""
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, Self
 
 from apps.core.errors import Forbidden
 
-if TYPE_CHECKING:
-    from django.contrib.auth.models import AnonymousUser
-
-    from apps.accounts.models import User
-
 
 class Level(IntEnum):
-    """The caller's level on a place, lowest first; an operation declares the least it needs.
+    """How far somebody's access to a team, a user's space or a repository goes, lowest first.
 
-    `PUBLIC` and `STAFF` are needs only: no sign-in at all, and a member of the site's staff.
-    `NONE` as a need means: any signed-in caller.
+    An operation declares the least it needs. `PUBLIC` and `STAFF` are needs only: no sign-in at
+    all, and a member of the site's staff. `NONE` as a need means: any signed-in caller.
     """
 
     PUBLIC = -1
@@ -29,44 +26,104 @@ class Level(IntEnum):
     STAFF = 5
 
 
-class Place(Protocol):
-    """The team, user or repository in a path, whose access level decides (architecture.md §2)."""
+class Person(Protocol):
+    """What the lower apps need to know of a user."""
 
-    def access(self, user: User | AnonymousUser) -> Level:
-        """The level of this person here."""
+    @property
+    def pk(self) -> int: ...
+    @property
+    def uuid(self) -> object: ...
+    @property
+    def username(self) -> str: ...
+    @property
+    def username_key(self) -> str: ...
+    @property
+    def is_staff(self) -> bool: ...
+
+
+class Principal(Protocol):
+    """Who calls, and by which credential; `apps.accounts.principal` has the class."""
+
+    @property
+    def user(self) -> Person:
+        """The person; 401 for nobody and for a deactivated account."""
         ...
 
-    def check_open(self, user: User, *, writing: bool) -> None:
-        """Raise `Forbidden` when the place is closed to this person whatever their level."""
+    @property
+    def person(self) -> Person | None:
+        """The person, or nobody."""
         ...
 
-    def check_writable(self) -> None:
-        """Raise `Conflict` when nobody may change the place now."""
+    @property
+    def person_id(self) -> int | None:
+        """Whose roles count; None for nobody's."""
+        ...
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Whether there is a person, whose account is open."""
+        ...
+
+    @property
+    def reads(self) -> bool:
+        """Whether its credential lets it read at all."""
+        ...
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it may read everything on the site."""
+        ...
+
+    @property
+    def is_staff(self) -> bool:
+        """Whether it has the power of the site's staff."""
+        ...
+
+    @property
+    def expires_at(self) -> dt.datetime | None:
+        """When the credential ends; None when it does not."""
+        ...
+
+    def check_staff(self) -> None:
+        """403 `staff_required` for everybody else."""
+        ...
+
+    def renewed(self) -> Self | None:
+        """The same, read anew from the database; None when the credential opens nothing now."""
         ...
 
 
-def check_level(
-    place: Place | None, caller: User, needed: Level, *, known: Level | None = None
-) -> Level:
-    """The caller's level on the place, if it is the needed one or above.
+@dataclass(frozen=True)
+class Access:
+    """Who, what, and how far: granted by `open_team`, `open_repo` and their like, nowhere else."""
 
-    `known`: what it is, from a door that has just found out. Raises `Forbidden` with the code of
-    behaviour.md §10. Where no level on the place is needed none is looked up, and the answer is
-    `NONE`.
-    """
-    if needed is Level.STAFF:
-        if not caller.is_staff:
-            raise Forbidden("staff_required", "Only staff may do this.")
-        return Level.NONE
-    if place is None or needed <= Level.NONE:
-        return Level.NONE
-    level = place.access(caller) if known is None else known
-    if level >= needed:
-        return level
-    if level is Level.NONE:
-        # Unnamed: by a former slug somebody would learn today's.
-        raise Forbidden("forbidden", "You have no access to what is here.")
-    raise Forbidden(
-        "role_required",
-        f"This needs {needed.name.lower()} access to {place}; you have {level.name.lower()}.",
-    )
+    principal: Principal
+    level: Level
+
+    @property
+    def name(self) -> str:
+        """What it is access to, as refusals call it."""
+        raise NotImplementedError
+
+    @property
+    def api_path(self) -> str:
+        """Where the resource is today, below the API's prefix."""
+        raise NotImplementedError
+
+    @property
+    def moved(self) -> bool:
+        """Whether it was asked for by a former slug."""
+        return False
+
+    def require(self, needed: Level) -> None:
+        """403 `role_required` below this level, 403 `forbidden` without any access."""
+        if self.level >= needed:
+            return
+        if self.level is Level.NONE:
+            # Unnamed: by a former slug somebody would learn today's.
+            raise Forbidden("forbidden", "You have no access to what is here.")
+        raise Forbidden(
+            "role_required",
+            f"This needs {needed.name.lower()} access to {self.name}; "
+            f"you have {self.level.name.lower()}.",
+        )

@@ -1,4 +1,4 @@
-"""Whether a name is to be had, and if not, the nearest one that is (behaviour.md §2).
+"""Whether a name is to be had, and if not, the nearest one that is.
 
 Knows no model: the caller says in one query which of some candidates are taken.
 """
@@ -9,12 +9,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.response import Response
 
-from apps.core.parsers import Query
-from apps.core.serializers import Output
+from apps.core.query import QuerySerializer, TextParameter
+from apps.core.serializers import RecordSerializer
 from apps.core.slugs import (
     ENDINGS,
     REPO_SLUG_MAX,
@@ -31,12 +33,19 @@ APART = "-_."
 Taken = Callable[[list[str]], Iterable[str]]
 
 
-def name_query(name: str) -> Query:
+@extend_schema_field({"type": "string"})
+class AnyText(TextParameter):
     """Any text at all: what cannot be a name is not available."""
-    return Query(name, str, description="The name in question.")
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
 
 
-class Availability(Output):
+class SlugQuery(QuerySerializer):
+    slug = AnyText(required=False, help_text="The name in question.")
+
+
+class Availability(RecordSerializer):
     available = serializers.BooleanField()
     suggestion = serializers.CharField(allow_null=True)
 

@@ -1,29 +1,24 @@
-"""The machine-readable description: each operation's document follows from its declaration.
+"""The machine-readable description, made by drf-spectacular from what `@operation` declares.
 
-OpenAPI 3.1.0, description version 0.1.0 (contract, Versioning). Paths are relative to the
-server `/api/v1`, word for word as in the contract.
+OpenAPI 3.1.0, description version 0.1.0. Paths are relative to the server `/api/v1`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 from threading import Lock
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
-from rest_framework import serializers
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
 from apps.core import json
-from apps.core.access import Level
 from apps.core.operation import Operation
-from apps.core.parsers import NO_NUL, Query
-from apps.core.serializers import SOMETHING, Input, Name, Output, Str
-from apps.core.slugs import CONVERTERS
 
-PREFIX = "/api/v1"
-WORDS = rf"^[^\x00]*{SOMETHING}[^\x00]*$"
 ERRORS = {
     "400": "The request is not understood: `malformed_request`.",
     "401": "No token, or one that is not valid: `not_authenticated`, `invalid_token`; "
@@ -40,14 +35,22 @@ ERRORS = {
     "`signup_invite_limit_reached` for invites.",
     "503": "Busy; `Retry-After` says when to try again.",
 }
-
+ERROR_BODY = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string"},
+        "detail": {"type": "string"},
+        "conflict_paths": {"type": ["array", "null"], "items": {"type": "string"}},
+    },
+    "required": ["detail", "error"],
+}
 HEADERS = {
     "X-RateLimit-Limit": ("integer", "How many requests the tightest rate limit lets through."),
     "X-RateLimit-Remaining": ("integer", "How many of them are left."),
     "X-RateLimit-Reset": ("integer", "When its window ends, in seconds since 1970."),
     "X-RateLimit-Resource": ("string", "Its scope."),
 }
-"""On every answer to which a rate limit applies (behaviour.md §6)."""
+"""On every answer to which a rate limit applies."""
 RETRY_AFTER = {
     "Retry-After": {
         "description": "Seconds to wait; with `rate_limited` and 503.",
@@ -56,144 +59,159 @@ RETRY_AFTER = {
 }
 
 
-class ErrorBody(Output):
-    error = serializers.CharField()
-    detail = serializers.CharField()
-    conflict_paths = serializers.ListField(
-        child=serializers.CharField(), required=False, allow_null=True
-    )
-
-
 class OperationSchema(AutoSchema):
-    """Makes one operation's document from its `@operation` alone."""
+    """Describes one operation by its `@operation`, through the hooks that are there for it."""
 
-    def get_operation(
-        self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any
-    ) -> dict[str, Any]:
-        self.registry = registry
-        self.path, self.path_regex, self.path_prefix = path, path_regex, path_prefix
-        self.method = method.upper()
-        view: Any = self.view
-        declared: Operation = getattr(view, view.action).operation
-        document: dict[str, Any] = {
-            "operationId": operation_id(path.removeprefix(PREFIX), method),
-            "summary": declared.summary,
-            "description": declared.description,
-            "tags": [view.family],
-            "parameters": [*path_parameters(path_regex), *map(query_parameter, declared.query)],
-            "security": [] if declared.level is Level.PUBLIC else [{"bearer": []}, {"basic": []}],
-            "requestBody": self.request_body(declared),
-            "responses": {**self.responses(declared), **moved(path_regex, method)},
-        }
-        return {key: value for key, value in document.items() if value or key == "security"}
+    view: Any
 
-    def request_body(self, declared: Operation) -> dict[str, Any] | None:
-        if declared.takes is None:
-            return None
-        schema = self.resolve_serializer(declared.takes(), "request").ref
-        content = {"application/json": {"schema": schema}}
-        return {"content": content, "required": declared.body_required}
-
-    def responses(self, declared: Operation) -> dict[str, Any]:
-        good: dict[str, Any] = {"description": declared.summary, "headers": header_references()}
-        if declared.media_type != "application/json":
-            good["content"] = {declared.media_type: {"schema": {"type": "string"}}}
-        elif declared.gives is not None:
-            schema = self.resolve_serializer(declared.gives(), "response").ref
-            content = page_schema(schema) if declared.paged else schema
-            good["content"] = {"application/json": {"schema": content}}
-        self.resolve_serializer(ErrorBody(), "response")
-        refused = {status: {"$ref": f"#/components/responses/Error{status}"} for status in ERRORS}
-        return {str(declared.status): good, **refused, **self.other_refusals(declared)}
-
-    def other_refusals(self, declared: Operation) -> dict[str, Any]:
-        """The statuses that answer with a record of their own."""
-        found = {}
-        for status, gives in declared.refuses.items():
-            schema = self.resolve_serializer(gives(), "response").ref
-            content = {"application/json": {"schema": schema}}
-            found[str(status)] = {"description": declared.summary, "content": content}
+    @property
+    def operation(self) -> Operation:
+        found: Operation = getattr(self.view, self.view.action).operation
         return found
 
-    def _postprocess_serializer_schema(self, schema: Any, serializer: Any, direction: str) -> Any:
-        if isinstance(serializer, Input):
-            schema = {**schema, "additionalProperties": False}
-        schema.pop("description", None)
-        return schema
+    def get_operation_id(self) -> str:
+        """`get_teams_team_slug_members`: method and path, unique by construction."""
+        words = re.findall(r"[a-z0-9_]+", self.path.lower().replace("-", "_"))
+        return "_".join([self.method.lower(), *words]).replace("_api_v1_", "_", 1)
 
-    def _map_serializer_field(
-        self, field: Any, direction: str, bypass_extensions: bool = False
-    ) -> Any:
-        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
-        if schema:
-            schema.pop("x-spec-enum-id", None)
-        return schema
+    def get_summary(self) -> str:
+        return self.operation.summary
 
-    def _insert_field_validators(self, field: Any, schema: Any) -> None:
-        """Add our own patterns last: beside one, the stock mapper adds a way out for ""."""
-        super()._insert_field_validators(field, schema)  # type: ignore[no-untyped-call]
-        if isinstance(field, Str):
-            schema["pattern"] = NO_NUL if field.may_be_blank else WORDS
-        if isinstance(field, Name) and field.pattern:
-            schema["pattern"] = f"^(?:{field.pattern})$"
+    def get_description(self) -> str:  # type: ignore[override]
+        return self.operation.description
+
+    def get_tags(self) -> list[str]:
+        return [*self.view.schema_tags]
+
+    def get_request_serializer(self) -> Any:
+        return self.operation.request
+
+    def get_filter_backends(self) -> list[Any]:
+        """Only where the list has filters: drf-spectacular asks for its model."""
+        has_filters = self.view.action == "list" and hasattr(self.view, "filterset_class")
+        return list(self.view.filter_backends) if has_filters else []
+
+    def get_override_parameters(self) -> list[Any]:
+        """The query serializer, of which some fields come as headers."""
+        query = self.operation.query
+        if query is None:
+            return []
+        found: list[Any] = [query]
+        for name, header in query.headers.items():
+            field: Any = query().fields[name]
+            found += [
+                OpenApiParameter(name, exclude=True),
+                OpenApiParameter(
+                    header,
+                    field.schema,
+                    OpenApiParameter.HEADER,
+                    description=str(field.help_text),
+                ),
+            ]
+        return found
+
+    def get_response_serializers(self) -> Any:
+        """The documented success, and refusals that answer with a record of their own."""
+        declared = self.operation
+        response: Any = declared.response
+        status: Any = declared.status
+        if declared.media_type != "application/json":
+            response, status = OpenApiTypes.STR, (status, declared.media_type)
+        elif response is not None and self.view.action == "list":
+            response = self.resolve_serializer(response, "response").ref
+        found = {status: OpenApiResponse(response, declared.summary)}
+        for other, record in declared.other_responses.items():
+            found[other] = OpenApiResponse(record, declared.summary)
+        return found
 
 
-def operation_id(path: str, method: str) -> str:
-    """`get_teams_team_slug_members`: method and path, unique by construction."""
-    return "_".join([method.lower(), *re.findall(r"[a-z0-9_]+", path.lower().replace("-", "_"))])
+def complete_document(result: Any, generator: Any, request: Any, public: bool) -> Any:
+    """Add what all operations share: refusals, headers, redirects, closed request bodies.
+
+    drf-spectacular calls it once for the whole document (POSTPROCESSING_HOOKS).
+    """
+    components = result["components"]
+    for path, item in result["paths"].items():
+        for method, operation in item.items():
+            complete_operation(path, method, operation)
+    bodies = schemas_of_bodies(result)
+    for name, schema in components["schemas"].items():
+        schema.pop("description", None)  # of the class, which speaks to programmers
+        if name in bodies:
+            schema["additionalProperties"] = False
+    components["schemas"]["ErrorBody"] = ERROR_BODY
+    components["schemas"] = dict(sorted(components["schemas"].items()))
+    components["responses"] = error_responses()
+    components["headers"] = {
+        name: {"description": text, "schema": {"type": kind}}
+        for name, (kind, text) in HEADERS.items()
+    }
+    return simplified(result)
 
 
-def path_parameters(path_regex: str) -> list[dict[str, Any]]:
-    return [
-        {"in": "path", "name": name, "required": True, "schema": path_schema(converter)}
-        for converter, name in re.findall(r"<(\w+):(\w+)>", path_regex)
+def complete_operation(path: str, method: str, operation: dict[str, Any]) -> None:
+    operation.setdefault("security", [])
+    if "requestBody" in operation:
+        operation["requestBody"]["required"] = True
+    responses = operation["responses"]
+    for status, response in responses.items():
+        if status.startswith("2"):
+            response["headers"] = header_references()
+    for status in ERRORS:
+        reference = {"$ref": f"#/components/responses/Error{status}"}
+        responses.setdefault(status, reference)
+    if method == "get" and re.search(r"\{(team|repo)_slug\}", path):
+        location = {"description": "Where it is now.", "schema": {"type": "string"}}
+        moved = {"description": "The slug is a former one.", "headers": {"Location": location}}
+        responses["301"] = moved
+
+
+def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
+    """The names of the schemas that request bodies consist of, deep inside too."""
+    found: set[str] = set()
+    waiting = [
+        item["requestBody"]
+        for path in document["paths"].values()
+        for item in path.values()
+        if "requestBody" in item
     ]
+    for part in waiting:
+        for name in references(part):
+            if name not in found:
+                found.add(name)
+                waiting.append(document["components"]["schemas"][name])
+    return found
 
 
-def moved(path_regex: str, method: str) -> dict[str, Any]:
-    """What a read of something below a slug may answer: it is elsewhere now."""
-    if method.lower() != "get" or not re.search(r"<(team|repo)_slug:(team|repo)_slug>", path_regex):
-        return {}
-    location = {"description": "Where it is now.", "schema": {"type": "string"}}
-    return {"301": {"description": "The slug is a former one.", "headers": {"Location": location}}}
+def references(part: Any) -> Iterator[str]:
+    """The names of the schemas that a part of the document refers to."""
+    if isinstance(part, dict):
+        if "$ref" in part:
+            yield part["$ref"].rpartition("/")[2]
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from references(inner)
 
 
-def path_schema(converter: str) -> dict[str, Any]:
-    if converter == "number":
-        return {"type": "integer", "minimum": 0, "maximum": 999_999_999_999_999}
-    return {"type": "string", "pattern": f"^(?:{CONVERTERS[converter].regex})$"}
+EMPTY_TEXT = {"type": "string", "maxLength": 0}
 
 
-def query_parameter(query: Query) -> dict[str, Any]:
-    schema: dict[str, Any] = query.schema
-    if query.many:
-        schema = {"type": "array", "items": schema}
-    if query.default is not None:
-        schema = {**schema, "default": query.default}
-    place = "header" if query.header else "query"
-    parameter = {"in": place, "name": query.name, "schema": schema}
-    return {
-        **parameter,
-        **({"required": True} if query.required else {}),
-        **({"description": query.description} if query.description else {}),
-    }
+def simplified(part: Any) -> Any:
+    """The document without drf-spectacular's own marks on enums, and without the alternative that
+    it adds to a pattern for an empty text: ours match that one.
+    """
+    if isinstance(part, list):
+        return [simplified(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("oneOf", [])[1:] == [EMPTY_TEXT]:
+        others = {name: one for name, one in part.items() if name != "oneOf"}
+        part = {**part["oneOf"][0], **others}
+    return {name: simplified(one) for name, one in part.items() if name != "x-spec-enum-id"}
 
 
-def page_schema(record: dict[str, Any]) -> dict[str, Any]:
-    """The contract's Page around one record; CursorPage has the same three fields."""
-    link = {"type": ["string", "null"], "format": "uri"}
-    return {
-        "type": "object",
-        "required": ["results", "next", "previous"],
-        "properties": {
-            "results": {"type": "array", "items": record},
-            "next": link,
-            "previous": link,
-        },
-    }
-
-
-def error_answers() -> dict[str, Any]:
+def error_responses() -> dict[str, Any]:
     """The refusals, described once: every operation refers to them."""
     body = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
     return {
@@ -213,37 +231,15 @@ def header_references() -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
 
 
-def described_headers() -> dict[str, Any]:
-    """What each header says; described once, referred to by every answer."""
-    return {
-        name: {"description": text, "schema": {"type": kind}}
-        for name, (kind, text) in HEADERS.items()
-    }
-
-
 ONE_AT_A_TIME = Lock()
 """drf-spectacular resolves its extensions on its first run, which fails in two threads at once."""
 
 
 def document() -> dict[str, Any]:
     """The whole description, made anew; `text` keeps one per process."""
-    from django.conf import settings
-
     generator: Any = SchemaGenerator
     with ONE_AT_A_TIME:
-        made = generator(urlconf=settings.ROOT_URLCONF).get_schema(public=True)
-    made["servers"] = [{"url": PREFIX}]
-    made["paths"] = {path.removeprefix(PREFIX): item for path, item in made["paths"].items()}
-    made["components"]["responses"] = error_answers()
-    made["components"]["headers"] = described_headers()
-    made["components"]["securitySchemes"] = {
-        "bearer": {"type": "http", "scheme": "bearer"},
-        "basic": {
-            "type": "http",
-            "scheme": "basic",
-            "description": "Empty username, the API token as the password.",
-        },
-    }
+        made = generator().get_schema(public=True)
     return dict(made)
 
 

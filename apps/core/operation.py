@@ -1,5 +1,5 @@
-"""`@operation`: the one declaration over a method, from which level, input, output, status and
-the OpenAPI document follow (architecture.md §5).
+"""`@operation`: the one declaration over a method, from which the level, the request and response
+serializers, the status and the OpenAPI document follow.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.core.access import Level
-from apps.core.parsers import PAGE, PER_PAGE, Query
-from apps.core.serializers import Input, Output
+from apps.core.query import QuerySerializer
+from apps.core.serializers import RecordSerializer, RequestSerializer
 
 Method = Callable[[Any], Any]
 Handler = Callable[..., HttpResponseBase]
@@ -26,15 +26,13 @@ class Operation:
     """What one method of a viewset promises."""
 
     level: Level
-    takes: type[Input] | None
-    gives: type[Output] | None
+    request: type[RequestSerializer] | None
+    response: type[RecordSerializer] | None
     status: int
-    query: tuple[Query, ...]
-    paged: bool
-    body_required: bool
+    query: type[QuerySerializer] | None
     even_inactive: bool
     media_type: str
-    refuses: dict[int, type[Output]]
+    other_responses: dict[int, type[RecordSerializer]]
     summary: str
     description: str
 
@@ -42,37 +40,32 @@ class Operation:
 def operation(
     level: Level,
     *,
-    takes: type[Input] | None = None,
-    gives: type[Output] | None = None,
+    request: type[RequestSerializer] | None = None,
+    response: type[RecordSerializer] | None = None,
     status: int = 200,
-    query: tuple[Query, ...] = (),
-    paged: bool = False,
-    page_by: tuple[Query, ...] = (PAGE, PER_PAGE),
-    body_required: bool | None = None,
+    query: type[QuerySerializer] | None = None,
     even_inactive: bool = False,
     media_type: str = "application/json",
-    refuses: dict[int, type[Output]] | None = None,
+    other_responses: dict[int, type[RecordSerializer]] | None = None,
 ) -> Callable[[Method], Handler]:
-    """Declare a method. It returns the record, the page, or None for 204; the answer is made here.
+    """Declare a method. It returns a record, a page, or None for 204; the answer is made here.
 
-    `page_by` chooses a page of a paged list; `body_required` defaults to whether `takes` is given;
-    `even_inactive` may change an inactive team; `refuses` names statuses without ErrorBody.
+    `even_inactive`: it may change an inactive team. `other_responses` names the statuses beside
+    `status` that answer with a record of their own instead of ErrorBody.
     """
 
     def declare(method: Method) -> Handler:
         summary, _, rest = (method.__doc__ or "").strip().partition("\n")
-        run = answering(method, status)
+        run = responding(method, status)
         vars(run)["operation"] = Operation(
             level=level,
-            takes=takes,
-            gives=gives,
+            request=request,
+            response=response,
             status=status,
-            query=(*query, *page_by) if paged else query,
-            paged=paged,
-            body_required=takes is not None if body_required is None else body_required,
+            query=query,
             even_inactive=even_inactive,
             media_type=media_type,
-            refuses=refuses or {},
+            other_responses=other_responses or {},
             summary=summary,
             description=" ".join(rest.split()),
         )
@@ -81,14 +74,14 @@ def operation(
     return declare
 
 
-def answering(method: Method, status: int) -> Handler:
-    """The method as DRF calls it: what it returns, as an answer with this status."""
+def responding(method: Method, status: int) -> Handler:
+    """The method as DRF calls it: what it returns becomes a response with this status."""
 
     @wraps(method)
     def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
-        answer = method(view)
-        if isinstance(answer, HttpResponseBase):
-            return answer
-        return Response(answer, status=status)
+        result = method(view)
+        if isinstance(result, HttpResponseBase):
+            return result
+        return Response(result, status=status)
 
     return run

@@ -2,45 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from django.http import HttpRequest
+from django.http import QueryDict
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
 
-from apps.core.parsers import PER_PAGE_MAX
+from apps.core.errors import Invalid
+from apps.core.query import number
+
+PAGE_LIMIT = 10**9
+PER_PAGE_DEFAULT = 30
+PER_PAGE_MAX = 100
 
 
 class Sliceable(Protocol):
     def __getitem__(self, part: slice, /) -> Iterable[Any]: ...
 
 
-def page_of(
-    rows: Sliceable,
-    record: Callable[[Any], dict[str, Any]],
-    *,
-    request: HttpRequest,
-    base: str,
-    page: int,
-    per_page: int,
-) -> dict[str, Any]:
-    """The contract's Page. `next` and `previous` are absolute and keep the other parameters."""
-    size = min(per_page, PER_PAGE_MAX)
-    start = (page - 1) * size
-    found = list(rows[start : start + size + 1])
-    return {
-        "results": [record(row) for row in found[:size]],
-        "next": with_query(request, base, page=page + 1) if len(found) > size else None,
-        "previous": with_query(request, base, page=page - 1) if page > 1 else None,
-    }
+def count_parameter(query: QueryDict, name: str, default: int) -> int:
+    """`page` or `per_page` of a request; 422 for what is no integer from 1."""
+    texts = query.getlist(name)
+    if not texts:
+        return default
+    try:
+        return number(texts[-1], least=1, most=PAGE_LIMIT)
+    except ValueError as error:
+        raise Invalid("validation_failed", f"{name}: {error}") from None
 
 
-def with_query(request: HttpRequest, base: str, **changed: object) -> str:
-    """This request's own address with some query parameters set; None removes one."""
-    query = request.GET.copy()
+def slice_page(rows: Sliceable, page: int, per_page: int) -> tuple[list[Any], bool]:
+    """The rows of a page, counted from 1, and whether there are more."""
+    start = (page - 1) * per_page
+    found = list(rows[start : start + per_page + 1])
+    return found[:per_page], len(found) > per_page
+
+
+def with_parameters(query: QueryDict, **changed: object) -> str:
+    """A query string with some parameters set; None removes one."""
+    copied = query.copy()
     for name, value in changed.items():
-        query.pop(name, None)
+        copied.pop(name, None)
         if value is not None:
-            query[name] = str(value)
-    pairs = [(name, value) for name, values in query.lists() for value in values]
-    return f"{base}{request.path}?{urlencode(pairs)}"
+            copied[name] = str(value)
+    return urlencode([(name, value) for name, values in copied.lists() for value in values])
+
+
+class ApiPagination(BasePagination):
+    """Reads what chooses a page before anything is looked up; the envelope has three fields."""
+
+    parameters: tuple[dict[str, Any], ...] = ()
+    """Its query parameters, as the OpenAPI document has them."""
+
+    def read(self, request: Request, base_url: str) -> None:
+        """Keep what the request asks for; 422."""
+        self.request, self.base_url = request, base_url
+        asked = count_parameter(request.query_params, "per_page", PER_PAGE_DEFAULT)
+        self.per_page = min(asked, PER_PAGE_MAX)
+
+    def link(self, **changed: object) -> str:
+        """This request's own address with some query parameters set; None removes one."""
+        query = with_parameters(self.request.query_params, **changed)
+        return f"{self.base_url}{self.request.path}?{query}"
+
+    def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
+        return [*self.parameters]
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        """The envelope around an array of records."""
+        link = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["results", "next", "previous"],
+            "properties": {"results": schema, "next": link, "previous": link},
+        }
+
+
+def count_schema(name: str, default: int, description: str) -> dict[str, Any]:
+    bounds = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT, "default": default}
+    return {"in": "query", "name": name, "schema": bounds, "description": description}
+
+
+PER_PAGE = count_schema(
+    "per_page", PER_PAGE_DEFAULT, f"Over {PER_PAGE_MAX} counts as {PER_PAGE_MAX}."
+)
+
+
+class PagePagination(ApiPagination):
+    """Pages by number, from 1. `next` and `previous` are absolute and keep the other parameters."""
+
+    parameters = (
+        count_schema("page", 1, "Which page, from 1. A page past the end is empty."),
+        PER_PAGE,
+    )
+
+    def read(self, request: Request, base_url: str) -> None:
+        self.page = count_parameter(request.query_params, "page", 1)
+        super().read(request, base_url)
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
+        found, self.has_next = slice_page(queryset, self.page, self.per_page)
+        return found
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response(
+            {
+                "results": data,
+                "next": self.link(page=self.page + 1) if self.has_next else None,
+                "previous": self.link(page=self.page - 1) if self.page > 1 else None,
+            }
+        )

@@ -1,7 +1,7 @@
-"""What comes in and goes out: strict inputs, described outputs (behaviour.md §1 trap 15).
+"""Base classes of what comes in and goes out: strict requests, described records.
 
-An input refuses unknown properties and coerces nothing. An output only describes a record; the
-record itself is a plain dict made by a function beside it.
+A request serializer refuses unknown properties and coerces nothing. A record serializer only
+describes a record for the OpenAPI document; a function beside it makes the dict.
 """
 
 from __future__ import annotations
@@ -9,54 +9,58 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 
-WHOLE = "non_field_errors"
-"""What DRF files a complaint about a list or an object itself under."""
+NON_FIELD_ERRORS = "non_field_errors"
+"""The key under which DRF files a complaint about a list or an object itself."""
 Problem = Callable[[str], str | None]
-SOMETHING = (
+"""Says why a text cannot be accepted; None when it can."""
+VISIBLE = (
     r"[^\x00\t\n\v\f\r \x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
 )
 """One character that can be seen."""
+NO_NUL = r"^[^\x00]*$"
+"""The pattern of any text: PostgreSQL stores no NUL."""
+NOT_BLANK = rf"^[^\x00]*{VISIBLE}[^\x00]*$"
 
 
-class Str(serializers.CharField):
+class StrictCharField(serializers.CharField):
     """A string as it was sent: never trimmed, never made from a number, without NUL.
 
-    `blank=False` also refuses text of white space alone. Lengths are in characters.
+    `allow_blank=False` also refuses text of white space alone. Lengths are in characters.
     """
 
     default_error_messages = {"blank": "May not be blank."}
+    pattern = ""
+    """The regular expression of the whole text in the OpenAPI document, where there is one."""
 
-    def __init__(self, *, most: int, blank: bool = False, **options: Any) -> None:
-        self.may_be_blank = blank
-        super().__init__(trim_whitespace=False, allow_blank=blank, max_length=most, **options)
+    def __init__(self, *, max_length: int, **options: Any) -> None:
+        super().__init__(trim_whitespace=False, max_length=max_length, **options)
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
             self.fail("invalid")
-        if not self.may_be_blank and not re.search(SOMETHING, data):
+        if not self.allow_blank and not re.search(VISIBLE, data):
             self.fail("blank")
         return data
 
 
-class Name(Str):
-    """A string with a rule of its own; `problem` says what is wrong with a value, or None.
+class RuleCharField(StrictCharField):
+    """A string with a rule of its own: `problem` says what is wrong with a value, or None."""
 
-    `pattern` is what the document says of it, where a regular expression can.
-    """
-
-    def __init__(self, *, problem: Problem, most: int, pattern: str = "", **options: Any) -> None:
+    def __init__(
+        self, *, problem: Problem, max_length: int, pattern: str = "", **options: Any
+    ) -> None:
         self.problem = problem
         self.pattern = pattern
-        super().__init__(most=most, **options)
+        super().__init__(max_length=max_length, **options)
 
     def to_internal_value(self, data: Any) -> str:
         text = super().to_internal_value(data)
@@ -66,7 +70,22 @@ class Name(Str):
         return text
 
 
-class Int(serializers.IntegerField):
+class StrictCharFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """Describes these strings by lengths and a pattern; drf-spectacular finds it by itself."""
+
+    target_class = StrictCharField
+    match_subclasses = True
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        field: StrictCharField = self.target
+        pattern = f"^(?:{field.pattern})$" if field.pattern else ""
+        schema: dict[str, Any] = {"type": "string", "maxLength": field.max_length}
+        if not field.allow_blank:
+            schema["minLength"] = 1
+        return {**schema, "pattern": pattern or (NO_NUL if field.allow_blank else NOT_BLANK)}
+
+
+class StrictIntegerField(serializers.IntegerField):
     """An integer; an integral float (`3.0`) is one, a string or a boolean is not."""
 
     def to_internal_value(self, data: Any) -> int:
@@ -75,7 +94,7 @@ class Int(serializers.IntegerField):
         return int(data)
 
 
-class Bool(serializers.BooleanField):
+class StrictBooleanField(serializers.BooleanField):
     """`true` or `false` and nothing that looks like them."""
 
     def to_internal_value(self, data: Any) -> bool:
@@ -84,29 +103,34 @@ class Bool(serializers.BooleanField):
         return data
 
 
-class Choice(serializers.ChoiceField):
+class StrictChoiceField(serializers.ChoiceField):
     """One word of a closed vocabulary; the refusal names the words."""
 
-    def __init__(self, words: type[StrEnum] | list[str], **options: Any) -> None:
-        super().__init__(choices=[str(word) for word in words], **options)
+    def __init__(self, choices: type[StrEnum] | list[str], **options: Any) -> None:
+        super().__init__(choices=[str(word) for word in choices], **options)
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str) or data not in self.choices:
-            shown = quoted(data) if isinstance(data, str) else "This"
-            raise serializers.ValidationError(f"{shown} is not one of {', '.join(self.choices)}.")
+            raise serializers.ValidationError(not_one_of(data, self.choices))
         return data
 
 
+def not_one_of(value: object, words: Any) -> str:
+    """What is said of a value that is none of these words."""
+    shown = quoted(value) if isinstance(value, str) else "This"
+    return f"{shown} is not one of {', '.join(words)}."
+
+
 @extend_schema_field({"type": "string", "format": "date-time"})
-class Moment(serializers.Field[Any, Any, Any, Any]):
-    """Describes a timestamp in an output."""
+class TimestampField(serializers.Field[Any, Any, Any, Any]):
+    """Describes a point in time in a record: ISO 8601 in UTC."""
 
 
-class Output(serializers.Serializer[Any]):
+class RecordSerializer(serializers.Serializer[Any]):
     """Describes a record of the API; see `openapi`."""
 
 
-class Input(serializers.Serializer[Any]):
+class RequestSerializer(serializers.Serializer[Any]):
     """A request body: only the properties declared here, each of exactly its type."""
 
     def to_internal_value(self, data: Any) -> Any:
@@ -122,31 +146,12 @@ def unknown_text(unknown: list[str], known: list[str]) -> str:
     return f"Unknown: {names}. {allowed}"
 
 
-def parse(takes: type[Input], body: dict[str, Any]) -> dict[str, Any]:
-    """The checked properties that were sent, no others; `Invalid` with one line of text."""
+def validated(serializer: serializers.Serializer[Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The checked values of what was sent, nothing else; `Invalid` with one line of text."""
     try:
-        return dict(_form(takes).run_validation(body))
+        return dict(serializer.run_validation(data))
     except serializers.ValidationError as refusal:
         raise Invalid("validation_failed", " ".join(_lines(refusal.detail))) from None
-
-
-@cache
-def _form(takes: type[Input]) -> Input:
-    """One for all requests: to make a serializer takes longer than what it does, and checking a
-    body leaves nothing in it but the messages of its validators, which are put together here.
-    """
-    form = takes()
-    _put_messages_together(form)
-    return form
-
-
-def _put_messages_together(field: Any) -> None:
-    """DRF does so at the first refusal, and not safely for two threads at once."""
-    for validator in field.validators:
-        str(getattr(validator, "message", ""))
-    inner = [*getattr(field, "fields", {}).values(), getattr(field, "child", None)]
-    for each in filter(None, inner):
-        _put_messages_together(each)
 
 
 def _lines(errors: Any, prefix: str = "") -> list[str]:
@@ -156,5 +161,5 @@ def _lines(errors: Any, prefix: str = "") -> list[str]:
     lines: list[str] = []
     for name, inner in errors.items():
         step = f"[{name}]" if isinstance(name, int) else f".{name}" if prefix else name
-        lines += _lines(inner, prefix if name == WHOLE else prefix + step)
+        lines += _lines(inner, prefix if name == NON_FIELD_ERRORS else prefix + step)
     return lines

@@ -1,6 +1,6 @@
 """Names in addresses: their rules, and the converters that let them into a route.
 
-behaviour.md §2 gives the formats; names are looked up ignoring case (trap 14).
+Names are looked up ignoring case.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import uuid
 
 from django.urls import register_converter
 
+PREFIX = "/api/v1"
+"""Where the API begins."""
 RESERVED = frozenset({"self", "new"})
 USERNAME = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
 TEAM_SLUG = re.compile(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*")
@@ -102,6 +104,15 @@ CONVERTERS: dict[str, type[Converter]] = {
     "number": NumberConverter,
     "uid": UidConverter,
 }
+
+
+def path_schemas() -> dict[str, dict[str, object]]:
+    """What the OpenAPI document says of each converter's parameters."""
+    texts: dict[str, dict[str, object]] = {
+        name: {"type": "string", "pattern": f"^(?:{converter.regex})$"}
+        for name, converter in CONVERTERS.items()
+    }
+    return {**texts, "number": {"type": "integer", "minimum": 0, "maximum": 999_999_999_999_999}}
 
 
 def register_converters() -> None:

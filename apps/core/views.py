@@ -1,33 +1,32 @@
-"""The door of the API: every request passes the same steps in the same order (behaviour.md §2).
+"""The base of every resource of the API: the steps of a request, each a class of DRF's kind.
 
-405 → authenticate 401 → charge 429 → place 404 → level 403 → former slug 301 → inner parents and
-the row 404 → query and body 400, 413, 415, 422 → the method, which only acts. Core owns the order
-and knows no model.
+The order is the same everywhere: method 405, authentication 401, throttles 429, the resource of
+the path 404, access level 403, former slug 301, the objects below it 404, query and body 400, 413,
+415, 422; then the method, which only acts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, ClassVar, cast
 
 from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.urls import get_resolver
-from django.utils.module_loading import import_string
 from rest_framework.request import Request
-from rest_framework.viewsets import ViewSet
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
-from apps.core.access import Level, Place, check_level
+from apps.core.access import Access, Level, Principal
 from apps.core.errors import Moved, Unauthenticated, plain_error
-from apps.core.openapi import PREFIX
+from apps.core.filters import StrictFilterBackend, StrictFilterSet
 from apps.core.operation import Operation
-from apps.core.pagination import Sliceable, page_of
-from apps.core.parsers import read_json
-from apps.core.serializers import Input, parse
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.core.pagination import ApiPagination
+from apps.core.parsers import body_stream
+from apps.core.serializers import RequestSerializer, validated
+from apps.core.slugs import PREFIX
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -37,43 +36,53 @@ def base_url(request: HttpRequest) -> str:
     return settings.BASE_URL or f"{request.scheme}://{request.get_host()}"
 
 
-class ApiViewSet(ViewSet):
-    """A resource. Subclasses say where it is (`find_place`, `enter`) and what it does."""
+class ApiViewSet(GenericViewSet[Any]):
+    """A resource. Subclasses say where it is (`open`, `load_objects`) and what it does."""
 
-    family = ""
-    charged_as: tuple[str, ...] = ()
-    """Rate limits that its requests count for, beside those of every request."""
-    free_for_staff = False
-    """Whether staff passes without being charged."""
+    schema_tags: ClassVar[list[str]] = []
+    """Its tags in the OpenAPI document; the first is a rate scope as well."""
+    rate_scopes: ClassVar[tuple[str, ...]] = ()
+    """Rate scopes that its requests count for, beside those of every request."""
+    unlimited_for_staff = False
+    """Whether requests of staff count for no rate limit."""
     format_kwarg = None
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
-    place: Place | None
-    caller: User
-    found_level: Level | None = None
-    """The caller's level on the place, where finding it tells that too."""
-    level: Level
-    input: dict[str, Any]
-    params: dict[str, Any]
-    moved_to = ""
-    """Where the place is today, below the API's prefix, when the path has a former slug of it."""
+    operation: Operation
+    principal: Principal
+    access: Access
+    filterset: StrictFilterSet | None = None
+    validated_data: dict[str, Any]
+    validated_query: dict[str, Any]
 
-    def find_place(self) -> Place | None:
-        """The team, user or repository of the path; raises 404. None: the site itself."""
+    def open(self) -> Access | None:
+        """The caller's access to the team, user's space or repository of the path; 404, 403.
+
+        None for the site itself.
+        """
         return None
 
-    def enter(self) -> None:
-        """Load the inner parents and the row that the path names; raises 404."""
+    def load_objects(self) -> None:
+        """Load the objects below the resource that the path names; 404."""
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        self.http_request = request
+        return super().initialize_request(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        declared = self.declared()
-        self.caller = self.authenticate(request, declared.level)
-        self.place = self.find_place()
-        self.check_access(declared)
-        self.follow_move()
-        self.enter()
-        self.read(request, declared)
+        """Stock DRF asks permissions before throttles: refused guesses would cost nothing."""
+        self.operation = self.get_operation()
+        self.perform_authentication(request)
+        self.check_throttles(request)
+        access = self.open()
+        if access is not None:
+            self.access = access
+        self.check_permissions(request)
+        if access is not None and access.moved:
+            self.redirect_to(access)
+        self.load_objects()
+        self.validate(request)
 
-    def declared(self) -> Operation:
+    def get_operation(self) -> Operation:
         """The operation that this method and path lead to; 405 where there is none."""
         method = getattr(self, self.action or "", None)
         found = getattr(method, "operation", None)
@@ -81,79 +90,83 @@ class ApiViewSet(ViewSet):
             raise plain_error(405)
         return cast("Operation", found)
 
-    def authenticate(self, request: Request, level: Level) -> User:
-        """The caller, charged for this request; 401, 429.
-
-        A failure is charged as well, to the address, so that guessing comes to an end.
-        """
-        charge = import_string(settings.CHARGE)
+    def perform_authentication(self, request: Request) -> None:
+        """Find out who calls; 401. A failure is throttled as well, by address, to end guessing."""
         try:
-            caller = self.identify(request, level)
+            super().perform_authentication(request)
+            if self.operation.level is not Level.PUBLIC and not request.user.is_authenticated:
+                raise Unauthenticated(
+                    "not_authenticated", "Send an API token: Authorization: Bearer <token>."
+                )
         except Unauthenticated:
-            charge(self, None)
+            request.user = AnonymousUser()  # else DRF would authenticate once more
+            self.check_throttles(request)
             raise
-        charge(self, caller if request.user.is_authenticated else None)
-        return caller
+        self.principal = cast("Principal", request.auth)
 
-    def identify(self, request: Request, level: Level) -> User:
-        """Who is calling; anonymous is refused unless the operation is public."""
-        if not request.user.is_authenticated and level is not Level.PUBLIC:
-            raise Unauthenticated(
-                "not_authenticated", "Send an API token: Authorization: Bearer <token>."
-            )
-        return cast("User", request.user)
+    def redirect_to(self, access: Access) -> None:
+        """Send a reader who asked by a former slug to where the resource is today: 301."""
+        path = self.request.path.removeprefix(PREFIX).split("/")
+        rest = path[len(access.api_path.split("/")) :]
+        address = "/".join([f"{self.base_url}{PREFIX}{access.api_path}", *rest])
+        query = self.request.META.get("QUERY_STRING", "")
+        raise Moved(f"{address}?{query}" if query else address)
 
-    def check_access(self, declared: Operation) -> None:
-        if self.place is not None:
-            writing = self.writing and not declared.even_inactive
-            self.place.check_open(self.caller, writing=writing)
-        self.level = check_level(self.place, self.caller, declared.level, known=self.found_level)
+    def validate(self, request: Request) -> None:
+        """Check filters, page, query and body. A method without a request serializer takes no
+        body, or `{}`.
+        """
+        if self.action == "list":
+            self.filterset = StrictFilterBackend().validate(request, self)
+            if self.paginator is not None:
+                self.paginator.read(request, self.base_url)
+        if self.operation.query is not None:
+            self.validated_query = self.operation.query().read(request)
+        if self.is_writing:
+            serializer = (self.operation.request or RequestSerializer)()
+            self.validated_data = validated(serializer, self.parse_body())
+            getattr(getattr(self, "access", None), "check_writable", lambda: None)()
 
-    def follow_move(self) -> None:
-        """Send a reader who may read the place on to where it is now."""
-        if self.moved_to:
-            path = self.request.path.removeprefix(PREFIX).split("/")
-            rest = path[len(self.moved_to.split("/")) :]
-            address = "/".join([f"{self.base}{PREFIX}{self.moved_to}", *rest])
-            query = self.request.META.get("QUERY_STRING", "")
-            raise Moved(f"{address}?{query}" if query else address)
-
-    def read(self, request: Request, declared: Operation) -> None:
-        """Parse query and body; a method without an input takes nothing, or `{}`."""
-        plain: HttpRequest = request._request
-        self.params = {query.name: query.value(plain) for query in declared.query}
-        if self.writing:
-            body = read_json(plain, required=declared.body_required)
-            self.input = parse(declared.takes or Input, body)
-            if self.place is not None:
-                self.place.check_writable()
+    def parse_body(self) -> dict[str, Any]:
+        """The body as `parser_classes` read it. DRF itself would see no chunked body."""
+        parser: Any = self.get_parsers()[0]
+        stream, declared = body_stream(self.http_request)
+        context = {"required": self.operation.request is not None, "declared": declared}
+        body: dict[str, Any] = parser.parse(
+            stream, self.http_request.META.get("CONTENT_TYPE", ""), context
+        )
+        return body
 
     @property
-    def writing(self) -> bool:
+    def is_writing(self) -> bool:
         return self.request.method in UNSAFE
 
     @cached_property
-    def base(self) -> str:
-        return base_url(self.request._request)
+    def base_url(self) -> str:
+        return base_url(self.http_request)
 
-    def page(self, rows: Sliceable, record: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-        """The asked page of `rows`, each made by `record(row, base)`."""
-        return page_of(
-            rows,
-            lambda row: record(row, self.base),
-            request=self.request._request,
-            base=self.base,
-            page=self.params["page"],
-            per_page=self.params["per_page"],
-        )
+    @property
+    def paginator(self) -> ApiPagination | None:
+        """As DRF's, which knows no more of it than that it is a paginator."""
+        return cast("ApiPagination | None", super().paginator)
 
+    def page_of(self, rows: Any, record: Callable[[Any], dict[str, Any]]) -> Response:
+        """The page of these rows that is asked for, each made into a record."""
+        return self.get_paginated_response([record(row) for row in self.paginate(rows)])
 
-def families() -> list[str]:
-    """The families of all routed operations, sorted: the tags of the OpenAPI document."""
-    return sorted({family for family in _families(get_resolver().url_patterns) if family})
+    def paginate(self, rows: Any) -> list[Any]:
+        """The page of these rows that is asked for, filtered as it is asked for."""
+        return list(self.paginate_queryset(self.filter_queryset(rows)) or [])
 
 
-def _families(patterns: Iterable[Any]) -> Iterator[str]:
+def schema_tags() -> list[str]:
+    """The tags of all routed operations, sorted."""
+    return sorted({tag for tag in _schema_tags(get_resolver().url_patterns) if tag})
+
+
+def _schema_tags(patterns: Iterable[Any]) -> Iterator[str]:
     for pattern in patterns:
-        yield from _families(getattr(pattern, "url_patterns", ()))
-        yield getattr(getattr(getattr(pattern, "callback", None), "cls", None), "family", "")
+        yield from _schema_tags(getattr(pattern, "url_patterns", ()))
+        yield from getattr(
+            getattr(getattr(pattern, "callback", None), "cls", None), "schema_tags", ()
+        )

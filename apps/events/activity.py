@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import Count
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 from rest_framework import serializers
 
-from apps.core.serializers import Output
+from apps.core.access import Principal
+from apps.core.serializers import RecordSerializer
 from apps.events.kinds import Kind
 from apps.events.models import Event, Key
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 DAYS = 90
 COUNTED = {
@@ -35,12 +33,12 @@ COUNTED = {
 """The kinds of events that are activity, and what each counts as."""
 
 
-class ActivityDay(Output):
+class ActivityDay(RecordSerializer):
     date = serializers.DateField()
     count = serializers.IntegerField()
 
 
-class ActivityTotals(Output):
+class ActivityTotals(RecordSerializer):
     pulls_created = serializers.IntegerField()
     pulls_merged = serializers.IntegerField()
     reviews_created = serializers.IntegerField()
@@ -49,7 +47,7 @@ class ActivityTotals(Output):
     pushes = serializers.IntegerField()
 
 
-class ActivityRecord(Output):
+class ActivityRecord(RecordSerializer):
     subject = serializers.DictField()
     to = serializers.DateField()
     days = ActivityDay(many=True)
@@ -60,7 +58,7 @@ class ActivityRecord(Output):
         return {**super().get_fields(), "from": serializers.DateField()}
 
 
-def activity_record(subject: dict[str, str], key: Key, viewer: User) -> dict[str, Any]:
+def activity_record(subject: dict[str, str], key: Key, viewer: Principal) -> dict[str, Any]:
     """The activity under `key` as the viewer may see it: each of the 90 days until today, UTC."""
     today = timezone.now().date()
     dates = [today - dt.timedelta(days=ago) for ago in reversed(range(DAYS))]
@@ -77,7 +75,7 @@ def activity_record(subject: dict[str, str], key: Key, viewer: User) -> dict[str
     }
 
 
-def _counts(key: Key, viewer: User, first: dt.date) -> Any:
+def _counts(key: Key, viewer: Principal, first: dt.date) -> Any:
     """Rows of day, kind and how many, from the first day on."""
     begin = dt.datetime.combine(first, dt.time.min, dt.UTC)
     rows = Event.objects.of(key).filter(created_at__gte=begin, kind__in=COUNTED)

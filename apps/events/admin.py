@@ -55,7 +55,7 @@ class EventAdmin(StaffAdmin):
             named = get_user_model().objects.filter(username_key=text.lower()).values("pk")
             return queryset.filter(actor__in=named), False
         try:
-            (scope,) = resolve(request.user, [text])  # type: ignore[arg-type]
+            (scope,) = resolve(vars(request)["principal"], [text])
         except (ApiError, Http404):
             return queryset.none(), False
         return queryset.filter((scope.key.column, scope.key.value)), False

@@ -15,19 +15,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
+from apps.core.access import Principal
 from apps.core.threads import DaemonExecutor
 from apps.events import wake
 from apps.events.models import Event, EventRow, Key
 from apps.events.scopes import Selection
-from apps.events.subscribers import Credential, Rendered, Seats, Subscriber, can_end_access, render
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.events.subscribers import Rendered, Seats, Subscriber, can_end_access, render
 
 READERS = DaemonExecutor("stream", 6)
 """The threads that read for all streams: so many clients catch up at a time, more wait."""
@@ -56,10 +54,10 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     return await asyncio.get_running_loop().run_in_executor(READERS, run)
 
 
-def renewed(credential: Credential, selection: Selection) -> Selection | None:
-    """What may still be followed with this credential; None when it opens nothing any more."""
-    user = credential.holder()
-    return None if user is None else selection.open_to(user)
+def renewed(selection: Selection) -> Selection | None:
+    """What may still be followed of it; None when its credential opens nothing any more."""
+    principal = selection.principal.renewed()
+    return None if principal is None else selection.open_to(principal)
 
 
 class Hub:
@@ -112,7 +110,9 @@ class Hub:
         for scope in subscriber.selection.scopes:
             if scope not in kept:
                 self._drop(subscriber, scope.key)
-        subscriber.selection = replace(subscriber.selection, user=allowed.user, scopes=tuple(kept))
+        subscriber.selection = replace(
+            subscriber.selection, principal=allowed.principal, scopes=tuple(kept)
+        )
 
     def close(self) -> None:
         """Admit nobody any more and end the streams, one after the other."""
@@ -183,7 +183,7 @@ class Hub:
                 self.last = done  # the rest is read again
                 raise
 
-    async def _hand_out(self, rendered: Rendered, visible: dict[User, set[int]]) -> None:
+    async def _hand_out(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> None:
         """Queue an event, but not for whom it has taken access away from."""
         event = rendered.event
         if can_end_access(event):
@@ -194,31 +194,33 @@ class Hub:
 
     async def _check(self, subscribers: Iterable[Subscriber]) -> None:
         """Look at the access of these again, once for all who ask the same."""
-        asked = [(one, (one.wish.credential, one.selection)) for one in subscribers]
+        asked = [(one, one.selection) for one in subscribers]
         questions = {question for _, question in asked}
         if not questions:
             return
-        answers = await in_thread(lambda: {question: renewed(*question) for question in questions})
+        answers = await in_thread(lambda: {question: renewed(question) for question in questions})
         for subscriber, question in asked:
             self.narrow(subscriber, answers[question])
 
-    async def _visible(self, batch: Sequence[Rendered]) -> dict[User, set[int]]:
+    async def _visible(self, batch: Sequence[Rendered]) -> dict[Principal, set[int]]:
         """Which of these events the followers of a person may read; one query for each follower."""
-        wanted: defaultdict[User, set[int]] = defaultdict(set)
+        wanted: defaultdict[Principal, set[int]] = defaultdict(set)
         for rendered in batch:
             for subscriber in self._by_key.get(actor_key(rendered.event), ()):
-                wanted[subscriber.selection.user].add(rendered.event.id)
+                wanted[subscriber.selection.principal].add(rendered.event.id)
         return await in_thread(partial(_visible, wanted)) if wanted else {}
 
-    def _audience(self, rendered: Rendered, visible: dict[User, set[int]]) -> set[Subscriber]:
+    def _audience(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> set[Subscriber]:
         """Who gets this event, each once however many of its scopes match."""
         event = rendered.event
         actor = actor_key(event)
         found = set()
         for key in rendered.keys:
             for subscriber in self._by_key.get(key, ()):
-                user = subscriber.selection.user
-                if subscriber.wants(event) and (key != actor or event.id in visible.get(user, ())):
+                principal = subscriber.selection.principal
+                if subscriber.wants(event) and (
+                    key != actor or event.id in visible.get(principal, ())
+                ):
                     found.add(subscriber)
         return found
 
@@ -232,10 +234,12 @@ def _read_after(last: int) -> list[Rendered]:
     return render(Event.objects.filter(id__gt=last).order_by("id")[:READ_SIZE].rows())
 
 
-def _visible(wanted: dict[User, set[int]]) -> dict[User, set[int]]:
+def _visible(wanted: dict[Principal, set[int]]) -> dict[Principal, set[int]]:
     return {
-        user: set(Event.objects.visible_to(user).filter(pk__in=ids).values_list("pk", flat=True))
-        for user, ids in wanted.items()
+        principal: set(
+            Event.objects.visible_to(principal).filter(pk__in=ids).values_list("pk", flat=True)
+        )
+        for principal, ids in wanted.items()
     }
 
 

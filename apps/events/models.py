@@ -1,6 +1,6 @@
 """The event log: one row for each change, written in the change's own transaction.
 
-It stores ids, not names: scopes and URLs are rendered with today's slugs (behaviour.md trap 14).
+It stores ids, not names: event scopes and URLs are rendered with today's slugs.
 It knows no team, repository or thread model; their ids are plain numbers here.
 """
 
@@ -17,9 +17,10 @@ from django.db import models
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
+from apps.core.access import Principal
+
 if TYPE_CHECKING:
-    from apps.accounts.models import User
-    from apps.events.scopes import ScopeSource
+    from apps.events.scopes import EventScopeType
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class Key:
     value: int
 
 
-def scope_source(name: str) -> ScopeSource:
-    """Who understands this scope form; `settings.EVENT_SCOPES` names them."""
-    source: ScopeSource = import_string(settings.EVENT_SCOPES[name])()
-    return source
+def event_scope_type(name: str) -> EventScopeType:
+    """What understands this form of event scopes; `settings.EVENT_SCOPES` names it."""
+    found: EventScopeType = import_string(settings.EVENT_SCOPES[name])()
+    return found
 
 
 class EventRow(NamedTuple):
@@ -72,15 +73,16 @@ class EventQuerySet(models.QuerySet["Event"]):
         """Events that answer to this key."""
         return self.filter((key.column, key.value))
 
-    def visible_to(self, user: User) -> EventQuerySet:
-        """Events whose subject this person may read now (behaviour.md trap 9)."""
+    def visible_to(self, principal: Principal) -> EventQuerySet:
+        """Events whose subject this principal may read now."""
+        own = principal.user.pk
         readable = (
-            Q(repo_id__in=scope_source("repo").readable(user))
-            | Q(repo_id=None, team_id__in=scope_source("team").readable(user))
-            | Q(private_to=user.pk)
-            | Q(actor=user, repo_id=None, team_id=None)
+            Q(repo_id__in=event_scope_type("repo").readable(principal))
+            | Q(repo_id=None, team_id__in=event_scope_type("team").readable(principal))
+            | Q(private_to=own)
+            | Q(actor=own, repo_id=None, team_id=None)
         )
-        return self.filter(readable | Q(site=1) if user.is_staff else readable)
+        return self.filter(readable | Q(site=1) if principal.is_staff else readable)
 
     def rows(self) -> list[EventRow]:
         """These events, read in one query: a whole event, or person, takes twice as long."""

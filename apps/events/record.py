@@ -1,19 +1,17 @@
-"""Writing an event: the last line of every action, inside its transaction (engine.md §4)."""
+"""Writing an event: the last line of every action, inside its transaction."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from django.db import connection
 from django.utils import timezone
 
+from apps.core.access import Person
 from apps.events import wake
 from apps.events.kinds import Kind
 from apps.events.models import Event
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 # One PostgreSQL advisory lock for all writers of events: "ghevents" as a 64-bit number.
 ORDER_LOCK = int.from_bytes(b"ghevents")
@@ -57,7 +55,7 @@ class Recorded(Protocol):
 
 
 def record(
-    kind: Kind, *, actor: User | None, about: Recorded, data: dict[str, Any] | None = None
+    kind: Kind, *, actor: Person | None, about: Recorded, data: dict[str, Any] | None = None
 ) -> None:
     """Write the event of a change. Call it last: it holds the order lock until the commit.
 
@@ -68,7 +66,7 @@ def record(
     _take_order_lock()
     Event.objects.create(
         kind=kind,
-        actor=actor,
+        actor_id=None if actor is None else actor.pk,
         team_id=keys.team,
         repo_id=keys.repo,
         thread_id=keys.thread,

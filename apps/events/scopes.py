@@ -1,6 +1,6 @@
-"""Scope strings: from text to a key of the log, to its events, and back with today's names.
+"""Event scopes: from their text to a key of the log, to its events, and back with today's names.
 
-Forms and who may use them: behaviour.md §5. The apps above explain their own forms through
+Their forms and who may use them: docs/api.md. The apps above explain their own forms through
 `settings.EVENT_SCOPES`; `self` and `site` are explained here.
 """
 
@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db.models import QuerySet
 
+from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
-from apps.events.models import Event, EventQuerySet, EventRow, Key, scope_source
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.events.models import Event, EventQuerySet, EventRow, Key, event_scope_type
 
 
-class ScopeSource(Protocol):
-    """Explains one scope form."""
+class EventScopeType(Protocol):
+    """Explains one form of event scopes. Its principals are those of `apps.accounts`."""
 
-    def key(self, user: User, text: str) -> Key:
+    def key(self, principal: Any, text: str) -> Key:
         """The key of `text`, which follows the colon. 403, 404; `ValueError` for a bad form."""
         ...
 
@@ -32,14 +30,14 @@ class ScopeSource(Protocol):
         """Today's text of each id, in one query."""
         ...
 
-    def readable(self, user: User) -> QuerySet[Any, Any]:
-        """The values of its keys that this person may read, as a queryset for a subquery."""
+    def readable(self, principal: Any) -> QuerySet[Any, Any]:
+        """The values of its keys that this principal may read, as a queryset for a subquery."""
         ...
 
 
 @dataclass(frozen=True)
-class Scope:
-    """A scope that its caller may use, and the key of its events."""
+class EventScope:
+    """An event scope that its caller may use, and the key of its events."""
 
     form: str
     key: Key
@@ -49,32 +47,32 @@ class Scope:
         """Whether the events of somebody are meant, each of which has to be checked."""
         return self.form in {"self", "user"}
 
-    def is_open_to(self, user: User) -> bool:
-        """Whether this person, read anew, may still follow it."""
+    def is_open_to(self, principal: Principal) -> bool:
+        """Whether this principal, read anew, may still follow it."""
         if self.form == "site":
-            return user.is_staff
+            return principal.is_staff
         if self.filtered:
             return True
-        return scope_source(self.form).readable(user).filter(pk=self.key.value).exists()
+        return event_scope_type(self.form).readable(principal).filter(pk=self.key.value).exists()
 
 
-def resolve(user: User, texts: Iterable[str]) -> tuple[Scope, ...]:
-    """The scopes named by a request, each once; 403, 404, or 422 `invalid_scope`."""
-    return tuple(dict.fromkeys(_resolve_one(user, text) for text in texts))
+def resolve(principal: Principal, texts: Iterable[str]) -> tuple[EventScope, ...]:
+    """The event scopes named by a request, each once; 403, 404, or 422 `invalid_scope`."""
+    return tuple(dict.fromkeys(_resolve_one(principal, text) for text in texts))
 
 
-def _resolve_one(user: User, text: str) -> Scope:
+def _resolve_one(principal: Principal, text: str) -> EventScope:
     form, colon, rest = text.partition(":")
     if text == "self":
-        return Scope(text, Key("actor_id", user.pk))
+        return EventScope(text, Key("actor_id", principal.user.pk))
     if text == "site":
-        if not user.is_staff:
+        if not principal.is_staff:
             raise Forbidden("staff_required", "Only staff may follow the site scope.")
-        return Scope(text, Key("site", 1))
+        return EventScope(text, Key("site", 1))
     if not colon or form not in settings.EVENT_SCOPES:
         raise _invalid(text)
     try:
-        return Scope(form, scope_source(form).key(user, rest))
+        return EventScope(form, event_scope_type(form).key(principal, rest))
     except ValueError:
         raise _invalid(text) from None
 
@@ -92,10 +90,10 @@ def forms() -> str:
 
 @dataclass(frozen=True)
 class Selection:
-    """The events a person asks for: of any of the scopes, and of any of the kinds if there are."""
+    """The events that are asked for: of any of the scopes, and of any of the kinds if there are."""
 
-    user: User
-    scopes: tuple[Scope, ...]
+    principal: Principal
+    scopes: tuple[EventScope, ...]
     kinds: frozenset[str]
 
     def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[EventRow]:
@@ -110,19 +108,18 @@ class Selection:
             found.update((event.id, event) for event in rows[:size].rows())
         return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
 
-    def _rows(self, scope: Scope) -> EventQuerySet:
+    def _rows(self, scope: EventScope) -> EventQuerySet:
         rows = Event.objects.of(scope.key)
         if scope.filtered:
-            rows = rows.visible_to(self.user)
+            rows = rows.visible_to(self.principal)
         if self.kinds:
             rows = rows.filter(kind__in=self.kinds)
         return rows
 
-    def open_to(self, user: User) -> Selection:
-        """What of it this person, read anew, may still follow."""
-        return replace(
-            self, user=user, scopes=tuple(scope for scope in self.scopes if scope.is_open_to(user))
-        )
+    def open_to(self, principal: Principal) -> Selection:
+        """What of it this principal, read anew, may still follow."""
+        still = tuple(scope for scope in self.scopes if scope.is_open_to(principal))
+        return replace(self, principal=principal, scopes=still)
 
 
 class Names:
@@ -154,5 +151,5 @@ class Names:
 
 def _texts(name: str, ids: set[int | None]) -> dict[int | None, str]:
     wanted = {one for one in ids if one is not None}
-    found = scope_source(name).texts(wanted) if wanted else {}
+    found = event_scope_type(name).texts(wanted) if wanted else {}
     return dict(found.items())

@@ -7,26 +7,26 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.core.openapi import PREFIX
-from apps.core.serializers import Moment, Output
+from apps.core.serializers import RecordSerializer, TimestampField
+from apps.core.slugs import PREFIX
 from apps.events.models import EventRow
 from apps.events.scopes import Names
 
 
-class Summary(Output):
+class Summary(RecordSerializer):
     thread_title = serializers.CharField(allow_null=True)
     web_url = serializers.CharField(allow_null=True)
     api_url = serializers.CharField(allow_null=True)
 
 
-class EventRecord(Output):
+class EventRecord(RecordSerializer):
     id = serializers.IntegerField()
     kind = serializers.CharField()
     actor_user_uuid = serializers.UUIDField(allow_null=True)
     actor_user_username = serializers.CharField(allow_null=True)
     scopes = serializers.ListField(child=serializers.CharField())
     summary = Summary()
-    created_at = Moment()
+    created_at = TimestampField()
     repo_path = serializers.CharField(allow_null=True)
     team_slug = serializers.CharField(allow_null=True)
     target = serializers.DictField()

@@ -45,7 +45,7 @@ def live(door: Application) -> Application:
         gone = False
 
         def subscribe(wish: Wish) -> None:
-            hub.seats.take(wish.selection.user.pk)
+            hub.seats.take(wish.selection.principal.user.pk)
             wishes.append(wish)
             if gone:  # the view has been waiting for something, and its client has not
                 rise()
@@ -53,7 +53,7 @@ def live(door: Application) -> Application:
         def rise() -> None:
             """Give the seat back, once, whichever thread comes first."""
             with suppress(IndexError):
-                hub.seats.leave(wishes.pop().selection.user.pk)
+                hub.seats.leave(wishes.pop().selection.principal.user.pk)
 
         seen = hub.last
         try:
@@ -122,7 +122,7 @@ async def follow(subscriber: Subscriber, seen: int, receive: Receive, send: Send
 
 def lifetime(wish: Wish) -> float | None:
     """Seconds until the credential expires; None when it does not."""
-    end = wish.credential.expires_at
+    end = wish.selection.principal.expires_at
     return None if end is None else (end - timezone.now()).total_seconds()
 
 
@@ -171,7 +171,7 @@ def read_page(
     subscriber: Subscriber, after: int, end: int
 ) -> tuple[Selection | None, list[Rendered]]:
     """What is allowed now, and the oldest events of it with `after` < id <= `end`."""
-    allowed = renewed(subscriber.wish.credential, subscriber.selection)
+    allowed = renewed(subscriber.selection)
     if allowed is None:
         return None, []
     return allowed, render(allowed.find(after=after, before=end + 1, size=PAGE, newest_first=False))

@@ -6,13 +6,12 @@ Pure bookkeeping; the hub does the reading.
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -24,9 +23,6 @@ from apps.events.kinds import Kind, words_of
 from apps.events.models import EventRow, Key
 from apps.events.scopes import Selection
 from apps.events.serializers import event_records
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 SUBSCRIBE = "guildhall.subscribe"
 """Where the view finds, in a request's ASGI scope, the function that takes its `Wish`."""
@@ -42,22 +38,11 @@ ABOUT_A_PLACE = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
 """The kinds of events by which somebody can lose access."""
 
 
-class Credential(Protocol):
-    """By what a subscriber is known: an API token."""
-
-    expires_at: dt.datetime | None
-
-    def holder(self) -> User | None:
-        """Whom it lets in now, read anew; None when nobody."""
-        ...
-
-
 @dataclass(frozen=True)
 class Wish:
     """What a request to follow events asks for, after the door has let it in."""
 
     selection: Selection
-    credential: Credential
     html: bool
     after: int
     """Events with larger ids are wanted."""
@@ -159,7 +144,7 @@ class Subscriber:
 
     def may_lose_by(self, event: EventRow) -> bool:
         """Whether an event that can end access can have ended that of this subscriber."""
-        user = self.selection.user
+        user = self.selection.principal.user
         if event.kind.startswith(ABOUT_A_PERSON):
             return event.private_to == user.pk or event.target.get("username") == user.username
         keys = [scope.key for scope in self.selection.scopes]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from enum import StrEnum
-from functools import cache
 from typing import cast
 from uuid import UUID
 
@@ -241,7 +240,6 @@ class Pull(models.Model):
         return self.title
 
 
-@cache
 def pull_rows() -> PullQuerySet:
     """All pulls as light rows; see `apps.threads.models.thread_rows`."""
     rows = Pull.objects.annotate(**JOINED).values_list(*STORED, *JOINED, named=True)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from apps.accounts.principal import Principal
 from apps.core.errors import plain_error
 from apps.events.models import Key
 from apps.pulls.models import Pull
-from apps.threads.scopes import ThreadScope
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.threads.scopes import ThreadEventScope
 
 
-class PullScope(ThreadScope):
-    """The scope of the companion thread, by which the log knows the pull; 404 for other threads."""
+class PullEventScope(ThreadEventScope):
+    """That of the companion thread, by which the log knows the pull; 404 for other threads."""
 
-    def key(self, user: User, text: str) -> Key:
-        key = super().key(user, text)
+    def key(self, principal: Principal, text: str) -> Key:
+        key = super().key(principal, text)
         if not Pull.objects.filter(thread=key.value).exists():
             raise plain_error(404)
         return key

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 from rest_framework import serializers
 
 from apps.core.access import Level
-from apps.core.openapi import PREFIX
-from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictCharField,
+    StrictChoiceField,
+    TimestampField,
+)
+from apps.core.slugs import PREFIX
 from apps.pulls import rules
 from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.git.merge import Strategy
@@ -23,7 +30,7 @@ SOURCE_MAX = REF_MAX + 72
 """A branch behind `teams/`, a slug and a colon."""
 
 
-class SettableStatus(Choice):
+class SettableStatus(StrictChoiceField):
     """A status that people set; `merged` is refused with the way to get there."""
 
     def __init__(self, **options: Any) -> None:
@@ -35,38 +42,38 @@ class SettableStatus(Choice):
         return super().to_internal_value(data)
 
 
-class CreatePull(Input):
-    title = Str(most=TITLE_MAX)
-    body = Str(most=BODY_MAX, blank=True)
-    source_branch = Name(problem=rules.source_problem, most=SOURCE_MAX)
-    target_branch = Name(problem=rules.branch_problem, most=REF_MAX)
+class CreatePull(RequestSerializer):
+    title = StrictCharField(max_length=TITLE_MAX)
+    body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
+    source_branch = RuleCharField(problem=rules.source_problem, max_length=SOURCE_MAX)
+    target_branch = RuleCharField(problem=rules.branch_problem, max_length=REF_MAX)
 
 
-class UpdatePull(Input):
-    title = Str(most=TITLE_MAX, required=False)
-    body = Str(most=BODY_MAX, blank=True, required=False)
+class UpdatePull(RequestSerializer):
+    title = StrictCharField(max_length=TITLE_MAX, required=False)
+    body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
     status = SettableStatus(required=False)
 
 
-class SetPullStatus(Input):
+class SetPullStatus(RequestSerializer):
     status = SettableStatus()
 
 
-class MergePull(Input):
-    merge_strategy = Choice(Strategy, required=False)
+class MergePull(RequestSerializer):
+    merge_strategy = StrictChoiceField(Strategy, required=False)
 
 
-class CreateReview(Input):
-    status = Choice([*rules.DECISIONS])
-    body = Str(most=BODY_MAX, blank=True, required=False)
+class CreateReview(RequestSerializer):
+    status = StrictChoiceField([*rules.DECISIONS])
+    body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
 
 
-class UpdateReview(Input):
-    status = Choice(ReviewStatus, required=False)
-    body = Str(most=BODY_MAX, blank=True, required=False)
+class UpdateReview(RequestSerializer):
+    status = StrictChoiceField(ReviewStatus, required=False)
+    body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
 
 
-class PullRecord(Output):
+class PullRecord(RecordSerializer):
     number = serializers.IntegerField()
     uuid = serializers.UUIDField()
     title = serializers.CharField()
@@ -81,34 +88,34 @@ class PullRecord(Output):
     base_sha = serializers.CharField(allow_null=True)
     merge_commit_sha = serializers.CharField(allow_null=True)
     merge_strategy = serializers.ChoiceField([*map(str, Strategy)], allow_null=True)
-    merged_at = Moment(allow_null=True)
+    merged_at = TimestampField(allow_null=True)
     merged_by_uuid = serializers.UUIDField(allow_null=True)
     merged_by_username = serializers.CharField(allow_null=True)
-    closed_at = Moment(allow_null=True)
+    closed_at = TimestampField(allow_null=True)
     commit_count = serializers.IntegerField()
     additions = serializers.IntegerField()
     deletions = serializers.IntegerField()
     changed_files = serializers.IntegerField()
-    created_at = Moment()
-    updated_at = Moment()
+    created_at = TimestampField()
+    updated_at = TimestampField()
     web_url = serializers.CharField()
     api_url = serializers.CharField()
 
 
-class MergeRecord(Output):
+class MergeRecord(RecordSerializer):
     merged = serializers.BooleanField()
     merge_strategy = serializers.ChoiceField([*map(str, Strategy)])
     merge_commit_sha = serializers.CharField()
     head_sha = serializers.CharField()
     target_branch = serializers.CharField()
     target_sha_before = serializers.CharField()
-    merged_at = Moment()
+    merged_at = TimestampField()
     merged_by_uuid = serializers.UUIDField()
     merged_by_username = serializers.CharField()
     pull = PullRecord()
 
 
-class ReviewRecord(Output):
+class ReviewRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     pull_number = serializers.IntegerField()
     status = serializers.ChoiceField([*map(str, ReviewStatus)])
@@ -120,23 +127,23 @@ class ReviewRecord(Output):
     dismissed_by_username = serializers.CharField(allow_null=True)
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
-    created_at = Moment()
-    updated_at = Moment()
+    created_at = TimestampField()
+    updated_at = TimestampField()
 
 
-class NamedApprover(Output):
+class NamedApprover(RecordSerializer):
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
 
 
-class MatchingProtection(Output):
+class MatchingProtection(RecordSerializer):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
     required_approvals = serializers.IntegerField()
     approvers = NamedApprover(many=True)
 
 
-class GivenApproval(Output):
+class GivenApproval(RecordSerializer):
     review_uuid = serializers.UUIDField()
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
@@ -146,7 +153,7 @@ class GivenApproval(Output):
     reason = serializers.CharField(allow_null=True)
 
 
-class PullProtectionRecord(Output):
+class PullProtectionRecord(RecordSerializer):
     pull_number = serializers.IntegerField()
     source_branch = serializers.CharField()
     target_branch = serializers.CharField()

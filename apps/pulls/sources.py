@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from apps.core.access import Level, check_level
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.pulls.models import IS_ACTIVE, Pull
+from apps.repos.access import access_to
 from apps.repos.git.run import GitError
 from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.rules import ZERO, RefMove
@@ -41,11 +43,12 @@ def find_source(actor: User, repo: Repo, text: str) -> tuple[Repo, str]:
     if not colon or owner in own:
         return repo, branch
     fork = _fork_of(repo, owner)
-    if fork is None or fork.access(actor) < Level.READ:
+    access = None if fork is None else access_to(Principal(actor), fork)
+    if access is None or access.level < Level.READ:
         raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
-    fork.check_open(actor, writing=False)
-    check_level(fork, actor, Level.WRITE)
-    return fork, branch
+    access.check_open(writing=False)
+    access.require(Level.WRITE)
+    return access.repo, branch
 
 
 def _fork_of(repo: Repo, owner: str) -> Repo | None:
@@ -110,9 +113,9 @@ def bring(pull: Pull, sha: str) -> None:
         return
 
 
-def paths_known_to(user: User, pulls: Sequence[Pull], repo: Repo) -> dict[int, str]:
+def paths_known_to(principal: Principal, pulls: Sequence[Pull], repo: Repo) -> dict[int, str]:
     """The paths of the repositories that these pulls of `repo` come from, by id: of those that
-    this person may read (behaviour.md trap 9). One query if any comes from a fork.
+    this principal may read. One query if any comes from a fork.
     """
     sources = {pull.source_repo_id for pull in pulls} - {repo.pk}
-    return {repo.pk: repo.path, **Repo.objects.paths_known_to(user, sources)}
+    return {repo.pk: repo.path, **Repo.objects.paths_known_to(principal, sources)}

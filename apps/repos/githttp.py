@@ -10,14 +10,13 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from apps.accounts.auth import credentials_of, usable_token
-from apps.accounts.models import User
-from apps.core.access import Level, check_level
+from apps.accounts.authentication import credentials_of, principal_of
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.core.access import Level
 from apps.core.errors import (
     ApiError,
     Forbidden,
@@ -30,10 +29,9 @@ from apps.core.errors import (
 from apps.core.locks import give_back_connection
 from apps.core.views import base_url
 from apps.repos import gitpush, gitstream
-from apps.repos.doors import find_repo, has_moved
+from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.git.protocol import Service, advertisement
-from apps.repos.models import Repo
-from apps.site.limits import charge_git
+from apps.site import limits
 
 FETCH_LIMIT = 16 * 1024 * 1024
 """Bytes of a fetch's request: what the client has and wants, not objects."""
@@ -79,7 +77,7 @@ def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     service = SERVICES.get(request.GET.get("service", ""))
     if service is None:
         raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
-    _, repo = enter(request, names, service)
+    repo = open_for(request, names, service).repo
     start = partial(repo.git.serve, service, advertise=True, protocol=protocol_of(request))
     kind = f"application/x-git-{service}-advertisement"
     return gitstream.answer(request, start, kind, first=advertisement(service))
@@ -88,7 +86,7 @@ def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
 @git_door("POST")
 def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     """A clone or fetch: a small request, an answer of any size."""
-    _, repo = enter(request, names, Service.UPLOAD_PACK)
+    repo = open_for(request, names, Service.UPLOAD_PACK).repo
     check_content_type(request, Service.UPLOAD_PACK)
     wanted = gitstream.whole_body(request, FETCH_LIMIT)
     start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol_of(request))
@@ -99,9 +97,10 @@ def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase
 @git_door("POST")
 def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     """A push: a request of any size, and a small answer once rows and events are written."""
-    caller, repo = enter(request, names, Service.RECEIVE_PACK)
+    access = open_for(request, names, Service.RECEIVE_PACK)
     check_content_type(request, Service.RECEIVE_PACK)
-    report = gitpush.receive(actor=caller, repo=repo, body=gitstream.pieces(request))
+    pieces = gitstream.pieces(request)
+    report = gitpush.receive(actor=access.user, repo=access.repo, body=pieces)
     return HttpResponse(
         report,
         content_type="application/x-git-receive-pack-result",
@@ -109,61 +108,53 @@ def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBas
     )
 
 
-def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tuple[User, Repo]:
-    """The caller and the repository, if that person may do this there.
+def open_for(request: HttpRequest, names: dict[str, Any], service: Service) -> RepoAccess:
+    """Access to the repository, if the caller may do this there.
 
-    Over git any username goes: the token decides (behaviour.md §4). Anonymous people may fetch
+    Over git any username goes: the token decides. Anonymous people may fetch
     what is public; for anything else they are asked to sign in, whether it exists or not. Then
     the database connection is given back: what follows may take minutes.
     """
-    caller = caller_of(request)
-    repo, level = find(names, caller)
+    principal = principal_in(request)
     writing = service is Service.RECEIVE_PACK
-    needed = Level.WRITE if writing else Level.READ
-    if caller.is_anonymous and level < needed:
-        raise Unauthenticated("not_authenticated", "Sign in with an API token as the password.")
-    if caller.is_anonymous:
-        charge_git(request, None)
-    if repo is None:
-        raise plain_error(404)
-    repo.check_open(caller, writing=writing)
-    check_level(repo, caller, needed, known=level)
-    if request.method == "GET" and has_moved(repo, names):
+    needs = Level.WRITE if writing else Level.READ
+    owner, slug = owner_path(names), names["repo_slug"]
+    try:
+        access = open_repo(principal, owner, slug, needs=needs, writing=writing, former=True)
+    except (Http404, Forbidden):
+        if principal.person is None:
+            raise Unauthenticated(
+                "not_authenticated", "Sign in with an API token as the password."
+            ) from None
+        raise
+    if principal.person is None:
+        limits.throttle_git(request, None)
+    repo = access.repo
+    # git follows the move of the GET that begins each exchange, but none of a POST: those are
+    # answered where they arrive, so that a rename cuts no push or fetch that is under way.
+    if request.method == "GET" and access.moved:
         raise Moved(f"{base_url(request)}/{repo.path}.git/info/refs?service=git-{service}")
     if writing:
-        repo.check_writable()
+        access.require_change(needs)
     give_back_connection()
-    return caller, repo
+    return access
 
 
-def find(names: dict[str, Any], caller: Any) -> tuple[Repo | None, Level]:
-    """The repository of the path, also by a former slug, and the caller's level on it.
+def principal_in(request: HttpRequest) -> Principal:
+    """Who calls, throttled for this request; nobody without a token. 401, 429.
 
-    git follows the move of the GET that begins each exchange, but none of a POST: those are
-    answered where they arrive, so that a rename cuts no push or fetch that is under way.
+    A token that is not valid is counted for the address. That git asks without one first is not
+    counted here: it does so whenever it signs in.
     """
     try:
-        return find_repo(names, caller, former=True)
-    except Http404:
-        return None, Level.NONE
-
-
-def caller_of(request: HttpRequest) -> Any:
-    """Who the token stands for, charged for this request; anonymous without one. 401, 429.
-
-    A token that is not valid is charged to the address. That git asks without one first is not
-    charged here: it does so whenever it signs in.
-    """
-    try:
-        credentials = credentials_of(request)
-        if credentials is None:
-            return AnonymousUser()
-        caller = usable_token(credentials[1]).user
+        credentials = credentials_of(request.META)
+        principal = principal_of(credentials[1]) if credentials else ANONYMOUS
     except Unauthenticated:
-        charge_git(request, None)
+        limits.throttle_git(request, None)
         raise
-    charge_git(request, caller)
-    return caller
+    if principal.person is not None:
+        limits.throttle_git(request, principal.user)
+    return principal
 
 
 def check_content_type(request: HttpRequest, service: Service) -> None:

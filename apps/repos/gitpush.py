@@ -16,8 +16,10 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
+from apps.repos.access import access_to
 from apps.repos.git.protocol import (
     Command,
     ProtocolError,
@@ -73,7 +75,7 @@ def let_in(
     out (docs/protections.md).
     """
     lock(repo)
-    repo.check_writable()
+    access_to(Principal(actor), repo).check_writable()
     refused = refusals(request, list(repo.protections.all()), blind)
     moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
     return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused

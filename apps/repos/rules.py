@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apps.core.access import Level, check_level
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
+from apps.repos.access import access_to
 from apps.repos.git.repo import valid_branch_name
 from apps.repos.models import BRANCHES, Repo
 
@@ -132,7 +134,7 @@ def check_may_approve(repo: Repo, user: User) -> None:
     """An approver must be able to read what they approve: 422 (behaviour.md §8.3)."""
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
-    if repo.access(user) < Level.READ:
+    if access_to(Principal(user), repo).level < Level.READ:
         text = f"{user.username} has no access to {repo}, and so cannot approve there."
         raise Invalid("approver_lacks_access", text)
 
@@ -142,6 +144,6 @@ def check_changeable(repo: Repo, actor: User) -> None:
 
     Errors: 403 `team_inactive`, `role_required`, 409 `repo_archived`.
     """
-    repo.check_open(actor, writing=True)
-    check_level(repo, actor, Level.ADMIN)
-    repo.check_writable()
+    access = access_to(Principal(actor), repo)
+    access.check_open(writing=True)
+    access.require_change(Level.ADMIN)

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from apps.core.admin import NONE, ActionForm, Move, StaffAdmin, badge, row_link
-from apps.core.serializers import Input
+from apps.core.serializers import RequestSerializer
 from apps.site import actions, limits
 from apps.site.models import RateLimit, SiteSettings
 from apps.site.rules import SCOPE_MAX, known_scopes
@@ -20,7 +20,7 @@ from apps.site.serializers import CreateRateLimit, UpdateRateLimit, UpdateSiteSe
 
 
 class ChangeSettings(ActionForm):
-    takes = UpdateSiteSettings
+    request_serializer = UpdateSiteSettings
 
     class Meta:
         help_texts = {
@@ -66,7 +66,7 @@ class SiteSettingsAdmin(StaffAdmin):
 
 
 class NewRateLimit(ActionForm):
-    takes: type[Input] | None = CreateRateLimit
+    request_serializer: type[RequestSerializer] | None = CreateRateLimit
 
     scope = forms.CharField(max_length=SCOPE_MAX)
     max_requests = forms.IntegerField(label="Requests")
@@ -80,7 +80,7 @@ class NewRateLimit(ActionForm):
 
 
 class ChangeRateLimit(NewRateLimit):
-    takes = UpdateRateLimit
+    request_serializer = UpdateRateLimit
 
 
 @admin.register(RateLimit)

@@ -1,4 +1,4 @@
-"""Counting in sliding windows (engine.md §6), here or in Redis: shared.py. Knows no Django.
+"""Counting in sliding windows, here or in Redis: shared.py. Knows no Django.
 
 Two integers per key: what came in the window before, and in this one. The older counts for the
 part of it that a window ending now still covers. Times are milliseconds since 1970.
@@ -75,7 +75,7 @@ Asked = Sequence[tuple[str, Limit]]
 """Keys with their limits. A key belongs to one length of window."""
 
 
-class Charged(NamedTuple):
+class Hit(NamedTuple):
     """Whether all had room, each as it stands afterwards, and when that was."""
 
     admitted: bool
@@ -97,7 +97,7 @@ class MemoryCounters:
         self.kept: OrderedDict[str, State] = OrderedDict()
         """The longest unused key first."""
 
-    def charge(self, asked: Asked) -> Charged:
+    def hit(self, asked: Asked) -> Hit:
         """Count one for each key, if all of them have room; else for none."""
         now = self.clock()
         with self.lock:
@@ -110,7 +110,7 @@ class MemoryCounters:
                     self._add(key, limit, count, now)
                     for count, (key, limit) in zip(counts, asked, strict=True)
                 ]
-        return Charged(admitted, counts, now)
+        return Hit(admitted, counts, now)
 
     def _count(self, key: str, limit: Limit, now: int) -> Count:
         found = self.kept.get(key)

@@ -1,6 +1,6 @@
-"""The one door of rate limits: API, git, stream and pages charge a request here (behaviour.md §6).
+"""Rate limits: the API, git, the stream and the pages count their requests here.
 
-What is charged when: docs/rate-limits.md. Counting itself: counters.py.
+What counts for which limit: docs/rate-limits.md. Counting itself: counters.py.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
 from django.http import HttpRequest
 
+from apps.core.access import Person
 from apps.core.errors import TooMany
 from apps.site.addresses import address_of
 from apps.site.counters import (
     Asked,
-    Charged,
     Count,
+    Hit,
     Limit,
     MemoryCounters,
     State,
@@ -31,13 +32,9 @@ from apps.site.counters import (
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 
-if TYPE_CHECKING:
-    from apps.accounts.models import User
-    from apps.core.views import ApiViewSet
-
 
 class Counters(Protocol):
-    def charge(self, asked: Asked) -> Charged: ...
+    def hit(self, asked: Asked) -> Hit: ...
 
     def all_kept(self) -> tuple[int, list[tuple[str, State]]]: ...
 
@@ -125,7 +122,7 @@ def changed() -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LimitState:
     """How a request stands with its tightest limit; what the headers say."""
 
     limit: Limit
@@ -152,78 +149,64 @@ class Standing:
         }
 
 
-def charge(
-    request: HttpRequest, scopes: Iterable[str], *, user: User | None = None
-) -> Standing | None:
-    """Count a request in each of `scopes` that has a limit; None where none has.
+def throttle(
+    request: HttpRequest, rate_scopes: Iterable[str], *, user: Person | None = None
+) -> LimitState | None:
+    """Count a request in each of `rate_scopes` that has a limit; None where none has.
 
     By user where one is given, else by address. Raises `TooMany` when one of them is used up,
     and then counts it nowhere. `request.answer_headers` has the headers either way.
     """
     limits = rulebook.now()
-    found = [limits[scope] for scope in dict.fromkeys(scopes) if scope in limits] if limits else []
+    found = [limits[one] for one in dict.fromkeys(rate_scopes) if one in limits] if limits else []
     if not found:
         return None
     who = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
     asked = [(f"{limit.scope}:{limit.window}:{who}", limit) for limit in found]
-    charged = counters().charge(asked)
-    all_standing = [
-        Standing(limit, count, charged.now)
-        for limit, count in zip(found, charged.counts, strict=True)
+    hit = counters().hit(asked)
+    states = [
+        LimitState(limit, count, hit.now) for limit, count in zip(found, hit.counts, strict=True)
     ]
-    if charged.admitted:
-        standing = min(all_standing, key=lambda one: (one.count.left(one.limit), -one.reset))
+    if hit.admitted:
+        state = min(states, key=lambda one: (one.count.left(one.limit), -one.reset))
     else:
-        standing = max(all_standing, key=lambda one: one.count.wait(one.limit))
-    vars(request)["answer_headers"] = standing.headers()
-    if not charged.admitted:
-        raise refusal(standing)
-    return standing
+        state = max(states, key=lambda one: one.count.wait(one.limit))
+    vars(request)["answer_headers"] = state.headers()
+    if not hit.admitted:
+        raise refusal(state)
+    return state
 
 
-def refusal(standing: Standing) -> TooMany:
+def refusal(state: LimitState) -> TooMany:
     """429, with `Retry-After` in seconds."""
-    limit = standing.limit
+    limit = state.limit
     return TooMany(
         "rate_limited",
         f"The limit of {limit.most} requests in {limit.window // 1000} s for {limit.scope} is used "
-        f"up. Try again in {standing.wait} s.",
-        headers={**standing.headers(), "Retry-After": str(max(1, standing.wait))},
+        f"up. Try again in {state.wait} s.",
+        headers={**state.headers(), "Retry-After": str(max(1, state.wait))},
     )
 
 
-def personal(user: User | None) -> str:
-    """The scope of who is asking: `user:<username>` where it has a limit, else what it replaces."""
+def personal(user: Person | None) -> str:
+    """The rate scope of who asks: `user:<username>` where it has a limit, else what it replaces."""
     if user is None:
         return RateScope.ANONYMOUS
     own = USER + user.username_key
     return own if own in rulebook.now() else RateScope.AUTHENTICATED
 
 
-def charge_api(view: ApiViewSet, user: User | None) -> None:
-    """Charge an API request, the stream's too, before anything is looked up; 429.
-
-    Staff is never locked out of the limits themselves. `user` None: nobody has signed in.
-    """
-    if user is not None and user.is_staff and view.free_for_staff:
-        return
-    scopes = [RateScope.API, personal(user), view.family, *view.charged_as]
-    if view.writing:
-        scopes.append(RateScope.WRITE)
-    charge(view.request._request, scopes, user=user)
+def throttle_git(request: HttpRequest, user: Person | None) -> None:
+    """Count a request of git's; 429, which git prints."""
+    throttle(request, [RateScope.GIT, personal(user)], user=user)
 
 
-def charge_git(request: HttpRequest, user: User | None) -> None:
-    """Charge a request of git's; 429, which git prints."""
-    charge(request, [RateScope.GIT, personal(user)], user=user)
-
-
-def charge_page(request: HttpRequest, scope: RateScope) -> None:
-    """Charge a try to sign in (`LOGIN`) or up (`SIGNUP`) to its address, before anything is read.
+def throttle_page(request: HttpRequest, rate_scope: RateScope) -> None:
+    """Count a try to sign in (`LOGIN`) or up (`SIGNUP`) for its address, before anything is read.
 
     Raises `TooMany`: answer 429 with its `detail` and `headers`.
     """
-    charge(request, [scope])
+    throttle(request, [rate_scope])
 
 
 @dataclass

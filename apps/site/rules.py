@@ -1,4 +1,4 @@
-"""Which scopes a rate limit may have, and its bounds (behaviour.md §2)."""
+"""Which scopes a rate limit may have, and its bounds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.contrib.auth import get_user_model
 
 from apps.core.errors import Invalid
 from apps.core.json import quoted
-from apps.core.views import families
+from apps.core.views import schema_tags
 from apps.site.kinds import USER, RateScope
 
 SCOPE_MAX = 64
@@ -17,7 +17,7 @@ WINDOW_MAX = 86_400
 
 def known_scopes() -> list[str]:
     """Every scope but those of single users: our own words, then the families of operations."""
-    return list(dict.fromkeys([*map(str, RateScope), *families()]))
+    return list(dict.fromkeys([*map(str, RateScope), *schema_tags()]))
 
 
 def checked_scope(text: str) -> str:

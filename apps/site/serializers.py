@@ -7,7 +7,16 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.core.durations import WHAT, parse_duration
-from apps.core.serializers import Bool, Choice, Input, Int, Moment, Name, Output, Str
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictBooleanField,
+    StrictCharField,
+    StrictChoiceField,
+    StrictIntegerField,
+    TimestampField,
+)
 from apps.site.models import InviteCreators, RateLimit, SiteSettings
 from apps.site.rules import REQUESTS_MAX, SCOPE_MAX, WINDOW_MAX
 
@@ -20,26 +29,26 @@ def duration_problem(text: str) -> str | None:
     return None
 
 
-class UpdateSiteSettings(Input):
-    rate_limits_enabled = Bool(required=False)
-    signup_invite_creators = Choice(InviteCreators, required=False)
-    signup_invite_max_per_24h = Int(required=False, min_value=0, max_value=100_000)
-    signup_invite_min_account_age = Name(
-        problem=duration_problem, most=100, required=False, help_text=f"{WHAT.capitalize()}."
+class UpdateSiteSettings(RequestSerializer):
+    rate_limits_enabled = StrictBooleanField(required=False)
+    signup_invite_creators = StrictChoiceField(InviteCreators, required=False)
+    signup_invite_max_per_24h = StrictIntegerField(required=False, min_value=0, max_value=100_000)
+    signup_invite_min_account_age = RuleCharField(
+        problem=duration_problem, max_length=100, required=False, help_text=f"{WHAT.capitalize()}."
     )
-    signups_enabled = Bool(required=False)
-    signups_require_invite = Bool(required=False)
+    signups_enabled = StrictBooleanField(required=False)
+    signups_require_invite = StrictBooleanField(required=False)
 
 
-class SiteSettingsRecord(Output):
+class SiteSettingsRecord(RecordSerializer):
     rate_limits_enabled = serializers.BooleanField()
     signup_invite_creators = serializers.ChoiceField([str(who) for who in InviteCreators])
     signup_invite_max_per_24h = serializers.IntegerField()
     signup_invite_min_account_age = serializers.CharField()
     signups_enabled = serializers.BooleanField()
     signups_require_invite = serializers.BooleanField()
-    created_at = Moment()
-    updated_at = Moment()
+    created_at = TimestampField()
+    updated_at = TimestampField()
     updated_by_username = serializers.CharField(allow_null=True)
 
 
@@ -64,28 +73,28 @@ SCOPE_HELP = (
 )
 
 
-class CreateRateLimit(Input):
-    scope = Str(most=SCOPE_MAX, help_text=SCOPE_HELP)
-    max_requests = Int(min_value=1, max_value=REQUESTS_MAX)
-    window_seconds = Int(min_value=1, max_value=WINDOW_MAX)
-    is_enabled = Bool()
+class CreateRateLimit(RequestSerializer):
+    scope = StrictCharField(max_length=SCOPE_MAX, help_text=SCOPE_HELP)
+    max_requests = StrictIntegerField(min_value=1, max_value=REQUESTS_MAX)
+    window_seconds = StrictIntegerField(min_value=1, max_value=WINDOW_MAX)
+    is_enabled = StrictBooleanField()
 
 
-class UpdateRateLimit(Input):
-    scope = Str(most=SCOPE_MAX, required=False, help_text=SCOPE_HELP)
-    max_requests = Int(min_value=1, max_value=REQUESTS_MAX, required=False)
-    window_seconds = Int(min_value=1, max_value=WINDOW_MAX, required=False)
-    is_enabled = Bool(required=False)
+class UpdateRateLimit(RequestSerializer):
+    scope = StrictCharField(max_length=SCOPE_MAX, required=False, help_text=SCOPE_HELP)
+    max_requests = StrictIntegerField(min_value=1, max_value=REQUESTS_MAX, required=False)
+    window_seconds = StrictIntegerField(min_value=1, max_value=WINDOW_MAX, required=False)
+    is_enabled = StrictBooleanField(required=False)
 
 
-class RateLimitRecord(Output):
+class RateLimitRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     scope = serializers.CharField()
     max_requests = serializers.IntegerField()
     window_seconds = serializers.IntegerField()
     is_enabled = serializers.BooleanField()
-    created_at = Moment()
-    updated_at = Moment()
+    created_at = TimestampField()
+    updated_at = TimestampField()
     updated_by_username = serializers.CharField(allow_null=True)
 
 

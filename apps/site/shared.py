@@ -1,4 +1,4 @@
-"""Counting in Redis, for all processes together (engine.md §6). Knows no Django.
+"""Counting in Redis, for all processes together. Knows no Django.
 
 Apart from counters.py, because redis-py takes a tenth of a second to load, which every command
 and every server without Redis would wait for.
@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from apps.site.counters import Asked, Charged, Count, MemoryCounters, State
+from apps.site.counters import Asked, Count, Hit, MemoryCounters, State
 
 MOST_SEEN = 20_000
 """Keys of Redis that are looked through for people."""
@@ -81,7 +81,7 @@ class RedisCounters:
         self.prefix = prefix
         self.clock = clock
         """0 stands for the time of Redis."""
-        # redis-py would try a dead one again and again, for seconds (engine.md §6).
+        # redis-py would try a dead one again and again, for seconds.
         client = Redis.from_url(
             url,
             socket_timeout=PATIENCE,
@@ -93,15 +93,15 @@ class RedisCounters:
         self.script: Any = client.register_script(SCRIPT)
         self.close = client.close
 
-    def charge(self, asked: Asked) -> Charged:
-        """As `MemoryCounters.charge`; raises `RedisError`."""
+    def hit(self, asked: Asked) -> Hit:
+        """As `MemoryCounters.hit`; raises `RedisError`."""
         keys = [f"{self.prefix}:limit:{key}" for key, _ in asked]
         values = [self.clock()]
         for _, limit in asked:
             values += [limit.window, limit.most]
         admitted, now, *numbers = self.script(keys, values)
         counts = [Count(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)]
-        return Charged(bool(admitted), counts, now)
+        return Hit(bool(admitted), counts, now)
 
     def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
         """As `MemoryCounters.all_kept`, of at most `MOST_SEEN` keys; raises `RedisError`."""
@@ -132,19 +132,19 @@ class SharedCounters:
         self.lost = False
         self.leave_until = 0.0
 
-    def charge(self, asked: Asked) -> Charged:
-        """As `MemoryCounters.charge`."""
+    def hit(self, asked: Asked) -> Hit:
+        """As `MemoryCounters.hit`."""
         probing = self.lost
         if probing and not self._may_probe():
-            return self.own.charge(asked)
+            return self.own.hit(asked)
         try:
-            charged = self.shared.charge(asked)
+            hit = self.shared.hit(asked)
         except (RedisError, OSError) as error:
             self._lose(error)
-            return self.own.charge(asked)
+            return self.own.hit(asked)
         if probing:
             self._regain()
-        return charged
+        return hit
 
     def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
         """As `MemoryCounters.all_kept`, of Redis, or of this process while that is lost."""

@@ -19,7 +19,7 @@ MEMBERS_SHOWN = 200
 
 
 class ChangeTeam(ActionForm):
-    takes = UpdateTeam
+    request_serializer = UpdateTeam
 
     class Meta:
         help_texts = {

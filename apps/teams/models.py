@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import uuid
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.utils import timezone
 
-from apps.core.access import Level
-from apps.core.errors import Forbidden
+from apps.core.access import Level, Principal
 from apps.core.search import holds
 from apps.core.slugs import TEAM_SLUG_MAX
 from apps.events.record import Keys, Target
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 
 class Role(StrEnum):
@@ -38,21 +32,14 @@ LEVEL_OF = {
 }
 
 
-def level_with(role: str | None, user: User | AnonymousUser) -> Level:
-    """The level of somebody who has this role in a team; staff has the owner's everywhere."""
-    if user.is_staff:
-        return Level.OWNER
-    return LEVEL_OF[Role(role)] if role else Level.NONE
-
-
 class TeamQuerySet(models.QuerySet["Team"]):
-    def visible_to(self, user: User) -> TeamQuerySet:
+    def visible_to(self, principal: Principal) -> TeamQuerySet:
         """The teams a person is a member of: what `GET /teams` lists."""
-        return self.filter(members__user=user)
+        return self.filter(members__user=principal.person_id)
 
-    def readable_by(self, user: User) -> TeamQuerySet:
-        """The teams whose inside a person may read: members, and staff everywhere."""
-        return self if user.is_staff else self.filter(members__user=user)
+    def readable_by(self, principal: Principal) -> TeamQuerySet:
+        """The teams whose inside one may read: members, and staff everywhere."""
+        return self if principal.sees_all else self.visible_to(principal)
 
     def taken(self, slugs: list[str]) -> set[str]:
         """Which of these slugs a team has."""
@@ -86,26 +73,12 @@ class Team(models.Model):
     def api_path(self) -> str:
         return f"/{self.path}"
 
-    def role_of(self, user: User | AnonymousUser) -> Role | None:
+    def role_of(self, person_id: int | None) -> Role | None:
         """The person's role here now: one query, never remembered, so that a lock means it."""
-        if user.pk is None:
+        if person_id is None:
             return None
-        found = self.members.filter(user=user.pk).values_list("role", flat=True).first()
+        found = self.members.filter(user=person_id).values_list("role", flat=True).first()
         return Role(found) if found else None
-
-    def access(self, user: User | AnonymousUser) -> Level:
-        """The level on the team, looked up now; see `level_with`."""
-        return level_with(None if user.is_staff else self.role_of(user), user)
-
-    def check_open(self, user: User, *, writing: bool) -> None:
-        """An inactive team is for members and staff to read (behaviour.md §7)."""
-        if self.is_active:
-            return
-        if writing or self.access(user) is Level.NONE:
-            raise Forbidden("team_inactive", f"The team {self.slug} has been deactivated.")
-
-    def check_writable(self) -> None:
-        """Whether a team takes changes is a matter of `check_open`."""
 
     def event_keys(self) -> Keys:
         return Keys(team=self.pk)
@@ -118,7 +91,7 @@ class Team(models.Model):
 
 
 class FormerTeamSlug(models.Model):
-    """A slug that a team gave up. It leads to the team until somebody takes it (trap 14)."""
+    """A slug that a team gave up. It leads to the team until somebody takes it."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="former_slugs")
     slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)

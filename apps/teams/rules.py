@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden
+from apps.teams.access import access_to_team
 from apps.teams.models import Member, Role, Team
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ def check_may_set(actor: User, team: Team, *roles: str) -> None:
     """Admins handle viewers and members; admins and owners are an owner's business."""
     high = OWNERS_ONLY.intersection(roles)
     needed = Level.OWNER if high else Level.ADMIN
-    if team.access(actor) < needed:
+    if access_to_team(Principal(actor), team).level < needed:
         raise Forbidden("role_required", f"This needs {needed.name.lower()} access to {team}.")
 
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from rest_framework import serializers
 
-from apps.core.serializers import Bool, Choice, Input, Moment, Name, Output, Str
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictBooleanField,
+    StrictCharField,
+    StrictChoiceField,
+    TimestampField,
+)
 from apps.core.slugs import TEAM_SLUG, TEAM_SLUG_MAX, team_slug_problem
 from apps.teams.models import Member, Role, Team
 
@@ -14,61 +22,64 @@ if TYPE_CHECKING:
     from apps.accounts.models import User
 
 
-class TeamSlug(Name):
+class TeamSlug(RuleCharField):
     def __init__(self, **options: Any) -> None:
         super().__init__(
-            problem=team_slug_problem, most=TEAM_SLUG_MAX, pattern=TEAM_SLUG.pattern, **options
+            problem=team_slug_problem,
+            max_length=TEAM_SLUG_MAX,
+            pattern=TEAM_SLUG.pattern,
+            **options,
         )
 
 
-class CreateTeam(Input):
-    name = Str(most=255)
+class CreateTeam(RequestSerializer):
+    name = StrictCharField(max_length=255)
     slug = TeamSlug()
 
 
-class UpdateTeam(Input):
-    name = Str(most=255)
+class UpdateTeam(RequestSerializer):
+    name = StrictCharField(max_length=255)
     slug = TeamSlug()
-    is_active = Bool(required=False)
+    is_active = StrictBooleanField(required=False)
 
 
-class AddMember(Input):
-    username = Str(most=255)
-    role = Choice(Role)
+class AddMember(RequestSerializer):
+    username = StrictCharField(max_length=255)
+    role = StrictChoiceField(Role)
 
 
-class UpdateMember(Input):
-    role = Choice(Role)
+class UpdateMember(RequestSerializer):
+    role = StrictChoiceField(Role)
 
 
-class TeamRecord(Output):
+class TeamRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     name = serializers.CharField()
     slug = serializers.CharField()
     is_active = serializers.BooleanField()
     caller_role = serializers.ChoiceField([str(role) for role in Role], allow_null=True)
-    created_at = Moment()
-    updated_at = Moment()
+    created_at = TimestampField()
+    updated_at = TimestampField()
 
 
-class MemberRecord(Output):
+class MemberRecord(RecordSerializer):
     username = serializers.CharField()
     user_uuid = serializers.UUIDField()
     display_name = serializers.CharField()
     role = serializers.ChoiceField([str(role) for role in Role])
     is_active = serializers.BooleanField()
-    created_at = Moment()
+    created_at = TimestampField()
     added_by_username = serializers.CharField(allow_null=True)
 
 
-class SuggestedUser(Output):
+class SuggestedUser(RecordSerializer):
     uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField()
     is_member = serializers.BooleanField(help_text="Of the team that was asked about.")
 
 
-class SuggestedUsers(Output):
+class SuggestedUsers(RecordSerializer):
     results = SuggestedUser(many=True)
 
 

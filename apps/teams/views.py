@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
 from django.shortcuts import get_object_or_404
+from rest_framework.request import Request
 from rest_framework.response import Response
 
-from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
-from apps.core.access import Level, check_level
-from apps.core.availability import TEAM_SLUGS, Availability, name_query
-from apps.core.operation import Operation, operation
-from apps.core.parsers import flag_query, text_query
+from apps.core.access import Level
+from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
+from apps.core.operation import operation
+from apps.core.query import FlagParameter, QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.events.activity import ActivityRecord, activity_record
 from apps.events.models import Key
-from apps.teams import actions
-from apps.teams.doors import InTeam
+from apps.teams import actions, queries
+from apps.teams.access import TeamAccess, TeamScoped, open_team
+from apps.teams.filters import TeamFilterSet
 from apps.teams.models import Member, Team
 from apps.teams.serializers import (
     AddMember,
@@ -34,174 +35,154 @@ from apps.teams.serializers import (
 )
 
 
-class TeamViewSet(InTeam):
+class TeamQuery(QuerySerializer):
+    all = FlagParameter(help_text="All teams of the site; for staff.")
+
+
+class SuggestQuery(QuerySerializer):
+    name = TextParameter(
+        required=False,
+        help_text="How a username or display name begins; without a token, 2 or more.",
+    )
+    email = TextParameter(
+        required=False, help_text="Exactly this address, ignoring case; only with a token."
+    )
+    team_slug = TextParameter(
+        required=False, help_text="Say who is in this team; only for its members."
+    )
+
+
+class TeamViewSet(TeamScoped):
     """/teams, /teams/{team_slug}"""
 
-    family = "teams"
+    schema_tags = ["teams"]
     lookup_url_kwarg = "team_slug"
     lookup_value_converter = "team_slug"
 
-    def find_place(self) -> Team | None:
-        return super().find_place() if "team_slug" in self.kwargs else None
+    queryset = Team.objects.all()
+    filterset_class = TeamFilterSet
 
-    @operation(
-        Level.NONE,
-        gives=TeamRecord,
-        paged=True,
-        query=(
-            flag_query("all", "All teams of the site; for staff."),
-            text_query("search", "Part of a name or slug, ignoring case."),
-        ),
-    )
-    def list(self) -> dict[str, Any]:
+    def open(self) -> TeamAccess | None:
+        return super().open() if "team_slug" in self.kwargs else None
+
+    @operation(Level.NONE, response=TeamRecord, query=TeamQuery)
+    def list(self) -> Response:
         """List the caller's teams, or all for staff."""
-        if self.params["all"]:
-            check_level(None, self.caller, Level.STAFF)
-            teams = Team.objects.all()
-        else:
-            teams = Team.objects.visible_to(self.caller)
-        if self.params["search"]:
-            teams = teams.search(self.params["search"])
-        own = Member.objects.filter(team=OuterRef("pk"), user=self.caller)
-        rows = teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
-        return self.page(rows, lambda row, _: team_record(row, row.caller_role))
+        if self.validated_query["all"]:
+            self.principal.check_staff()
+        teams = queries.list_teams(self.principal, everybodys=self.validated_query["all"])
+        return self.page_of(teams, lambda row: team_record(row, row.caller_role))
 
-    @operation(Level.NONE, takes=CreateTeam, gives=TeamRecord, status=201)
+    @operation(Level.NONE, request=CreateTeam, response=TeamRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Create a team. The caller becomes its owner."""
-        return self.record(actions.create_team(actor=self.caller, **self.input))
+        return self.record(actions.create_team(actor=self.principal.user, **self.validated_data))
 
-    @operation(Level.NONE, gives=TeamRecord)
+    @operation(Level.NONE, response=TeamRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a team."""
         return self.record(self.team)
 
-    @operation(Level.OWNER, takes=UpdateTeam, gives=TeamRecord, even_inactive=True)
+    @operation(Level.OWNER, request=UpdateTeam, response=TeamRecord, even_inactive=True)
     def update(self) -> dict[str, Any]:
         """Rename, re-address, retire or revive a team."""
-        actions.update_team(actor=self.caller, team=self.team, **self.input)
+        actions.update_team(actor=self.principal.user, team=self.team, **self.validated_data)
         return self.record(self.team)
 
     def record(self, team: Team) -> dict[str, Any]:
-        return team_record(team, team.role_of(self.caller))
+        return team_record(team, team.role_of(self.principal.person_id))
 
 
-class MemberViewSet(InTeam):
+class MemberViewSet(TeamScoped):
     """/teams/{team_slug}/members"""
 
-    family = "teams"
+    schema_tags = ["teams"]
     lookup_url_kwarg = "username"
     lookup_value_converter = "username"
     member: Member
 
-    def enter(self) -> None:
+    def load_objects(self) -> None:
         if "username" in self.kwargs:
-            found = self.team.members.select_related("user", "added_by")
+            found = queries.list_members(self.team)
             self.member = get_object_or_404(found, user__username_key=self.kwargs["username"])
             self.member.team = self.team
 
-    def check_access(self, declared: Operation) -> None:
+    def check_permissions(self, request: Request) -> None:
         """Everybody may leave; anybody else's membership is the admins' business."""
-        leaving = self.kwargs.get("username") == self.caller.username_key
-        if self.action == "destroy" and leaving:
-            self.team.check_open(self.caller, writing=True)
-        else:
-            super().check_access(declared)
+        leaving = self.kwargs.get("username") == self.principal.user.username_key
+        if not (self.action == "destroy" and leaving):
+            super().check_permissions(request)
 
-    @operation(Level.READ, gives=MemberRecord, paged=True)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.READ, response=MemberRecord)
+    def list(self) -> Response:
         """List the team's members, oldest first."""
-        rows = self.team.members.select_related("user", "added_by").order_by("created_at", "id")
-        return self.page(rows, member_record)
+        return self.page_of(queries.list_members(self.team), member_record)
 
-    @operation(Level.ADMIN, takes=AddMember, gives=MemberRecord, status=201)
+    @operation(Level.ADMIN, request=AddMember, response=MemberRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Add a member."""
-        user = named_user(self.input["username"])
+        user = named_user(self.validated_data["username"])
         member = actions.add_member(
-            actor=self.caller, team=self.team, user=user, role=self.input["role"]
+            actor=self.principal.user, team=self.team, user=user, role=self.validated_data["role"]
         )
         return member_record(member)
 
-    @operation(Level.READ, gives=MemberRecord)
+    @operation(Level.READ, response=MemberRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a member."""
         return member_record(self.member)
 
-    @operation(Level.ADMIN, takes=UpdateMember, gives=MemberRecord)
+    @operation(Level.ADMIN, request=UpdateMember, response=MemberRecord)
     def update(self) -> dict[str, Any]:
         """Change a member's role."""
-        actions.update_member(actor=self.caller, member=self.member, **self.input)
+        actions.update_member(actor=self.principal.user, member=self.member, **self.validated_data)
         return member_record(self.member)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
-        actions.remove_member(actor=self.caller, member=self.member)
+        actions.remove_member(actor=self.principal.user, member=self.member)
 
 
-class TeamActivityViewSet(InTeam):
+class TeamActivityViewSet(TeamScoped):
     """/teams/{team_slug}/activity"""
 
-    family = "teams"
+    schema_tags = ["teams"]
 
-    @operation(Level.READ, gives=ActivityRecord)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.READ, response=ActivityRecord)
+    def retrieve(self) -> dict[str, Any]:
         """Count what went on in a team in the last 90 days."""
         subject = {"kind": "team", "slug": self.team.slug}
-        return activity_record(subject, Key("team_id", self.team.pk), self.caller)
+        return activity_record(subject, Key("team_id", self.team.pk), self.principal)
 
 
 class CheckTeamSlugViewSet(ApiViewSet):
     """/check-team-slug"""
 
-    family = "teams"
+    schema_tags = ["teams"]
 
     @operation(
-        Level.PUBLIC, gives=Availability, query=(name_query("slug"),), refuses={409: Availability}
+        Level.PUBLIC, response=Availability, query=SlugQuery, other_responses={409: Availability}
     )
-    def list(self) -> Response:
+    def retrieve(self) -> Response:
         """Tell whether a team's slug can be had."""
-        return TEAM_SLUGS.answer(self.params["slug"], Team.objects.taken)
+        return TEAM_SLUGS.answer(self.validated_query.get("slug"), Team.objects.taken)
 
 
 class SuggestUsersViewSet(ApiViewSet):
     """/suggest-users"""
 
-    family = "users"
+    schema_tags = ["users"]
+    principal: Principal
 
-    @operation(
-        Level.PUBLIC,
-        gives=SuggestedUsers,
-        query=(
-            text_query(
-                "name", "How a username or display name begins; without a token, 2 or more."
-            ),
-            text_query("email", "Exactly this address, ignoring case; only with a token."),
-            text_query("team_slug", "Say who is in this team; only for its members."),
-        ),
-    )
-    def list(self) -> dict[str, Any]:
+    @operation(Level.PUBLIC, response=SuggestedUsers, query=SuggestQuery)
+    def retrieve(self) -> dict[str, Any]:
         """Suggest active people: at most 10, and without a token 5."""
-        known = self.request.auth is not None
-        size, least = (10, 1) if known else (5, 2)
-        team = self.team() if known and self.params["team_slug"] else None
-        people = User.objects.filter(is_active=True)
-        found: list[User] = []
-        if known and self.params["email"]:
-            found += people.filter(email_key=self.params["email"].lower())
-        name = (self.params["name"] or "").strip()
-        if len(name) >= least:
-            found += people.beginning("username", name)[:size]
-            found += people.beginning("display_name", name)[:size]
-        shown = list(dict.fromkeys(found))[:size]
-        members = team.members.filter(user__in=shown).values_list("user", flat=True) if team else []
-        inside = set(members)
-        return {"results": [suggested_user(user, user.pk in inside) for user in shown]}
-
-    def team(self) -> Team:
-        """The team that is asked about; 404, and 403 for whoever may not know its members."""
-        team = get_object_or_404(Team, slug=self.params["team_slug"].lower())
-        team.check_open(self.caller, writing=False)
-        check_level(team, self.caller, Level.READ)
-        return team
+        asked, team = self.validated_query, None
+        if self.principal.is_signed_in and asked.get("team_slug"):
+            team = open_team(self.principal, asked["team_slug"].lower()).team
+        found = queries.suggest_users(
+            self.principal, name=asked.get("name", "").strip(), email=asked.get("email", "")
+        )
+        inside = queries.members_among(found, team)
+        return {"results": [suggested_user(user, user.pk in inside) for user in found]}

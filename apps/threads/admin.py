@@ -23,11 +23,10 @@ NUMBER_MAX = 10**12
 
 def repos_at(path: str) -> QuerySet[Any]:
     """The repository of `teams/acme/api` or `users/ada/api`, if there is one."""
-    found = PATH.fullmatch(path)
+    found = PATH.fullmatch(path.lower())
     if found is None:
         return Repo.objects.none()
-    owner = "team_slug" if found[1] == "teams" else "username"
-    return Repo.objects.under({owner: found[2].lower()}).filter(slug=found[3].lower()).values("pk")
+    return Repo.objects.under(found[1]).filter(slug=found[2]).values("pk")
 
 
 def split(text: str) -> tuple[str, int | None]:

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
+from apps.repos.access import access_to
 from apps.threads.models import Reply, Thread, ThreadKind
 from apps.threads.tree import DEPTH_MAX
 
@@ -122,7 +124,7 @@ def check_deletable(thread: Thread, actor: User) -> None:
             "invalid_transition", f"Thread {thread.number} belongs to a pull and stays with it."
         )
     others_replied = thread.participant_count > 1
-    if others_replied and thread.repo.access(actor) < Level.ADMIN:
+    if others_replied and access_to(Principal(actor), thread.repo).level < Level.ADMIN:
         raise Conflict(
             "thread_has_replies",
             "Others have replied. Now only somebody with admin access may delete this thread.",
@@ -165,6 +167,6 @@ def check_may_edit_reply(reply: Reply, actor: User, fields: set[str]) -> None:
     settles = fields == {"status"} and actor.pk != reply.created_by_id
     if settles and actor.pk == thread.created_by_id:
         return
-    if settles and thread.repo.access(actor) >= Level.WRITE:
+    if settles and access_to(Principal(actor), thread.repo).level >= Level.WRITE:
         return
     check_creator(reply, actor)

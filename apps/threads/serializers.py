@@ -6,17 +6,24 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.core.openapi import PREFIX
-from apps.core.serializers import Choice, Input, Int, Moment, Name, Output, Str
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictCharField,
+    StrictChoiceField,
+    StrictIntegerField,
+    TimestampField,
+)
+from apps.core.slugs import PREFIX
 from apps.repos.models import Repo
-from apps.threads import rules
+from apps.threads import queries, rules
 from apps.threads.models import (
     Priority,
     ReplyStatus,
     Thread,
     ThreadKind,
     ThreadStatus,
-    reply_rows,
     segment,
 )
 from apps.threads.tree import parent_number
@@ -28,34 +35,37 @@ REPLIES_MAX = 500
 DELETED = "deleted"
 
 
-class Word(Name):
+class Word(RuleCharField):
     """An open word: any that is well formed (behaviour.md trap 17)."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
-            problem=rules.word_problem, most=rules.WORD_MAX, pattern=rules.WORD.pattern, **options
+            problem=rules.word_problem,
+            max_length=rules.WORD_MAX,
+            pattern=rules.WORD.pattern,
+            **options,
         )
 
 
-class CreateThread(Input):
-    title = Str(most=TITLE_MAX)
-    body = Str(most=BODY_MAX, blank=True)
-    kind = Choice([*rules.KINDS])
-    priority = Choice(Priority, required=False)
-    status = Choice(ThreadStatus, required=False)
+class CreateThread(RequestSerializer):
+    title = StrictCharField(max_length=TITLE_MAX)
+    body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
+    kind = StrictChoiceField([*rules.KINDS])
+    priority = StrictChoiceField(Priority, required=False)
+    status = StrictChoiceField(ThreadStatus, required=False)
 
 
-class UpdateThread(Input):
-    title = Str(most=TITLE_MAX, required=False)
-    body = Str(most=BODY_MAX, blank=True, required=False)
-    kind = Choice([*rules.KINDS], required=False)
-    priority = Choice(Priority, required=False)
-    status = Choice(ThreadStatus, required=False)
+class UpdateThread(RequestSerializer):
+    title = StrictCharField(max_length=TITLE_MAX, required=False)
+    body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
+    kind = StrictChoiceField([*rules.KINDS], required=False)
+    priority = StrictChoiceField(Priority, required=False)
+    status = StrictChoiceField(ThreadStatus, required=False)
 
 
-class Link(Input):
+class Link(RequestSerializer):
     kind = Word()
-    target = Str(most=rules.TARGET_MAX)
+    target = StrictCharField(max_length=rules.TARGET_MAX)
 
     def validate(self, link: dict[str, str]) -> dict[str, str]:
         problem = rules.link_problem(link["kind"], link["target"])
@@ -69,27 +79,27 @@ class Links(serializers.ListField):
         super().__init__(child=Link(), max_length=rules.LINKS_MAX, **options)
 
 
-class CreateReply(Input):
+class CreateReply(RequestSerializer):
     kind = Word()
-    body = Str(most=BODY_MAX)
-    parent_reply_number = Int(required=False)
-    status = Choice(ReplyStatus, required=False)
+    body = StrictCharField(max_length=BODY_MAX)
+    parent_reply_number = StrictIntegerField(required=False)
+    status = StrictChoiceField(ReplyStatus, required=False)
     links = Links(required=False)
 
 
-class UpdateReply(Input):
+class UpdateReply(RequestSerializer):
     kind = Word(required=False)
-    body = Str(most=BODY_MAX, required=False)
-    status = Choice(ReplyStatus, required=False)
+    body = StrictCharField(max_length=BODY_MAX, required=False)
+    status = StrictChoiceField(ReplyStatus, required=False)
     links = Links(required=False)
 
 
-class LinkRecord(Output):
+class LinkRecord(RecordSerializer):
     kind = serializers.CharField()
     target = serializers.CharField()
 
 
-class ReplyRecord(Output):
+class ReplyRecord(RecordSerializer):
     """A live reply has every field; a placeholder lacks those that are not required."""
 
     number = serializers.IntegerField()
@@ -102,16 +112,16 @@ class ReplyRecord(Output):
     links = LinkRecord(many=True)
     created_by_uuid = serializers.UUIDField(allow_null=True)
     created_by_username = serializers.CharField(allow_null=True)
-    deleted_at = Moment(allow_null=True)
+    deleted_at = TimestampField(allow_null=True)
     uuid = serializers.UUIDField(required=False)
     thread_number = serializers.IntegerField(required=False)
     version = serializers.IntegerField(required=False)
-    edited_at = Moment(allow_null=True, required=False)
-    created_at = Moment(required=False)
-    updated_at = Moment(required=False)
+    edited_at = TimestampField(allow_null=True, required=False)
+    created_at = TimestampField(required=False)
+    updated_at = TimestampField(required=False)
 
 
-class ThreadRecord(Output):
+class ThreadRecord(RecordSerializer):
     number = serializers.IntegerField()
     uuid = serializers.UUIDField()
     title = serializers.CharField()
@@ -123,10 +133,10 @@ class ThreadRecord(Output):
     created_by_username = serializers.CharField()
     reply_count = serializers.IntegerField()
     participant_count = serializers.IntegerField()
-    last_activity_at = Moment()
-    closed_at = Moment(allow_null=True)
-    created_at = Moment()
-    updated_at = Moment()
+    last_activity_at = TimestampField()
+    closed_at = TimestampField(allow_null=True)
+    created_at = TimestampField()
+    updated_at = TimestampField()
     web_url = serializers.CharField()
     api_url = serializers.CharField()
 
@@ -138,14 +148,14 @@ class WholeThread(ThreadRecord):
     replies_truncated = serializers.BooleanField()
 
 
-class ParticipantRecord(Output):
+class ParticipantRecord(RecordSerializer):
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField(allow_blank=True)
     is_author = serializers.BooleanField()
     reply_count = serializers.IntegerField()
-    first_at = Moment()
-    last_at = Moment()
+    first_at = TimestampField()
+    last_at = TimestampField()
 
 
 def thread_record(thread: Any, repo: Repo, base: str) -> dict[str, Any]:
@@ -173,7 +183,7 @@ def thread_record(thread: Any, repo: Repo, base: str) -> dict[str, Any]:
 
 def replies_of(thread: Thread) -> dict[str, Any]:
     """What the single read adds: the first replies in tree order, and whether there are more."""
-    rows = list(reply_rows().filter(thread=thread.pk)[: REPLIES_MAX + 1])
+    rows = list(queries.list_replies(thread)[: REPLIES_MAX + 1])
     return {
         "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
         "replies_truncated": len(rows) > REPLIES_MAX,

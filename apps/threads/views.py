@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rest_framework.decorators import action
+from rest_framework.response import Response
 
 from apps.core.access import Level
 from apps.core.operation import operation
-from apps.core.parsers import choice_query, text_query
-from apps.repos.doors import InRepo
+from apps.repos.access import RepoScoped
 from apps.threads import actions, rules
-from apps.threads.doors import find_reply, find_thread
-from apps.threads.models import (
-    Participants,
-    Priority,
-    Reply,
-    Thread,
-    ThreadQuerySet,
-    ThreadStatus,
-    reply_rows,
-    thread_rows,
-)
+from apps.threads.filters import ThreadFilterSet
+from apps.threads.models import Participants, Reply, Thread
+from apps.threads.queries import get_reply, get_thread, list_replies, list_threads
 from apps.threads.serializers import (
     CreateReply,
     CreateThread,
@@ -36,56 +27,42 @@ from apps.threads.serializers import (
     thread_record,
 )
 
-FILTERS = (
-    choice_query("status", [*ThreadStatus]),
-    choice_query("kind", [*rules.KINDS]),
-    choice_query("priority", [*Priority]),
-    text_query("created_by", "The author's username, ignoring case."),
-    text_query("search", "Part of a title or body, ignoring case."),
-    choice_query("ordering", rules.ORDERINGS, "The default is `-number`: newest first."),
-)
 
-
-class ThreadViewSet(InRepo):
+class ThreadViewSet(RepoScoped):
     """…/threads, …/threads/{number}"""
 
-    family = "threads"
+    schema_tags = ["threads"]
     lookup_url_kwarg = "number"
     lookup_value_converter = "number"
+    queryset = Thread.objects.all()
+    filterset_class = ThreadFilterSet
     thread: Thread
 
-    def enter(self) -> None:
+    def load_objects(self) -> None:
         """Load the thread; changing it is for its author and for those with a role."""
         if "number" not in self.kwargs:
             return
-        self.thread = find_thread(self.repo, self.kwargs["number"])
+        self.thread = get_thread(self.repo, self.kwargs["number"])
         if self.action == "partial_update":
-            rules.check_may_edit(self.thread, self.caller, self.level)
+            rules.check_may_edit(self.thread, self.principal.user, self.access.level)
         if self.action == "destroy":
-            rules.check_may_delete(self.thread, self.caller, self.level)
+            rules.check_may_delete(self.thread, self.principal.user, self.access.level)
 
-    @operation(Level.READ, gives=ThreadRecord, paged=True, query=FILTERS)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.READ, response=ThreadRecord)
+    def list(self) -> Response:
         """List threads, newest first. Those of pulls are left out."""
-        ordering = self.params["ordering"] or rules.ORDERINGS[0]
-        rows = self.filtered(thread_rows().filter(repo=self.repo.pk)).in_order(ordering)
-        return self.page(rows, lambda row, base: thread_record(row, self.repo, base))
+        repo, base = self.repo, self.base_url
+        return self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
 
-    def filtered(self, rows: ThreadQuerySet) -> ThreadQuerySet:
-        for name in ("status", "kind", "priority"):
-            if self.params[name]:
-                rows = rows.filter(**{name: self.params[name]})
-        if self.params["created_by"]:
-            rows = rows.filter(created_by__username_key=self.params["created_by"].lower())
-        return rows.search(self.params["search"]) if self.params["search"] else rows
-
-    @operation(Level.READ, takes=CreateThread, gives=ThreadRecord, status=201)
+    @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Open a thread."""
-        thread = actions.create_thread(actor=self.caller, repo=self.repo, **self.input)
+        thread = actions.create_thread(
+            actor=self.principal.user, repo=self.repo, **self.validated_data
+        )
         return self.record(thread)
 
-    @operation(Level.READ, gives=WholeThread)
+    @operation(Level.READ, response=WholeThread)
     def retrieve(self) -> dict[str, Any]:
         """Read a thread with its replies.
 
@@ -95,73 +72,84 @@ class ThreadViewSet(InRepo):
         """
         return {**self.record(self.thread), **replies_of(self.thread)}
 
-    @operation(Level.READ, takes=UpdateThread, gives=ThreadRecord)
+    @operation(Level.READ, request=UpdateThread, response=ThreadRecord)
     def partial_update(self) -> dict[str, Any]:
         """Change title, body, kind, priority or status: its author, and write access.
 
         The thread of a pull takes only a priority; the rest is changed at the pull.
         """
-        actions.update_thread(actor=self.caller, thread=self.thread, **self.input)
+        actions.update_thread(actor=self.principal.user, thread=self.thread, **self.validated_data)
         return self.record(self.thread)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
         """Delete a thread: its author while nobody else has replied, and admins always."""
-        actions.delete_thread(actor=self.caller, thread=self.thread)
-
-    @action(detail=True)
-    @operation(Level.READ, gives=ParticipantRecord, paged=True)
-    def participants(self) -> dict[str, Any]:
-        """List who takes part: the author, then everybody with a live reply, oldest first."""
-        return self.page(Participants(self.thread), lambda row, _: row)
+        actions.delete_thread(actor=self.principal.user, thread=self.thread)
 
     def record(self, thread: Thread) -> dict[str, Any]:
-        return thread_record(thread, self.repo, self.base)
+        return thread_record(thread, self.repo, self.base_url)
 
 
-class ReplyViewSet(InRepo):
+class ParticipantViewSet(RepoScoped):
+    """…/threads/{number}/participants"""
+
+    schema_tags = ["threads"]
+    thread: Thread
+
+    def load_objects(self) -> None:
+        self.thread = get_thread(self.repo, self.kwargs["number"])
+
+    @operation(Level.READ, response=ParticipantRecord)
+    def list(self) -> Response:
+        """List who takes part: the author, then everybody with a live reply, oldest first."""
+        return self.get_paginated_response(self.paginate(Participants(self.thread)))
+
+
+class ReplyViewSet(RepoScoped):
     """…/threads/{number}/replies"""
 
-    family = "threads"
+    schema_tags = ["threads"]
     lookup_url_kwarg = "reply_number"
     lookup_value_converter = "number"
     thread: Thread
     reply: Reply
 
-    def enter(self) -> None:
+    def load_objects(self) -> None:
         """Load the thread and the reply; only a delete finds what readers are not shown."""
-        self.thread = find_thread(self.repo, self.kwargs["number"])
+        self.thread = get_thread(self.repo, self.kwargs["number"])
         if "reply_number" in self.kwargs:
             number, shown = self.kwargs["reply_number"], self.action != "destroy"
-            self.reply = find_reply(self.thread, number, shown=shown)
+            self.reply = get_reply(self.thread, number, shown=shown)
 
-    @operation(Level.READ, gives=ReplyRecord, paged=True)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.READ, response=ReplyRecord)
+    def list(self) -> Response:
         """List the replies in the order of their tree."""
-        rows = reply_rows().filter(thread=self.thread.pk)
-        return self.page(rows, lambda row, _: reply_record(row, self.thread.number))
+        number = self.thread.number
+        return self.page_of(list_replies(self.thread), lambda row: reply_record(row, number))
 
-    @operation(Level.READ, takes=CreateReply, gives=ReplyRecord, status=201)
+    @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
-        reply = actions.create_reply(actor=self.caller, thread=self.thread, **self.input)
+        reply = actions.create_reply(
+            actor=self.principal.user, thread=self.thread, **self.validated_data
+        )
         return reply_record(reply, self.thread.number)
 
-    @operation(Level.READ, gives=ReplyRecord)
+    @operation(Level.READ, response=ReplyRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a reply."""
         return reply_record(self.reply, self.thread.number)
 
-    @operation(Level.READ, takes=UpdateReply, gives=ReplyRecord)
+    @operation(Level.READ, request=UpdateReply, response=ReplyRecord)
     def partial_update(self) -> dict[str, Any]:
         """Change kind, body, status or links: its creator.
 
         The status alone may also be set by the thread's author and by those with write access.
         """
-        actions.update_reply(actor=self.caller, reply=self.reply, **self.input)
+        actions.update_reply(actor=self.principal.user, reply=self.reply, **self.validated_data)
         return reply_record(self.reply, self.thread.number)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
         """Delete a reply: its creator. Readers see a placeholder while live replies follow it."""
-        actions.delete_reply(actor=self.caller, reply=self.reply)
+        actions.delete_reply(actor=self.principal.user, reply=self.reply)

@@ -7,7 +7,7 @@ from typing import Any, cast
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 
-from apps.web.answers import Visit, refuse_plainly, show, typed
+from apps.web.responses import PageRequest, refuse_plainly, render_page, typed
 
 NO_PAGES = ("/api/",)
 """Where people look at no page; the layer around the API writes ErrorBody over it."""
@@ -47,13 +47,13 @@ def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
     ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
     if match is None or not hasattr(match.func, "page") or not ours:
         return answer(request, 403)
-    visit = cast("Visit", request)
+    visit = cast("PageRequest", request)
     visit.kept = typed(request)
     visit.method = "GET"
     vars(visit)["old"] = True
     response: Any = match.func(visit, *match.args, **match.kwargs)
     if response.status_code == 405:  # no page to look at, such as /signout
-        response = show(visit, "again", again=visit.get_full_path())
+        response = render_page(visit, "again", again=visit.get_full_path())
     if response.status_code == 200:
         response.status_code = 403
     return cast("HttpResponse", response)

@@ -14,9 +14,9 @@ from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
 from apps.accounts.serializers import CreateInvite, CreateToken
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError
-from apps.core.serializers import Input
+from apps.core.serializers import RequestSerializer
 from apps.core.slugs import USERNAME_MAX
-from apps.web.answers import Visit, show
+from apps.web.responses import PageRequest, render_page
 
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
@@ -24,20 +24,20 @@ HINT = "At least 8 characters, not only digits, and none of those that everybody
 NOT_YOURS = "This is not your password."
 
 
-def most(takes: type[Input], name: str) -> int:
+def most(request_serializer: type[RequestSerializer], name: str) -> int:
     """The length that the API allows for this property."""
-    field: Any = takes().fields[name]
+    field: Any = request_serializer().fields[name]
     return int(field.max_length)
 
 
 class PageForm(forms.Form):
     """A form that was sent, or a new one; an old one comes back with what was typed into it."""
 
-    takes: type[Input] | None = None
+    request_serializer: type[RequestSerializer] | None = None
     """The input of the API that asks for the same."""
     refused = 422
 
-    def __init__(self, request: Visit, *, again: bool = False, **initial: Any) -> None:
+    def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:
         """`again`: an empty form after one that was sent."""
         data = request.POST if request.method == "POST" and not again else None
         super().__init__(data, initial={**initial, **request.kept}, label_suffix="")
@@ -61,9 +61,9 @@ class PageForm(forms.Form):
             self.add_error(field, text if field else error.detail)
             self.refused, self.headers = error.status, error.headers
 
-    def shown(self, request: Visit, template: str, **context: Any) -> HttpResponse:
+    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
         """The page with this form, and the status and headers of what was refused."""
-        response = show(request, template, form=self, status=self.status, **context)
+        response = render_page(request, template, form=self, status=self.status, **context)
         for name, value in self.headers.items():
             response[name] = value
         return response
@@ -178,7 +178,7 @@ class SignUp(TwiceForm):
 
 
 class NewInvite(PageForm):
-    takes = CreateInvite
+    request_serializer = CreateInvite
     ENDS = {"1 day": "In a day", "7 days": "In 7 days", "30 days": "In 30 days"}
 
     email = text_field(
@@ -196,7 +196,7 @@ class NewInvite(PageForm):
 
 
 class NewToken(PageForm):
-    takes = CreateToken
+    request_serializer = CreateToken
     ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
 
     name = text_field(

@@ -8,17 +8,17 @@ from apps.core.access import Level
 from apps.core.views import base_url
 from apps.repos.models import Repo
 from apps.site.models import SiteSettings
-from apps.web.answers import Visit, show
-from apps.web.door import page
+from apps.web.decorators import page
+from apps.web.responses import PageRequest, render_page
 
 SHOWN = 10
 """Repositories on the page, the newest first."""
 
 
 @page(Level.PUBLIC)
-def home(request: Visit) -> HttpResponse:
+def home(request: PageRequest) -> HttpResponse:
     """Repositories have no pages yet: their clone addresses are shown."""
-    repos = Repo.objects.visible_to(request.user).select_related("owner_team", "owner_user")
+    repos = Repo.objects.visible_to(request.principal).select_related("owner_team", "owner_user")
     site = SiteSettings.load()
     newest = repos.order_by("-id")[:SHOWN]
-    return show(request, "home", repos=newest, base=base_url(request), site=site)
+    return render_page(request, "home", repos=newest, base=base_url(request), site=site)

@@ -11,21 +11,17 @@ from django.shortcuts import get_object_or_404
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, InviteQuerySet, InviteStatus
-from apps.accounts.rules import SORTS, check_invites_open
+from apps.accounts.queries import list_invites
+from apps.accounts.rules import check_invites_open
 from apps.core.access import Level
-from apps.core.pagination import page_of
-from apps.core.parsers import PAGE
 from apps.core.views import base_url
-from apps.web.answers import Visit, secret, see, show
-from apps.web.door import FORM, page
+from apps.web.decorators import FORM, page
 from apps.web.forms import NewInvite
-
-ROWS = 50
-"""Invites on one page."""
+from apps.web.responses import PageRequest, page_number, page_of, redirect_to, render_page, secret
 
 
 @page(Level.NONE, methods=FORM)
-def invites(request: Visit) -> HttpResponse:
+def invites(request: PageRequest) -> HttpResponse:
     """One's own invites, with their links; staff finds those of others in the admin."""
     check_invites_open(request.user)
     form, base = NewInvite(request), base_url(request)
@@ -33,34 +29,27 @@ def invites(request: Visit) -> HttpResponse:
         with form.refusals():
             actions.create_invite(actor=request.user, **form.cleaned_data)
             messages.success(request, "The invite is made. Copy its link, and send it.")
-            return see("invites")
-    rows = own_invites(request).select_related("accepted_by").in_order(SORTS[0])
-    shown = page_of(
-        rows,
-        lambda invite: invite_row(invite, base),
-        request=request,
-        base="",
-        page=PAGE.value(request),
-        per_page=ROWS,
-    )
+            return redirect_to("invites")
+    rows = own_invites(request)
+    shown = page_of(request, page_number(request), rows, lambda invite: invite_row(invite, base))
     return secret(form.shown(request, "invites", page=shown))
 
 
 @page(Level.NONE, methods=FORM)
-def delete_invite(request: Visit, uid: UUID) -> HttpResponse:
+def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
     """Asks first: its link never works again."""
     check_invites_open(request.user)
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
         actions.delete_invite(actor=request.user, invite=invite)
         messages.success(request, "The invite is deleted.")
-        return see("invites")
-    return show(request, "delete_invite", invite=invite)
+        return redirect_to("invites")
+    return render_page(request, "delete_invite", invite=invite)
 
 
-def own_invites(request: Visit) -> InviteQuerySet:
+def own_invites(request: PageRequest) -> InviteQuerySet:
     """Those that the person has made, without the deleted ones."""
-    return Invite.objects.visible_to(request.user).filter(created_by=request.user)
+    return list_invites(request.principal).filter(created_by=request.user)
 
 
 def invite_row(invite: Invite, base: str) -> dict[str, Any]:

@@ -14,16 +14,16 @@ from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.views import base_url
 from apps.site.kinds import RateScope
-from apps.web.answers import Visit, named, secret, see, show, uid_in
-from apps.web.door import FORM, page
+from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
 from apps.web.mail import send_resets
+from apps.web.responses import PageRequest, named, redirect_to, render_page, secret, uid_in
 
 GONE = "This link has been used or has ended. Ask for another one."
 
 
-@page(Level.NONE, methods=FORM, charge=RateScope.LOGIN)
-def password(request: Visit) -> HttpResponse:
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def password(request: PageRequest) -> HttpResponse:
     """Ends all other sessions: each holds a digest of the password that it began with."""
     form = ChangePassword(request)
     if request.method == "POST" and form.is_valid():
@@ -32,22 +32,22 @@ def password(request: Visit) -> HttpResponse:
         elif changed(form, request.user):
             update_session_auth_hash(request, request.user)
             messages.success(request, "Your password is changed. Your other sessions have ended.")
-            return see("password")
+            return redirect_to("password")
     return form.shown(request, "password")
 
 
-@page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
-def reset(request: Visit) -> HttpResponse:
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def reset(request: PageRequest) -> HttpResponse:
     """The answer is the same whether there is such an account or not."""
     form = AskReset(request)
     if request.method == "POST" and form.is_valid():
         key = form.cleaned_data["email"].lower()
         send_resets(User.objects.filter(email_key=key, is_active=True), here(request))
-        return see("reset-sent")
+        return redirect_to("reset-sent")
     return form.shown(request, "reset")
 
 
-def here(request: Visit) -> str:
+def here(request: PageRequest) -> str:
     """Scheme and host of the link in a mail: never a host that only whoever asks has named.
 
     Without BASE_URL, and with every host allowed, it is this machine alone that can follow it.
@@ -58,13 +58,13 @@ def here(request: Visit) -> str:
 
 
 @page(Level.PUBLIC)
-def reset_sent(request: Visit) -> HttpResponse:
+def reset_sent(request: PageRequest) -> HttpResponse:
     """What to do now."""
-    return show(request, "reset_sent")
+    return render_page(request, "reset_sent")
 
 
-@page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
-def new_password(request: Visit) -> HttpResponse:
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def new_password(request: PageRequest) -> HttpResponse:
     """The link from the mail works once, for three hours, and not for a deactivated account.
 
     Its secret stands behind the `?` and in the form: paths are logged.
@@ -76,7 +76,7 @@ def new_password(request: Visit) -> HttpResponse:
     form = TwiceForm(request)
     if request.method == "POST" and form.is_valid() and changed(form, user):
         messages.success(request, "Your password is changed. Sign in with it.")
-        return see("signin")
+        return redirect_to("signin")
     return secret(form.shown(request, "new_password", uid=uid, token=token))
 
 

@@ -8,13 +8,13 @@ from django.http import HttpResponse
 from apps.accounts import actions
 from apps.core.access import Level
 from apps.site.kinds import RateScope
-from apps.web.answers import Visit, see
-from apps.web.door import FORM, page
+from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, Account
+from apps.web.responses import PageRequest, redirect_to
 
 
-@page(Level.NONE, methods=FORM, charge=RateScope.LOGIN)
-def settings(request: Visit) -> HttpResponse:
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def settings(request: PageRequest) -> HttpResponse:
     """Another e-mail address takes the password: whoever reads mail there gets a new one."""
     user = request.user
     form = Account(request, display_name=user.display_name, email=user.email)
@@ -27,5 +27,5 @@ def settings(request: Visit) -> HttpResponse:
             with form.refusals():
                 actions.update_user(actor=user, user=user, **sent)
                 messages.success(request, "Your account is saved.")
-                return see("settings")
+                return redirect_to("settings")
     return form.shown(request, "settings")

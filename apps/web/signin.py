@@ -12,31 +12,40 @@ from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.site.kinds import RateScope
 from apps.site.models import SiteSettings
-from apps.web.answers import Visit, ask_to_sign_in, named, own_path, secret, see, see_path, uid_in
-from apps.web.door import FORM, page
+from apps.web.decorators import FORM, page
 from apps.web.forms import SignIn, SignUp
+from apps.web.responses import (
+    PageRequest,
+    ask_to_sign_in,
+    named,
+    own_path,
+    redirect_to,
+    redirect_to_path,
+    secret,
+    uid_in,
+)
 
 WRONG = "Username or password is wrong."
 """One text for an unknown name, a wrong password and a deactivated account."""
 
 
-@page(Level.PUBLIC, methods=FORM, charge=RateScope.LOGIN)
-def signin(request: Visit) -> HttpResponse:
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def signin(request: PageRequest) -> HttpResponse:
     """Who is signed in already is told so: a redirect could lead round in a circle."""
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
         user = authenticate(request, **form.cleaned_data)
         if user is not None:
             start_session(request, user)
-            return see_path(own_path(request.POST.get("next", "")))
+            return redirect_to_path(own_path(request.POST.get("next", "")))
         form.add_error(None, WRONG)
     goal = own_path(named(request, "next"))
     site = SiteSettings.load()
     return form.shown(request, "signin", next=goal, site=site)
 
 
-@page(Level.PUBLIC, methods=FORM, charge=RateScope.SIGNUP)
-def signup(request: Visit) -> HttpResponse:
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.SIGNUP)
+def signup(request: PageRequest) -> HttpResponse:
     """Open as the settings of the site say; where it is not, the page says why.
 
     What has changed while somebody was typing is said in the form, which keeps their text.
@@ -50,7 +59,7 @@ def signup(request: Visit) -> HttpResponse:
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
                 }
                 start_session(request, actions.sign_up(invite=invite, **wanted))
-                return see("home")
+                return redirect_to("home")
     else:
         invite = invite_of(request)
         check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
@@ -58,7 +67,7 @@ def signup(request: Visit) -> HttpResponse:
     return secret(form.shown(request, "signup", invite=invite, link=link))
 
 
-def invite_of(request: Visit) -> Invite | None:
+def invite_of(request: PageRequest) -> Invite | None:
     """The invite that the link or the form names; None where it names none. 404."""
     text = named(request, "invite")
     if not text:
@@ -69,21 +78,21 @@ def invite_of(request: Visit) -> Invite | None:
     return invite
 
 
-def start_session(request: Visit, user: User) -> None:
+def start_session(request: PageRequest, user: User) -> None:
     """Sign in, under a new key whoever was signed in before."""
     request.session.flush()
     login(request, user)
 
 
 @page(Level.PUBLIC, methods=("POST",))
-def signout(request: Visit) -> HttpResponse:
+def signout(request: PageRequest) -> HttpResponse:
     """End this session."""
     logout(request)
-    return see("home")
+    return redirect_to("home")
 
 
 @page(Level.PUBLIC)
-def admin_signin(request: Visit) -> HttpResponse:
+def admin_signin(request: PageRequest) -> HttpResponse:
     """The admin sends here whom it does not let in: nobody known, or nobody of its staff."""
     if not request.user.is_authenticated:
         return ask_to_sign_in(request)

@@ -14,6 +14,7 @@ from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.site.models import SiteSettings
 from tests.api import Api
+from tests.principals import principal_of
 from tests.races import at_once
 
 DAY = dt.timedelta(days=1)
@@ -244,13 +245,17 @@ def test_people_invite_where_the_site_says_so_and_handle_what_is_theirs(alice, b
     site(signup_invite_creators="users", signup_invite_max_per_24h=1)
     own = invite(alice)
     assert refusal(invite, by=alice) == "signup_invite_limit_reached"
-    assert list(Invite.objects.visible_to(alice)) == list(Invite.objects.visible_to(sam)) == [own]
-    assert not Invite.objects.visible_to(bob)
+    assert (
+        list(Invite.objects.visible_to(principal_of(alice)))
+        == list(Invite.objects.visible_to(principal_of(sam)))
+        == [own]
+    )
+    assert not Invite.objects.visible_to(principal_of(bob))
     for act in (actions.update_invite, actions.delete_invite):
         assert refusal(act, actor=bob, invite=own) == "staff_required"
     actions.update_invite(actor=alice, invite=own, email="friend@x.org")
     actions.delete_invite(actor=alice, invite=own)
-    assert not Invite.objects.visible_to(alice)
+    assert not Invite.objects.visible_to(principal_of(alice))
     site(signup_invite_min_account_age="1d", signup_invite_max_per_24h=2)
     assert refusal(invite, by=alice) == "account_too_young"
 

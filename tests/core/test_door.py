@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from tests.api import Answer, Api, plain_client
 from tests.routes import Routed, routed
 from tests.world import everything

@@ -1,4 +1,4 @@
-"""Refusals and their one form (behaviour.md §6)."""
+"""Refusals and their one form."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from django.db import IntegrityError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions as drf
 
+from apps.accounts.models import User
+from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core import errors
-from apps.core.access import Level, check_level
+from apps.core.access import Access, Level
 from apps.core.errors import ApiError, as_api_error, plain_error
 
 STATUSES = {
@@ -86,27 +88,9 @@ def test_unauthenticated_names_both_schemes():
     assert header == 'Bearer realm="Guildhall", Basic realm="Guildhall"'
 
 
-class Person:
-    def __init__(self, *, is_staff: bool = False) -> None:
-        self.is_staff = is_staff
-
-
-class Yard:
-    """A place where everybody has one level."""
-
-    def __init__(self, level: Level) -> None:
-        self.level = level
-
-    def access(self, user: object) -> Level:
-        return self.level
-
-    def __str__(self) -> str:
-        return "yard"
-
-
-def refusal(place: object, person: Person, needed: Level) -> str | None:
+def refusal(has: Level, needed: Level) -> str | None:
     try:
-        check_level(place, person, needed)  # type: ignore[arg-type]
+        Named(ANONYMOUS, has).require(needed)
     except ApiError as error:
         assert error.status == 403
         return error.code
@@ -116,19 +100,27 @@ def refusal(place: object, person: Person, needed: Level) -> str | None:
 LEVELS = [Level.NONE, Level.READ, Level.WRITE, Level.ADMIN, Level.OWNER]
 
 
+class Named(Access):
+    name = "teams/acme"
+
+
 @pytest.mark.parametrize("has", LEVELS)
 @pytest.mark.parametrize("needed", LEVELS[1:])
 def test_a_level_lets_in_whoever_has_it_or_a_higher_one(has, needed):
     code = "forbidden" if has is Level.NONE else "role_required"
-    assert refusal(Yard(has), Person(), needed) == (None if has >= needed else code)
+    assert refusal(has, needed) == (None if has >= needed else code)
 
 
 def test_staff_is_asked_for_by_what_one_is_and_not_by_level():
-    assert refusal(Yard(Level.OWNER), Person(), Level.STAFF) == "staff_required"
-    assert refusal(None, Person(is_staff=True), Level.STAFF) is None
+    staff = User(username="sam", is_staff=True)
+    with pytest.raises(ApiError) as refused:
+        Principal(User(username="bob")).check_staff()
+    assert refused.value.code == "staff_required"
+    Principal(staff).check_staff()
+    with pytest.raises(ApiError):
+        Principal(staff, ceiling=Level.ADMIN).check_staff()
 
 
 @pytest.mark.parametrize("needed", [Level.PUBLIC, Level.NONE])
-def test_where_no_level_is_needed_none_is_looked_up(needed):
-    assert refusal(Yard(Level.NONE), Person(), needed) is None
-    assert refusal(None, Person(), needed) is None
+def test_where_no_level_is_needed_everybody_is_let_in(needed):
+    assert refusal(Level.NONE, needed) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from tests.api import Answer, plain_client
 from tests.core.hostile import CREDENTIALS, FINE, REFUSALS, Knock
 from tests.world import World, everything

@@ -84,11 +84,11 @@ def test_every_operation_is_described_in_full():
         found = one.described
         if not re.fullmatch(r"[A-Z][^\n]*\.", found["summary"]):
             yield f"no sentence, the docstring's first line: {found['summary']}"
-        if found["tags"] != [one.viewset.family]:
+        if found["tags"] != [*one.viewset.schema_tags]:
             yield f"tags {found['tags']}"
         yield from {"401", "403", "404", "405", "422"} - set(found["responses"])
         refusals = {status for status in found["responses"] if status >= "400"}
-        for status in refusals - {str(status) for status in one.operation.refuses}:
+        for status in refusals - {str(status) for status in one.operation.other_responses}:
             answer = found["responses"][status]
             if answer != {"$ref": f"#/components/responses/Error{status}"}:
                 yield f"{status}: {answer}"
@@ -109,17 +109,17 @@ def test_operations_have_names_of_their_own():
 
 def test_every_request_body_lists_all_that_it_takes():
     def problems(one: Routed) -> Iterator[str]:
-        takes = one.operation.takes
-        assert takes is not None
+        request = one.operation.request
+        assert request is not None
         schema = resolved(one.described["requestBody"]["content"]["application/json"]["schema"])
-        if set(schema["properties"]) != set(takes().fields):
+        if set(schema["properties"]) != set(request().fields):
             yield f"lists {list(schema['properties'])}"
         for part in parts(schema):
             inner = resolved(part) if "$ref" in part else part
             if inner.get("type") == "object" and inner["additionalProperties"] is not False:
                 yield f"is open: {inner}"
 
-    assert wrong(problems, {str(one): one for one in routed() if one.operation.takes}) == {}
+    assert wrong(problems, {str(one): one for one in routed() if one.operation.request}) == {}
 
 
 def test_the_tests_would_see_a_field_that_is_not_described(api, alice, monkeypatch):

@@ -12,7 +12,7 @@ import orjson
 import psycopg
 import pytest
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from tests.core.hostile import FINE, MIB, REFUSALS, Knock
 from tests.server import PATIENCE, Server
 

@@ -1,4 +1,4 @@
-"""What is selected by hand is what the ORM would have given (engine.md §7)."""
+"""What is selected by hand is what the ORM would have given."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from django.db.models import Model
 from django.http import Http404
 from django.utils import timezone
 
-from apps.accounts.auth import token_of
+from apps.accounts.authentication import token_of
 from apps.accounts.models import ApiToken, User
-from apps.pulls.doors import find_pull
+from apps.core.access import Level
+from apps.core.errors import Forbidden
 from apps.pulls.models import Pull
-from apps.repos.doors import find_repo
+from apps.pulls.queries import get_pull
+from apps.repos.access import RepoAccess, open_repo
 from apps.repos.models import Repo, Visibility
-from apps.teams.doors import find_team
+from apps.teams.access import find_team
 from apps.teams.models import Role, Team
-from apps.threads.doors import find_reply, find_thread
 from apps.threads.models import Reply, Thread
+from apps.threads.queries import get_reply, get_thread
+from tests.principals import access_of, principal_of, space_access_of
 
 
 def stored(row: Model) -> dict[str, tuple[type, Any]]:
@@ -71,11 +74,11 @@ def people(alice, bob, carol, sam, make, acme) -> list[User | AnonymousUser]:
 def test_a_team_comes_with_the_callers_level(people, acme, django_assert_num_queries):
     for person in people:
         with django_assert_num_queries(1):
-            team, level = find_team("acme", person, former=False)
-        assert_same(team, Team.objects)
-        assert level is acme.access(person)
+            access = find_team(principal_of(person), "acme")
+        assert_same(access.team, Team.objects)
+        assert access.level is space_access_of(person, acme).level
     with pytest.raises(Http404):
-        find_team("nobody", people[0], former=False)
+        find_team(principal_of(people[0]), "nobody")
 
 
 @pytest.mark.parametrize("owned_by", ["team", "user"])
@@ -84,7 +87,6 @@ def test_a_repository_comes_with_its_owner_and_the_callers_level(
     people, acme, alice, make, owned_by, visibility, django_assert_num_queries
 ):
     owner = acme if owned_by == "team" else alice
-    names = {"team_slug": "acme"} if owned_by == "team" else {"username": "alice"}
     made = make.repo(owner, "api", by=alice, visibility=visibility)
     Repo.objects.update(pushed_at=timezone.now(), description="Of both.")
     for active in (True, False):
@@ -92,12 +94,24 @@ def test_a_repository_comes_with_its_owner_and_the_callers_level(
         stale = Repo.objects.get(pk=made.pk)
         for person in people:
             with django_assert_num_queries(1):
-                repo, level = find_repo({**names, "repo_slug": "api"}, person)
-                assert repo.owner == owner
-            assert_same(repo, Repo.objects, **{f"owner_{owned_by}": owner})
-            assert level is stale.access(person)
+                access = opened(person, owner.path, "api")
+            expected = access_of(person, stale)
+            if access is None:
+                assert expected.level is Level.NONE
+                continue
+            assert access.repo.owner == owner
+            assert_same(access.repo, Repo.objects, **{f"owner_{owned_by}": owner})
+            assert access.level is expected.level
     with pytest.raises(Http404):
-        find_repo({**names, "repo_slug": "none"}, people[0])
+        open_repo(principal_of(people[0]), owner.path, "none", needs=Level.NONE)
+
+
+def opened(person: Any, owner: str, slug: str) -> RepoAccess | None:
+    """What somebody gets; None where an inactive team closes the repository to them."""
+    try:
+        return open_repo(principal_of(person), owner, slug, needs=Level.NONE)
+    except Forbidden:
+        return None
 
 
 def test_a_thread_comes_with_its_author_and_its_repository(
@@ -108,14 +122,14 @@ def test_a_thread_comes_with_its_author_and_its_repository(
     for closed_at in (None, timezone.now()):
         Thread.objects.update(closed_at=closed_at)
         with django_assert_num_queries(1):
-            thread = find_thread(repo, made.number)
+            thread = get_thread(repo, made.number)
             assert thread.repo is repo
         assert_same(thread, Thread.objects, created_by=bob)
     with pytest.raises(Http404):
-        find_thread(make.repo(acme, "web", by=alice), made.number)
+        get_thread(make.repo(acme, "web", by=alice), made.number)
     Thread.objects.update(deleted_at=timezone.now())
     with pytest.raises(Http404):
-        find_thread(repo, made.number)
+        get_thread(repo, made.number)
 
 
 def test_a_reply_comes_with_its_author_and_its_thread(
@@ -129,14 +143,14 @@ def test_a_reply_comes_with_its_author_and_its_thread(
         fields = {"deleted_at": deleted_at, "edited_at": deleted_at, "live_descendants": below}
         Reply.objects.update(**fields, links=links if deleted_at else [])
         with django_assert_num_queries(1):
-            reply = find_reply(thread, made.number, shown=False)
+            reply = get_reply(thread, made.number, shown=False)
             assert reply.thread is thread
         assert_same(reply, Reply.objects, created_by=bob)
         assert reply.is_shown == thread.replies.shown().exists()
         with nullcontext() if reply.is_shown else pytest.raises(Http404):
-            find_reply(thread, made.number, shown=True)
+            get_reply(thread, made.number, shown=True)
     with pytest.raises(Http404):
-        find_reply(thread, made.number + 1, shown=False)
+        get_reply(thread, made.number + 1, shown=False)
 
 
 def test_a_pull_comes_with_its_thread_and_its_people(
@@ -147,13 +161,13 @@ def test_a_pull_comes_with_its_thread_and_its_people(
     for merger in (None, alice):
         Pull.objects.update(merged_by=merger, merged_at=merger and timezone.now())
         with django_assert_num_queries(1):
-            pull = find_pull(repo, made.number)
+            pull = get_pull(repo, made.number)
             assert (pull.repo, pull.merged_by) == (repo, merger)
         people = {"merged_by": merger} if merger else {}
         assert_same(pull, Pull.objects, thread=made.thread, **people)
         assert_same(pull.thread, Thread.objects, created_by=bob)
     with pytest.raises(Http404):
-        find_pull(repo, made.number + 1)
+        get_pull(repo, made.number + 1)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from config.handler import KEPT
 from tests.events.conftest import ON_SERVE, make_place
 from tests.server import PATIENCE, ROOT, Server

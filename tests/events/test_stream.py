@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from apps.core.openapi import PREFIX
+from apps.core.slugs import PREFIX
 from tests.events.conftest import ON_SERVE, make_place
 from tests.tail import follow, opened
 

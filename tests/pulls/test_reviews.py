@@ -13,6 +13,7 @@ from apps.pulls.models import Pull, Review
 from apps.pulls.rules import level_of_author
 from apps.repos.git import run
 from apps.teams.models import Role
+from tests.principals import access_of
 from tests.pulls import paths
 
 
@@ -121,7 +122,7 @@ def test_the_level_of_a_reviewer_is_the_one_that_access_gives(
     for person in User.objects.all():
         make.review(pull, by=person)
         review: Any = Review.objects.with_people(repo).get(created_by=person)
-        assert level_of_author(review) == repo.access(person)
+        assert level_of_author(review) == access_of(person, repo).level
 
 
 def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, bare_pull, alice, carol):

@@ -11,6 +11,7 @@ from apps.core.access import Level
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Role, Team
 from tests.make import Make
+from tests.principals import access_of, principal_of, space_access_of
 
 PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
 """`inactive` belongs nowhere, `idle member` is an inactive member."""
@@ -80,8 +81,8 @@ def make(places):
 def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, repos):
     assert set(people) == PEOPLE
     for name, person in people.items():
-        visible = set(Repo.objects.visible_to(person).values_list("pk", flat=True))
-        readable = {repo.pk for repo in repos if repo.access(person) >= Level.READ}
+        visible = set(Repo.objects.visible_to(principal_of(person)).values_list("pk", flat=True))
+        readable = {repo.pk for repo in repos if access_of(person, repo).level >= Level.READ}
         assert visible == readable, name
 
 
@@ -99,7 +100,7 @@ def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, r
     ],
 )
 def test_the_level_on_a_teams_repo(people, repos, name, private, internal, public):
-    levels = {repo.visibility: repo.access(people[name]) for repo in repos[:3]}
+    levels = {repo.visibility: access_of(people[name], repo).level for repo in repos[:3]}
     assert levels == {"private": private, "internal": internal, "public": public}
 
 
@@ -107,10 +108,10 @@ def test_ones_own_repo_is_ones_own_and_an_inactive_team_is_its_members(people, r
     for name, person in people.items():
         for repo in repos:
             if repo.owner_user is not None and repo.owner_user == person:
-                assert repo.access(person) is Level.OWNER
+                assert access_of(person, repo).level is Level.OWNER
             if repo.owner_team is not None and repo.owner_team.slug == "idle":
                 level = Level.OWNER if name in {"owner", "staff"} else Level.NONE
-                assert repo.access(person) is level
+                assert access_of(person, repo).level is level
 
 
 @pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
@@ -118,7 +119,7 @@ def test_the_api_answers_as_the_level_says(api, people, repos, name):
     caller = api(people[name])
     others = {people[one] for one in (name, "stranger", "inactive")}  # the rest are alike
     for repo in (one for one in repos if one.owner_user is None or one.owner_user in others):
-        level = repo.access(people[name])
+        level = access_of(people[name], repo).level
         answer = caller.get(repo.api_path)
         if level is Level.NONE:
             code = "forbidden" if repo.owner_user or repo.owner_team.is_active else "team_inactive"
@@ -135,12 +136,14 @@ def test_a_list_holds_what_the_level_says(api, people, repos, name):
         if answer.status == 200:
             rows = answer.gives()["results"]
             shown |= {row["path"]: row["caller_permission"] for row in rows}
-    levels = {repo.path: repo.access(people[name]) for repo in repos}
+    levels = {repo.path: access_of(people[name], repo).level for repo in repos}
     assert shown == {path: level.name.lower() for path, level in levels.items() if level}
 
 
 def test_the_teams_that_may_be_read_inside_are_those_with_a_level(people, repos):
     for name, person in people.items():
         if isinstance(person, User):
-            readable = set(Team.objects.readable_by(person))
-            assert readable == {one for one in Team.objects.all() if one.access(person)}, name
+            readable = set(Team.objects.readable_by(principal_of(person)))
+            assert readable == {
+                one for one in Team.objects.all() if space_access_of(person, one).level
+            }, name

@@ -9,7 +9,7 @@ from apps.core.errors import TooMany
 from apps.events.views import TailViewSet
 from apps.site.actions import create_rate_limit, update_site_settings
 from apps.site.kinds import RateScope
-from apps.site.limits import charge_page
+from apps.site.limits import throttle_page
 from tests.site.fresh import first_rate_limits
 
 HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
@@ -199,14 +199,14 @@ def test_a_page_is_charged_to_its_address_and_told_how_long_to_wait(db):
     first_rate_limits()
     request = RequestFactory().post("/signin")
     for _ in range(20):
-        charge_page(request, RateScope.LOGIN)
+        throttle_page(request, RateScope.LOGIN)
     with pytest.raises(TooMany) as refused:
-        charge_page(request, RateScope.LOGIN)
+        throttle_page(request, RateScope.LOGIN)
     assert refused.value.code == "rate_limited"
     assert 0 < int(refused.value.headers["Retry-After"]) <= 120
-    charge_page(request, RateScope.SIGNUP)
-    charge_page(RequestFactory(REMOTE_ADDR="192.0.2.7").post("/signin"), RateScope.LOGIN)
+    throttle_page(request, RateScope.SIGNUP)
+    throttle_page(RequestFactory(REMOTE_ADDR="192.0.2.7").post("/signin"), RateScope.LOGIN)
 
 
 def test_the_stream_declares_its_scope():
-    assert TailViewSet.charged_as == (RateScope.STREAM,)
+    assert TailViewSet.rate_scopes == (RateScope.STREAM,)

@@ -37,7 +37,7 @@ def admitted_times(limit, waits, counters=None, clock=None):
     times = []
     for pause in waits:
         clock.now += pause
-        if counters.charge([("key", limit)]).admitted:
+        if counters.hit([("key", limit)]).admitted:
             times.append(clock.now)
     return times
 
@@ -70,14 +70,14 @@ def test_who_waits_as_told_is_let_in_and_not_a_millisecond_sooner(limit, waits):
     clock = Clock()
     counters = MemoryCounters(clock)
     admitted_times(limit, waits, counters, clock)
-    while (charged := counters.charge([("key", limit)])).admitted:
+    while (hit := counters.hit([("key", limit)])).admitted:
         pass
-    wait = charged.counts[0].wait(limit)
+    wait = hit.counts[0].wait(limit)
     assert 0 < wait <= 2 * limit.window
     clock.now += wait - 1
-    assert not counters.charge([("key", limit)]).admitted
+    assert not counters.hit([("key", limit)]).admitted
     clock.now += 1
-    assert counters.charge([("key", limit)]).admitted
+    assert counters.hit([("key", limit)]).admitted
 
 
 @relaxed
@@ -87,9 +87,9 @@ def test_what_is_said_to_be_left_is_what_is_let_in(limit, waits):
     counters = MemoryCounters(clock)
     for pause in waits:
         clock.now += pause
-        left = counters.charge([("key", limit)]).counts[0].left(limit)
+        left = counters.hit([("key", limit)]).counts[0].left(limit)
     if waits:
-        assert [counters.charge([("key", limit)]).admitted for _ in range(left + 1)] == [
+        assert [counters.hit([("key", limit)]).admitted for _ in range(left + 1)] == [
             *[True] * left,
             False,
         ]
@@ -104,15 +104,15 @@ def test_memory_and_redis_count_alike(redis, several, waits):
     for number, pause in enumerate(waits):
         clock.now += pause
         some = asked[: 1 + number % len(asked)]
-        assert redis.charge(some) == memory.charge(some)
+        assert redis.hit(some) == memory.hit(some)
 
 
 def test_a_refusal_counts_nowhere():
     counters = MemoryCounters(Clock())
     one, many = Limit("write", 1, SECOND), Limit("api", 5, SECOND)
     both = [("one", one), ("many", many)]
-    assert [counters.charge(both).admitted for _ in range(3)] == [True, False, False]
-    assert counters.charge([("many", many)]).counts == [Count(0, 2, 0)]
+    assert [counters.hit(both).admitted for _ in range(3)] == [True, False, False]
+    assert counters.hit([("many", many)]).counts == [Count(0, 2, 0)]
 
 
 def test_a_clock_that_is_set_back_gives_nothing_away():
@@ -120,16 +120,16 @@ def test_a_clock_that_is_set_back_gives_nothing_away():
     counters, limit = MemoryCounters(clock), Limit("api", 2, SECOND)
     assert len(admitted_times(limit, [0, 0, 0], counters, clock)) == 2
     clock.now -= 10 * SECOND
-    assert not counters.charge([("key", limit)]).admitted
+    assert not counters.hit([("key", limit)]).admitted
 
 
 def test_memory_is_bounded_and_forgets_the_longest_unused():
     counters, limit = MemoryCounters(Clock(), most_keys=100), Limit("api", 1, SECOND)
     for number in range(1000):
-        counters.charge([(str(number), limit)])
-        counters.charge([("mine", limit)])
+        counters.hit([(str(number), limit)])
+        counters.hit([("mine", limit)])
     assert len(counters.kept) == 100
-    assert not counters.charge([("mine", limit)]).admitted
+    assert not counters.hit([("mine", limit)]).admitted
 
 
 def test_threads_share_one_count(restless):
@@ -138,7 +138,7 @@ def test_threads_share_one_count(restless):
 
     def run():
         barrier.wait(timeout=20)
-        admitted.extend(counters.charge([("key", limit)]).admitted for _ in range(200))
+        admitted.extend(counters.hit([("key", limit)]).admitted for _ in range(200))
 
     threads = [Thread(target=run) for _ in range(8)]
     for thread in threads:
@@ -149,8 +149,8 @@ def test_threads_share_one_count(restless):
 
 
 def test_what_redis_keeps_goes_by_itself(redis):
-    charged = redis.charge([("key", Limit("api", 5, SECOND))])
-    assert charged.admitted and charged.now > 1_700_000_000_000
+    hit = redis.hit([("key", Limit("api", 5, SECOND))])
+    assert hit.admitted and hit.now > 1_700_000_000_000
     client = redis.script.registered_client
     assert 0 < client.pttl(f"{redis.prefix}:limit:key") <= 2 * SECOND
 

@@ -31,7 +31,7 @@ def charge_all(counters, count):
 
     def charge(_):
         begin = time.monotonic()
-        return counters.charge([("key", MANY)]).admitted, time.monotonic() - begin
+        return counters.hit([("key", MANY)]).admitted, time.monotonic() - begin
 
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(charge, range(count)))
@@ -40,7 +40,7 @@ def charge_all(counters, count):
 
 def has_counted(counters, count):
     """Whether Redis has come so far."""
-    return counters.shared.charge([("key", MANY)]).counts[0].current > count
+    return counters.shared.hit([("key", MANY)]).counts[0].current > count
 
 
 def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
@@ -61,9 +61,9 @@ class Asked(RedisCounters):
 
     times = 0
 
-    def charge(self, asked):
+    def hit(self, asked):
         self.times += 1
-        return super().charge(asked)
+        return super().hit(asked)
 
 
 def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, caplog):
@@ -80,12 +80,12 @@ def test_a_redis_that_hangs_is_waited_for_once_in_a_while(own_redis, caplog):
 
 def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, shared, caplog):
     shared.pause = 0.0
-    shared.charge([("key", MANY)])
+    shared.hit([("key", MANY)])
     own_redis.kill()
     for _ in range(5):
-        assert shared.charge([("key", MANY)]).admitted
+        assert shared.hit([("key", MANY)]).admitted
     own_redis.__enter__()
-    assert shared.charge([("key", MANY)]).counts[0].current == 1
+    assert shared.hit([("key", MANY)]).counts[0].current == 1
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 1)
 
 

@@ -27,10 +27,10 @@ def counting(request, db, monkeypatch):
 def test_usage_names_how_many_and_who_used_most(counting):
     assert limits.usage()["api"] == limits.Usage()
     for who in ("1", "::1", "::1", "2"):
-        counting.charge([(f"api:3600000:{who}", ANYBODY)])
-    counting.charge([("user:alice:3600000:7", ALICE)])
-    counting.charge([("api:60000:9", Limit("api", 5, 60_000))])  # of a window that was
-    counting.charge([("git:60000:9", Limit("git", 5, 60_000))])
+        counting.hit([(f"api:3600000:{who}", ANYBODY)])
+    counting.hit([("user:alice:3600000:7", ALICE)])
+    counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a window that was
+    counting.hit([("git:60000:9", Limit("git", 5, 60_000))])
     assert limits.usage() == {
         "api": limits.Usage(3, "::1", 2),
         "user:alice": limits.Usage(1, "7", 1),
@@ -38,17 +38,17 @@ def test_usage_names_how_many_and_who_used_most(counting):
 
 
 def test_a_limit_that_does_not_hold_is_not_counted(counting):
-    counting.charge([("api:3600000:1", ANYBODY)])
+    counting.hit([("api:3600000:1", ANYBODY)])
     RateLimit.objects.filter(scope="api").update(is_enabled=False)
     limits.rulebook.forget()
     assert list(limits.usage()) == ["user:alice"]
 
 
 def test_while_redis_is_lost_usage_is_that_of_the_process(own_redis, shared):
-    shared.charge([("api:3600000:1", ANYBODY)])
+    shared.hit([("api:3600000:1", ANYBODY)])
     assert [key for key, _ in shared.all_kept()[1]] == ["api:3600000:1"]
     own_redis.kill()
     with pytest.raises(RedisError):
         shared.shared.all_kept()
-    shared.charge([("api:3600000:2", ANYBODY)])
+    shared.hit([("api:3600000:2", ANYBODY)])
     assert [key for key, _ in shared.all_kept()[1]] == ["api:3600000:2"]

@@ -8,7 +8,8 @@ from django.http import Http404
 from apps.core.errors import ApiError
 from apps.events.models import Event, Key
 from apps.events.scopes import Names, resolve
-from apps.threads.scopes import ThreadScope
+from apps.threads.scopes import ThreadEventScope
+from tests.principals import principal_of
 from tests.threads import paths
 
 
@@ -22,7 +23,7 @@ def scope(thread):
 )
 def test_another_form_is_no_scope(alice, form):
     with pytest.raises(ApiError) as refused:
-        resolve(alice, [form])
+        resolve(principal_of(alice), [form])
     assert refused.value.code == "invalid_scope"
 
 
@@ -30,9 +31,9 @@ def test_only_readers_follow_a_thread(make, repo, alice, carol):
     thread = make.thread(repo, by=alice)
     scope = f"thread:{repo.path}/{thread.number}"
     with pytest.raises(ApiError) as refused:
-        resolve(carol, [scope])
+        resolve(principal_of(carol), [scope])
     assert (refused.value.status, refused.value.code) == (403, "forbidden")
-    (found,) = resolve(alice, [scope])
+    (found,) = resolve(principal_of(alice), [scope])
     assert (found.key, found.filtered) == (Key("thread_id", thread.pk), False)
 
 
@@ -40,11 +41,11 @@ def test_a_thread_that_is_not_there_or_deleted_is_not_followed(api, thread, scop
     api(alice).delete(paths.thread(thread)).gives(204)
     for missing in (scope, f"{scope}9", scope.replace("api", "none")):
         with pytest.raises(Http404):
-            resolve(alice, [missing])
+            resolve(principal_of(alice), [missing])
 
 
 def test_a_companion_is_followed_as_a_thread(companion, carol):
-    (found,) = resolve(carol, [f"thread:{companion.repo.path}/{companion.number}"])
+    (found,) = resolve(principal_of(carol), [f"thread:{companion.repo.path}/{companion.number}"])
     assert found.key == Key("thread_id", companion.pk)
 
 
@@ -57,6 +58,6 @@ def test_events_of_a_thread_name_its_scope(make, thread, scope, alice):
 
 def test_texts_and_readable_ids_follow_repositories(make, repo, alice, carol, scope, thread):
     other = make.thread(make.repo(carol, "own", by=carol), by=carol)
-    assert ThreadScope().texts({thread.pk}) == {thread.pk: scope.removeprefix("thread:")}
-    own = ThreadScope().readable(alice).values_list("pk", flat=True)
+    assert ThreadEventScope().texts({thread.pk}) == {thread.pk: scope.removeprefix("thread:")}
+    own = ThreadEventScope().readable(principal_of(alice)).values_list("pk", flat=True)
     assert (thread.pk in own, other.pk in own) == (True, False)

@@ -14,10 +14,11 @@ from django.db import OperationalError, connection
 from django.test import RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 
+from apps.accounts.principal import ANONYMOUS
 from apps.core.access import Level
 from apps.core.sessions import DAY
 from apps.web import errors, headers
-from apps.web.door import page
+from apps.web.decorators import page
 from config.environment import origin_of
 from tests.web.visitor import Page
 
@@ -211,6 +212,7 @@ def test_what_breaks_is_answered_without_the_database(raised, status, rf, db):
 
     request = rf.get("/")
     request.session, request.user = {}, AnonymousUser()
+    request.principal = ANONYMOUS
     with CaptureQueriesContext(connection) as captured:
         try:
             answer = Page(breaks(request))

@@ -2,26 +2,26 @@
 
 import pytest
 
-from apps.core.serializers import parse
+from apps.core.serializers import validated
 from apps.web import forms
-from apps.web.answers import Visit
 from apps.web.forms import PageForm
+from apps.web.responses import PageRequest
 
 
 def all_forms():
     known = [form for form in vars(forms).values() if isinstance(form, type)]
-    return [form for form in known if issubclass(form, PageForm) and form.takes]
+    return [form for form in known if issubclass(form, PageForm) and form.request_serializer]
 
 
 def empty(form):
-    visit = Visit()
+    visit = PageRequest()
     visit.method, visit.kept = "GET", {}
     return form(visit)
 
 
 @pytest.mark.parametrize("form", all_forms(), ids=lambda form: form.__name__)
 def test_a_form_has_the_limits_of_the_input_that_it_stands_for(form):
-    wanted = form.takes().fields
+    wanted = form.request_serializer().fields
     shared = {name: field for name, field in empty(form).fields.items() if name in wanted}
     assert shared
     for name, field in shared.items():
@@ -32,7 +32,7 @@ def test_a_form_has_the_limits_of_the_input_that_it_stands_for(form):
 
 def test_every_end_that_a_new_token_offers_is_one_for_the_api():
     for end in filter(None, forms.NewToken.ENDS):
-        assert parse(forms.NewToken.takes, {"name": "x", "expires_at": end})
+        assert validated(forms.NewToken.request_serializer(), {"name": "x", "expires_at": end})
 
 
 def test_there_are_forms_to_compare():

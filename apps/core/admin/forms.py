@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 
 from apps.core.errors import ApiError
-from apps.core.serializers import Input
+from apps.core.serializers import RequestSerializer
 
 if TYPE_CHECKING:
     ModelForm = forms.ModelForm[Any]
@@ -16,13 +16,13 @@ else:
 
 
 class ActionForm(ModelForm):
-    """`takes` is the input of the API that asks for the same; its rules are the form's.
+    """`request_serializer` is that of the API which asks for the same; its rules are the form's.
 
     `wanted` is what the action is given: on a change, only what has changed or has to be sent.
     The row itself is left alone, so that the action compares with what is stored.
     """
 
-    takes: type[Input] | None = None
+    request_serializer: type[RequestSerializer] | None = None
     refusal: ApiError | None = None
     """What the action answered to these very values, to be shown with them."""
 
@@ -37,7 +37,7 @@ class ActionForm(ModelForm):
     def clean(self) -> dict[str, Any]:
         """Ask the input; a refusal of the action stands at the field that it names."""
         known = self.cleaned_data
-        declared = self.takes().fields if self.takes else {}
+        declared = self.request_serializer().fields if self.request_serializer else {}
         sent = {
             name: value
             for name, value in known.items()
@@ -45,17 +45,17 @@ class ActionForm(ModelForm):
             or name in self.changed_data
             or getattr(declared.get(name), "required", False)
         }
-        if self.takes is None:
+        if self.request_serializer is None:
             self.wanted = sent
         elif not self.errors:
-            self._ask(self.takes(data=sent))
+            self._ask(self.request_serializer(data=sent))
         if self.refusal is not None:
             name, colon, text = self.refusal.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else self.refusal.detail)
         return known
 
-    def _ask(self, incoming: Input) -> None:
+    def _ask(self, incoming: RequestSerializer) -> None:
         if incoming.is_valid():
             self.wanted = dict(incoming.validated_data)
             return

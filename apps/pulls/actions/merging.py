@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.principal import Principal
 from apps.core.errors import Conflict, unavailable
 from apps.core.locks import lock
 from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.sources import bring
+from apps.repos.access import access_to
 from apps.repos.git.merge import Built, Strategy, build
 from apps.repos.git.repo import GitRepo
 from apps.repos.git.run import GitError
@@ -203,7 +205,7 @@ def _land(asked: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID) -> b
     lock(pull)
     _check_lease(attempt)
     _check_state(pull)
-    pull.repo.check_writable()
+    access_to(Principal(asked.actor), pull.repo).check_writable()
     if pull.tips() != (plan.head, move.old):
         return False
     _check_approval(pull)

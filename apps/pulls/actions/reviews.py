@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.principal import Principal
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.pulls.pushes import name_patch
+from apps.repos.access import access_to
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -71,7 +73,7 @@ def _update(actor: User, review: Review, status: str | None, body: str | None) -
     lock(review)
     dismisses = status == ReviewStatus.DISMISSED
     if dismisses:
-        rules.check_may_dismiss(review.pull.repo.access(actor))
+        rules.check_may_dismiss(access_to(Principal(actor), review.pull.repo).level)
     elif status is not None:
         rules.check_not_dismissed(review)
     if body is not None or not dismisses:
@@ -114,6 +116,6 @@ def delete_review(*, actor: User, review: Review) -> None:
     """Take a review away. Locks the pull, then the review. 403 `not_creator`."""
     lock(review.pull)
     lock(review)
-    rules.check_may_delete(review, actor, review.pull.repo.access(actor))
+    rules.check_may_delete(review, actor, access_to(Principal(actor), review.pull.repo).level)
     review.delete()
     record(Kind.REVIEW_DELETED, actor=actor, about=review, data={"status": review.status})

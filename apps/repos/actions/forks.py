@@ -10,12 +10,14 @@ from django.db.models import F
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.core.access import Level, check_level
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS
 from apps.core.errors import ApiError, Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.repos.access import access_to, access_to_owner
 from apps.repos.git.copy import put_in_place
 from apps.repos.git.repo import GitRepo
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
@@ -94,10 +96,13 @@ def _store_heads(repo: Repo, upstream: Repo) -> None:
 def _check_still_allowed(actor: User, fork: Fork) -> None:
     if not actor.is_active:
         raise Invalid("validation_failed", "The account that asked for the fork is not active.")
-    fork.upstream.check_open(actor, writing=False)
-    check_level(fork.upstream, actor, Level.READ)
-    fork.owner.check_open(actor, writing=True)
-    check_level(fork.owner, actor, Level.WRITE)
+    principal = Principal(actor)
+    upstream = access_to(principal, fork.upstream)
+    upstream.check_open(writing=False)
+    upstream.require(Level.READ)
+    space = access_to_owner(principal, fork.owner)
+    space.check_open(writing=True)
+    space.require(Level.WRITE)
 
 
 def _insert(fork: Fork, copied: GitRepo) -> Repo:

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.accounts.rules import check_staff
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
@@ -16,6 +17,7 @@ from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.repos.access import access_to
 from apps.repos.models import RANK, FormerRepoSlug, Repo, Visibility
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ def set_default_branch(*, actor: User, repo: Repo, branch: str) -> None:
     git was told, HEAD names a branch that exists, and choosing again puts both right.
     """
     lock(repo)
-    repo.check_writable()
+    access_to(Principal(actor), repo).check_writable()
     if repo.branch_sha(branch) is None:
         raise Invalid("validation_failed", f"default_branch: There is no branch {quoted(branch)}.")
     if repo.default_branch == branch:

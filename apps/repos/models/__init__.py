@@ -10,6 +10,7 @@ from apps.repos.models.protection import (
     REQUIRED_MAX,
     Approver,
     Protection,
+    ProtectionQuerySet,
     glob_matches,
     protecting,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "ForkStatus",
     "FormerRepoSlug",
     "Protection",
+    "ProtectionQuerySet",
     "PushJournal",
     "Ref",
     "Repo",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import uuid4
 
 from django.conf import settings
@@ -11,13 +11,12 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.accounts.models import User
+from apps.core.access import Principal
 from apps.core.leases import Leased
 from apps.events.record import Keys, Target
 from apps.repos.models.repo import Repo
 from apps.teams.models import Team
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 
 class ForkStatus(StrEnum):
@@ -40,18 +39,18 @@ class ForkQuerySet(models.QuerySet["Fork"]):
             "created_by", "owner_team", "owner_user", *names, "repo__owner_user"
         )
 
-    def visible_to(self, user: User) -> ForkQuerySet:
+    def visible_to(self, principal: Principal) -> ForkQuerySet:
         """The rows of a list: forks that one may read, and those that one has asked for.
 
-        Staff sees all (behaviour.md trap 9).
+        Staff sees all.
         """
-        if user.is_staff:
+        if principal.sees_all:
             return self
-        readable = Repo.objects.visible_to(user).values("pk")
-        return self.filter(Q(repo__in=readable) | Q(created_by=user))
+        readable = Repo.objects.visible_to(principal).values("pk")
+        return self.filter(Q(repo__in=readable) | Q(created_by=principal.user.pk))
 
     def of_owner(self, **owner: Any) -> Fork | None:
-        """The owner's newest that is not failed, else the newest failed (behaviour.md §7)."""
+        """The owner's newest that is not failed, else the newest failed (docs/forks.md)."""
         found = self.with_paths().filter(**owner).order_by("-created_at", "-id")
         return found.exclude(status=ForkStatus.FAILED).first() or found.first()
 

@@ -6,24 +6,20 @@ import uuid
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-from apps.core.access import Level
-from apps.core.errors import Conflict
+from apps.accounts.models import User
+from apps.core.access import Principal
 from apps.core.search import holds
 from apps.core.slugs import REPO_SLUG_MAX
 from apps.events.record import Keys, Target
 from apps.repos.git.repo import GitRepo
 from apps.teams.models import Team
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 BRANCHES = "refs/heads/"
 TAGS = "refs/tags/"
@@ -47,22 +43,26 @@ RANK = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
 
 
 class RepoQuerySet(models.QuerySet["Repo"]):
-    def under(self, names: dict[str, Any]) -> RepoQuerySet:
-        """The repositories of the `team_slug` or `username` in a path, with their owner loaded."""
-        if "team_slug" in names:
-            return self.filter(owner_team__slug=names["team_slug"]).select_related("owner_team")
-        return self.filter(owner_user__username_key=names["username"]).select_related("owner_user")
+    def under(self, owner: str) -> RepoQuerySet:
+        """The repositories of `teams/<slug>` or `users/<username>`, in lower case."""
+        kind, _, name = owner.partition("/")
+        if kind == "teams":
+            return self.filter(owner_team__slug=name)
+        return self.filter(owner_user__username_key=name)
 
-    def visible_to(self, user: User | AnonymousUser) -> RepoQuerySet:
-        """What this person may read: the list twin of `Repo.access`."""
-        shown = [Visibility.PUBLIC, Visibility.INTERNAL] if user.is_active else [Visibility.PUBLIC]
-        open_to_them = Q(visibility__in=shown) & ~Q(owner_team__is_active=False)
-        if not user.is_authenticated:
-            return self.filter(open_to_them)
-        if user.is_staff:
+    def visible_to(self, principal: Principal) -> RepoQuerySet:
+        """What this principal may read: the list twin of `access.repo_level`."""
+        if not principal.reads:
+            return self.none()
+        if principal.sees_all:
             return self
-        own_teams = Team.objects.filter(members__user=user).values("pk")
-        return self.filter(Q(owner_user=user) | Q(owner_team__in=own_teams) | open_to_them)
+        shown = [Visibility.PUBLIC, *([Visibility.INTERNAL] if principal.is_signed_in else [])]
+        open_to_them = Q(visibility__in=shown) & ~Q(owner_team__is_active=False)
+        own = principal.person_id
+        if own is None:
+            return self.filter(open_to_them)
+        own_teams = Team.objects.filter(members__user=own).values("pk")
+        return self.filter(Q(owner_user=own) | Q(owner_team__in=own_teams) | open_to_them)
 
     def taken(self, slugs: list[str]) -> set[str]:
         """Which of these slugs one of the repositories has."""
@@ -80,12 +80,13 @@ class RepoQuerySet(models.QuerySet["Repo"]):
             for pk, team, person, slug in rows
         }
 
-    def paths_known_to(self, user: User, ids: Iterable[int | None]) -> dict[int, str]:
-        """The paths of those of these repositories that this person may read (behaviour.md trap
-        9), by id. One query, none for nothing.
+    def paths_known_to(self, principal: Principal, ids: Iterable[int | None]) -> dict[int, str]:
+        """The paths of those of these repositories that this principal may read, by id.
+
+        One query, none for nothing.
         """
         wanted = {pk for pk in ids if pk is not None}
-        return self.visible_to(user).filter(pk__in=wanted).paths() if wanted else {}
+        return self.visible_to(principal).filter(pk__in=wanted).paths() if wanted else {}
 
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""
@@ -160,32 +161,6 @@ class Repo(models.Model):
         text = str(self.uuid)
         root: Path = settings.REPOSITORIES_DIR
         return GitRepo(root / text[:2] / text[2:4] / f"{text}.git")
-
-    def access(self, user: User | AnonymousUser) -> Level:
-        """The level on the repository, looked up now; see `level_with`."""
-        return self.level_with(self.owner.access(user), user)
-
-    def level_with(self, owned: Level, user: User | AnonymousUser) -> Level:
-        """The level of somebody with this one at the owner: the same, else what the visibility
-        gives.
-        """
-        if owned is not Level.NONE:
-            return owned
-        if self.owner_team is not None and not self.owner_team.is_active:
-            return Level.NONE
-        if self.visibility == Visibility.PUBLIC:
-            return Level.READ
-        signed_in = user.is_authenticated and user.is_active
-        return Level.READ if signed_in and self.visibility == Visibility.INTERNAL else Level.NONE
-
-    def check_open(self, user: User, *, writing: bool) -> None:
-        """An inactive team closes its repositories too."""
-        self.owner.check_open(user, writing=writing)
-
-    def check_writable(self) -> None:
-        """An archived repository takes no changes: 409 `repo_archived`."""
-        if self.is_archived:
-            raise Conflict("repo_archived", f"{self.path} is archived and cannot be changed.")
 
     def take_number(self) -> int:
         """The next number for a thread or pull. The caller holds this row's lock."""

@@ -6,11 +6,11 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.core.serializers import Moment, Output
+from apps.core.serializers import RecordSerializer, TimestampField
 from apps.repos.models import Fork, ForkStatus
 
 
-class ForkRecord(Output):
+class ForkRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     status = serializers.ChoiceField([str(word) for word in ForkStatus])
     error = serializers.CharField(allow_null=True)
@@ -20,9 +20,9 @@ class ForkRecord(Output):
     owner_slug = serializers.CharField()
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
-    created_at = Moment()
-    started_at = Moment(allow_null=True)
-    completed_at = Moment(allow_null=True)
+    created_at = TimestampField()
+    started_at = TimestampField(allow_null=True)
+    completed_at = TimestampField(allow_null=True)
 
 
 def fork_record(fork: Fork, readable: set[int]) -> dict[str, Any]:

@@ -6,38 +6,44 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.core.serializers import Input, Moment, Name, Output, Str
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictCharField,
+    TimestampField,
+)
 from apps.repos.models import PATTERN_MAX, Approver, Protection
 from apps.repos.rules import pattern_problem
 
 
-class CreateProtection(Input):
-    branch = Name(problem=pattern_problem, most=PATTERN_MAX)
+class CreateProtection(RequestSerializer):
+    branch = RuleCharField(problem=pattern_problem, max_length=PATTERN_MAX)
 
 
-class UpdateProtection(Input):
-    branch = Name(problem=pattern_problem, most=PATTERN_MAX, required=False)
+class UpdateProtection(RequestSerializer):
+    branch = RuleCharField(problem=pattern_problem, max_length=PATTERN_MAX, required=False)
 
 
-class AddApprover(Input):
-    username = Str(most=255)
+class AddApprover(RequestSerializer):
+    username = StrictCharField(max_length=255)
 
 
-class ProtectionRecord(Output):
+class ProtectionRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
     required_approvals = serializers.IntegerField()
     approver_count = serializers.IntegerField()
     created_by_username = serializers.CharField()
-    created_at = Moment()
-    updated_at = Moment()
+    created_at = TimestampField()
+    updated_at = TimestampField()
 
 
-class ApproverRecord(Output):
+class ApproverRecord(RecordSerializer):
     user_uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField()
-    created_at = Moment()
+    created_at = TimestampField()
     added_by_username = serializers.CharField(allow_null=True)
 
 

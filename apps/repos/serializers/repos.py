@@ -7,33 +7,44 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.core.access import Level
-from apps.core.openapi import PREFIX
-from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
-from apps.core.slugs import REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
+from apps.core.serializers import (
+    RecordSerializer,
+    RequestSerializer,
+    RuleCharField,
+    StrictCharField,
+    StrictChoiceField,
+    TimestampField,
+)
+from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
 from apps.repos.models import Visibility
 
 DESCRIPTION_MAX = 65_536
 
 
-class RepoSlug(Name):
+class RepoSlug(RuleCharField):
     def __init__(self, **options: Any) -> None:
         super().__init__(
-            problem=repo_slug_problem, most=REPO_SLUG_MAX, pattern=REPO_SLUG.pattern, **options
+            problem=repo_slug_problem,
+            max_length=REPO_SLUG_MAX,
+            pattern=REPO_SLUG.pattern,
+            **options,
         )
 
 
-class CreateRepo(Input):
-    name = Str(most=255)
+class CreateRepo(RequestSerializer):
+    name = StrictCharField(max_length=255)
     slug = RepoSlug()
-    description = Str(most=DESCRIPTION_MAX, blank=True, required=False, allow_null=True)
-    visibility = Choice(Visibility, required=False)
+    description = StrictCharField(
+        max_length=DESCRIPTION_MAX, allow_blank=True, required=False, allow_null=True
+    )
+    visibility = StrictChoiceField(Visibility, required=False)
 
 
 class UpdateRepo(CreateRepo):
     pass
 
 
-class RepoRecord(Output):
+class RepoRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     name = serializers.CharField()
     slug = serializers.CharField()
@@ -51,9 +62,9 @@ class RepoRecord(Output):
     clone_url = serializers.CharField()
     web_url = serializers.CharField()
     api_url = serializers.CharField()
-    pushed_at = Moment(allow_null=True)
-    created_at = Moment()
-    updated_at = Moment()
+    pushed_at = TimestampField(allow_null=True)
+    created_at = TimestampField()
+    updated_at = TimestampField()
     caller_permission = serializers.ChoiceField(["read", "write", "admin", "owner"])
 
 

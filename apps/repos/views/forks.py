@@ -6,132 +6,131 @@ from typing import Any
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
+from rest_framework.response import Response
 
-from apps.core.access import Level, check_level
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.errors import Forbidden
 from apps.core.operation import operation
-from apps.core.parsers import text_query
+from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
-from apps.repos import actions
-from apps.repos.doors import InRepo
+from apps.repos import actions, queries
+from apps.repos.access import RepoScoped
 from apps.repos.models import Fork, Repo
 from apps.repos.serializers import ForkRecord, fork_record
-from apps.teams.doors import find_team
+from apps.teams.access import open_team
 
 
-def records_of(forks: list[Fork], view: ApiViewSet) -> dict[int, dict[str, Any]]:
-    """Their records by id; one query says which repositories the caller may know."""
+def fork_records(forks: list[Fork], principal: Principal) -> list[dict[str, Any]]:
+    """Their records; one query says which repositories the caller may know."""
     ids = {fork.upstream_id for fork in forks} | {fork.repo_id for fork in forks if fork.repo_id}
-    known = Repo.objects.visible_to(view.caller).filter(pk__in=ids)
+    known = Repo.objects.visible_to(principal).filter(pk__in=ids)
     readable = set(known.values_list("pk", flat=True)) if ids else set()
-    return {fork.pk: fork_record(fork, readable) for fork in forks}
+    return [fork_record(fork, readable) for fork in forks]
 
 
-def record_of(fork: Fork | None, view: ApiViewSet) -> dict[str, Any]:
+def one_record(fork: Fork | None, principal: Principal) -> dict[str, Any]:
     """The record of one; 404 for None."""
     if fork is None:
         raise Http404
-    return records_of([fork], view)[fork.pk]
+    [record] = fork_records([fork], principal)
+    return record
+
+
+class ForkQuery(QuerySerializer):
+    team_slug = TextParameter(
+        required=False, help_text="Fork into this team instead of the caller's own space."
+    )
 
 
 class ForkViewSet(ApiViewSet):
     """/forks/{fork_uuid}"""
 
-    family = "forks"
+    principal: Principal
+    schema_tags = ["forks"]
     lookup_url_kwarg = "fork_uuid"
     lookup_value_converter = "uid"
 
-    def enter(self) -> None:
-        """Whoever reads the upstream, reads the fork or started it (behaviour.md §9)."""
+    def load_objects(self) -> None:
+        """Whoever reads the upstream, reads the fork or started it."""
         found = Fork.objects.with_paths()
         self.fork = get_object_or_404(found, uuid=self.kwargs["fork_uuid"])
         ids = [self.fork.upstream_id, self.fork.repo_id]
-        readable = Repo.objects.visible_to(self.caller).filter(pk__in=filter(None, ids))
-        if self.fork.created_by_id != self.caller.pk and not readable.exists():
+        readable = Repo.objects.visible_to(self.principal).filter(pk__in=filter(None, ids))
+        if self.fork.created_by_id != self.principal.user.pk and not readable.exists():
             raise Forbidden("forbidden", "You have no access to this fork.")
 
-    @operation(Level.NONE, gives=ForkRecord)
+    @operation(Level.NONE, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a fork. Poll this until its status is `completed` or `failed`."""
-        return record_of(self.fork, self)
+        return one_record(self.fork, self.principal)
 
 
-class ForksOfRepoViewSet(InRepo):
+class ForksOfRepoViewSet(RepoScoped):
     """…/repos/{repo_slug}/forks"""
 
-    family = "forks"
+    schema_tags = ["forks"]
 
-    @operation(Level.READ, gives=ForkRecord, paged=True)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.READ, response=ForkRecord)
+    def list(self) -> Response:
         """List the forks that the caller may read, newest first."""
-        forks = self.repo.forks.with_paths().visible_to(self.caller)
-        rows = PageOf(forks.order_by("-created_at", "-id"), self)
-        return self.page(rows, lambda record, _: record)
+        forks = self.paginate(queries.list_forks(self.principal, self.repo))
+        return self.get_paginated_response(fork_records(forks, self.principal))
 
     @operation(
         Level.READ,
-        gives=ForkRecord,
+        response=ForkRecord,
         status=201,
-        query=(text_query("team_slug", "Fork into this team instead of the caller's own space."),),
+        query=ForkQuery,
     )
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
-        owner: Any = self.caller
-        if self.params["team_slug"] is not None:
-            slug = self.params["team_slug"].lower()
-            owner, level = find_team(slug, self.caller, former=False)
-            owner.check_open(self.caller, writing=True)
-            check_level(owner, self.caller, Level.WRITE, known=level)
-        return record_of(
-            actions.create_fork(actor=self.caller, upstream=self.repo, owner=owner), self
-        )
+        owner: Any = self.principal.user
+        slug = self.validated_query.get("team_slug")
+        if slug is not None:
+            needs = Level.WRITE
+            owner = open_team(self.principal, slug.lower(), needs=needs, writing=True).team
+        fork = actions.create_fork(actor=self.principal.user, upstream=self.repo, owner=owner)
+        return one_record(fork, self.principal)
 
 
-class PageOf:
-    """Forks as a list of records: each page asks once what its reader may know."""
-
-    def __init__(self, forks: Any, view: ApiViewSet) -> None:
-        self.forks, self.view = forks, view
-
-    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
-        found = list(self.forks[part])
-        return list(records_of(found, self.view).values())
-
-
-class ForkOfRepoViewSet(InRepo):
+class ForkOfRepoViewSet(RepoScoped):
     """…/repos/{repo_slug}/fork"""
 
-    family = "forks"
+    schema_tags = ["forks"]
 
-    @operation(Level.READ, gives=ForkRecord)
-    def list(self) -> dict[str, Any]:
+    @operation(Level.READ, response=ForkRecord)
+    def retrieve(self) -> dict[str, Any]:
         """Read the fork that made this repository; 404 for one that is no fork."""
-        return record_of(Fork.objects.with_paths().filter(repo=self.repo).first(), self)
+        fork = Fork.objects.with_paths().filter(repo=self.repo).first()
+        return one_record(fork, self.principal)
 
 
-class ForkOfUserViewSet(InRepo):
+class ForkOfUserViewSet(RepoScoped):
     """…/repos/{repo_slug}/forks/user/{fork_username}"""
 
-    family = "forks"
+    schema_tags = ["forks"]
     lookup_url_kwarg = "fork_username"
     lookup_value_converter = "username"
 
-    @operation(Level.READ, gives=ForkRecord)
+    @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a user's fork of this repository: the one that has not failed, else the last."""
         name = self.kwargs["fork_username"]
-        return record_of(self.repo.forks.of_owner(owner_user__username_key=name), self)
+        fork = self.repo.forks.of_owner(owner_user__username_key=name)
+        return one_record(fork, self.principal)
 
 
-class ForkOfTeamViewSet(InRepo):
+class ForkOfTeamViewSet(RepoScoped):
     """…/repos/{repo_slug}/forks/team/{fork_team_slug}"""
 
-    family = "forks"
+    schema_tags = ["forks"]
     lookup_url_kwarg = "fork_team_slug"
     lookup_value_converter = "team_slug"
 
-    @operation(Level.READ, gives=ForkRecord)
+    @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a team's fork of this repository: the one that has not failed, else the last."""
         slug = self.kwargs["fork_team_slug"]
-        return record_of(self.repo.forks.of_owner(owner_team__slug=slug), self)
+        fork = self.repo.forks.of_owner(owner_team__slug=slug)
+        return one_record(fork, self.principal)

@@ -7,99 +7,90 @@ from typing import Any
 
 from rest_framework.response import Response
 
-from apps.core.access import Level, Place
-from apps.core.availability import REPO_SLUGS, Availability, name_query
+from apps.accounts.principal import Principal
+from apps.core.access import Level
+from apps.core.availability import REPO_SLUGS, Availability, SlugQuery
 from apps.core.operation import operation
-from apps.core.parsers import text_query
-from apps.core.views import ApiViewSet
-from apps.repos import actions
-from apps.repos.doors import InOwner, InRepo
+from apps.repos import actions, queries
+from apps.repos.access import OwnerAccess, OwnerScoped, RepoAccess, open_repo_of
+from apps.repos.filters import RepoFilterSet
 from apps.repos.models import Repo
 from apps.repos.serializers import CreateRepo, RepoRecord, UpdateRepo, repo_record
 
 
 def repo_records(
-    repos: Sequence[Any], view: ApiViewSet, owner: str, level: Level
+    repos: Sequence[Any], principal: Principal, owner: str, level: Level, base: str
 ) -> list[dict[str, Any]]:
     """The records of repositories of one owner, as a caller with this level on them may know
     them: one query says what forks were made from.
     """
-    known = Repo.objects.paths_known_to(view.caller, [repo.upstream_id for repo in repos])
-    return [
-        repo_record(repo, owner, level, view.base, known.get(repo.upstream_id)) for repo in repos
-    ]
+    upstreams = [repo.upstream_id for repo in repos]
+    known = Repo.objects.paths_known_to(principal, upstreams)
+    return [repo_record(repo, owner, level, base, known.get(repo.upstream_id)) for repo in repos]
 
 
-class WithUpstreams:
-    """Light rows as records: each page asks once for what its forks were made from."""
-
-    def __init__(self, rows: Any, view: InOwner, level: Level) -> None:
-        self.rows, self.view, self.level = rows, view, level
-
-    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
-        return repo_records(list(self.rows[part]), self.view, self.view.owner.path, self.level)
-
-
-class RepoViewSet(InRepo, InOwner):
+class RepoViewSet(OwnerScoped):
     """/{owner}/repos, /{owner}/repos/{repo_slug}"""
 
-    family = "repos"
+    queryset = Repo.objects.all()
+    filterset_class = RepoFilterSet
+    access: Any
+
+    schema_tags = ["repos"]
     lookup_url_kwarg = "repo_slug"
     lookup_value_converter = "repo_slug"
 
-    def find_place(self) -> Place | None:
-        """The owner for the list, the repository for one."""
+    def open(self) -> OwnerAccess | RepoAccess | None:
+        """The owner's space for the list, the repository for one."""
         if "repo_slug" in self.kwargs:
-            return InRepo.find_place(self)
-        return InOwner.find_place(self)
+            return open_repo_of(self)
+        return super().open()
 
-    @operation(
-        Level.NONE,
-        gives=RepoRecord,
-        paged=True,
-        query=(text_query("search", "Part of a name, slug or description, ignoring case."),),
-    )
-    def list(self) -> dict[str, Any]:
+    @operation(Level.NONE, response=RepoRecord)
+    def list(self) -> Response:
         """List the repositories that the caller may read."""
-        level = self.found_level or Level.NONE
-        rows = self.owner.repos.order_by("slug")
-        if level is Level.NONE:
-            rows = rows & Repo.objects.visible_to(self.caller)
-        if self.params["search"]:
-            rows = rows & Repo.objects.search(self.params["search"])
-        shown = max(level, Level.READ)
-        return self.page(WithUpstreams(rows.rows(), self, shown), lambda record, _: record)
+        space, base = self.access, self.base_url
+        repos = self.paginate(queries.list_repos(space))
+        shown = max(space.level, Level.READ)
+        records = repo_records(repos, self.principal, space.owner.path, shown, base)
+        return self.get_paginated_response(records)
 
-    @operation(Level.WRITE, takes=CreateRepo, gives=RepoRecord, status=201)
+    @operation(Level.WRITE, request=CreateRepo, response=RepoRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Create a repository."""
-        repo = actions.create_repo(actor=self.caller, owner=self.owner, **self.input)
-        return repo_record(repo, self.owner.path, self.level, self.base)
+        space = self.access
+        repo = actions.create_repo(
+            actor=self.principal.user, owner=space.owner, **self.validated_data
+        )
+        return repo_record(repo, space.owner.path, space.level, self.base_url)
 
-    @operation(Level.READ, gives=RepoRecord)
+    @operation(Level.READ, response=RepoRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a repository."""
         return self.record()
 
-    @operation(Level.ADMIN, takes=UpdateRepo, gives=RepoRecord)
+    @operation(Level.ADMIN, request=UpdateRepo, response=RepoRecord)
     def update(self) -> dict[str, Any]:
         """Change name, slug, description or visibility."""
-        actions.update_repo(actor=self.caller, repo=self.repo, **self.input)
+        actions.update_repo(actor=self.principal.user, repo=self.access.repo, **self.validated_data)
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        [record] = repo_records([self.repo], self, self.repo.owner.path, self.level)
+        repo, level = self.access.repo, self.access.level
+        owner, base = repo.owner.path, self.base_url
+        [record] = repo_records([repo], self.principal, owner, level, base)
         return record
 
 
-class CheckRepoSlugViewSet(InOwner):
+class CheckRepoSlugViewSet(OwnerScoped):
     """/{owner}/check-repo-slug"""
 
-    family = "repos"
+    schema_tags = ["repos"]
 
     @operation(
-        Level.READ, gives=Availability, query=(name_query("slug"),), refuses={409: Availability}
+        Level.READ, response=Availability, query=SlugQuery, other_responses={409: Availability}
     )
-    def list(self) -> Response:
+    def retrieve(self) -> Response:
         """Tell whether a repository's slug can be had in this space."""
-        return REPO_SLUGS.answer(self.params["slug"], self.owner.repos.taken)
+        taken = self.access.owner.repos.taken
+        return REPO_SLUGS.answer(self.validated_query.get("slug"), taken)

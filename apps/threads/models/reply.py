@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from functools import cache
 from typing import Any, cast
 
 from django.db import models
@@ -111,7 +110,6 @@ class Reply(Created):
         return self.thread.title
 
 
-@cache
 def reply_rows() -> ReplyQuerySet:
     """What readers see of all threads, in tree order, as light rows; see `thread_rows`."""
     rows = Reply.objects.shown().annotate(**CREATOR).values_list(*REPLY_ROW, named=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from django.db import models
@@ -210,7 +209,6 @@ class Thread(Created):
         return self.title
 
 
-@cache
 def thread_rows() -> ThreadQuerySet:
     """What the list shows of all repositories, as light rows: what a record needs, by the names
     that it has on a thread. Made once, since that takes Django longer than to run it.

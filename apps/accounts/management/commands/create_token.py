@@ -10,7 +10,7 @@ from apps.accounts.actions import create_token
 from apps.accounts.rules import named_user
 from apps.accounts.serializers import CreateToken
 from apps.core import command
-from apps.core.serializers import parse
+from apps.core.serializers import validated
 
 
 class Command(command.Command):
@@ -28,5 +28,5 @@ class Command(command.Command):
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
         wanted = {"name": options["name"], "expires_at": options["expires_in"]}
-        _, text = create_token(actor=user, owner=user, **parse(CreateToken, wanted))
+        _, text = create_token(actor=user, owner=user, **validated(CreateToken(), wanted))
         return text

@@ -1,29 +1,25 @@
-"""The door of the pages: each passes the same steps in the same order, as in the API.
+"""`@page`: every page passes the same steps in the same order, as in the API.
 
-405 → signed in, else 302 to sign-in, or 401 for a POST → charge 429 → staff 403 → the page, which
-only asks and acts. Whatever is refused on the way becomes a page of its own.
+Method 405; signed in, else 302 to sign-in, or 401 for a POST; rate limit 429; staff 403; then the
+page, which only asks and acts. Whatever is refused on the way becomes a page of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from django.contrib.auth import get_user
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
-from apps.core.access import Level, check_level
+from apps.core.access import Level
 from apps.core.errors import as_api_error, plain_error
 from apps.core.sessions import prolong
 from apps.site.kinds import RateScope
-from apps.site.limits import charge_page
-from apps.web.answers import Visit, ask_to_sign_in, refuse
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.site.limits import throttle_page
+from apps.web.responses import PageRequest, ask_to_sign_in, refuse
 
 View = Callable[..., HttpResponse]
 READ = ("GET",)
@@ -31,11 +27,11 @@ FORM = ("GET", "POST")
 
 
 def page(
-    needs: Level, *, methods: tuple[str, ...] = READ, charge: RateScope | None = None
+    needs: Level, *, methods: tuple[str, ...] = READ, throttle: RateScope | None = None
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
-    `charge` is the rate scope that a POST is charged to.
+    `throttle` is the rate scope that a POST is charged to.
     """
 
     def declare(view: View) -> View:
@@ -44,7 +40,7 @@ def page(
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
             try:
                 check_method(request, methods)
-                response = enter(request, needs, charge) or view(request, *args, **kwargs)
+                response = before(request, needs, throttle) or view(request, *args, **kwargs)
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
@@ -68,19 +64,20 @@ def check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:
         raise error
 
 
-def enter(request: Visit, needs: Level, charge: RateScope | None) -> HttpResponse | None:
+def before(request: PageRequest, needs: Level, throttle: RateScope | None) -> HttpResponse | None:
     """The steps before the page; an answer when one of them is the last."""
     if not hasattr(request, "kept"):
         request.kept = {}
-    # The person itself: the middleware's lazy stand-in is no row that an action could lock.
-    user = get_user(request)
-    request.user = cast("User", user)
-    signed_in = user.is_authenticated
+    principal = request.principal
+    signed_in = principal.is_signed_in
+    if signed_in:
+        request.user = principal.user
     if not signed_in and needs is not Level.PUBLIC:
         return ask_to_sign_in(request)
-    if charge is not None and request.method == "POST":
-        charge_page(request, charge)
+    if throttle is not None and request.method == "POST":
+        throttle_page(request, throttle)
     if signed_in:
         prolong(request)
-        check_level(None, request.user, needs)
+        if needs is Level.STAFF:
+            principal.check_staff()
     return None

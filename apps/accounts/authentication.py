@@ -1,15 +1,17 @@
-"""Who is calling: bearer and basic, both carrying an API token (contract, Authentication)."""
+"""Who is calling: bearer and basic authentication, both with an API token."""
 
 from __future__ import annotations
 
 import base64
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from django.http import HttpRequest
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, User, digest
+from apps.accounts.principal import Principal, inactive_user
+from apps.core.access import Level
 from apps.core.errors import Unauthenticated
 from apps.core.statements import Statement
 
@@ -25,23 +27,41 @@ BY_DIGEST = Statement(
 
 
 class TokenAuthentication(BaseAuthentication):
-    """Basic takes an empty username or the token owner's (behaviour.md §4)."""
+    """`request.auth` is the principal. Basic takes an empty username or the token owner's."""
 
-    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        credentials = credentials_of(request._request)
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+        credentials = credentials_of(request.META)
         if credentials is None:
             return None
         username, text = credentials
-        token = usable_token(text, username)
-        return token.user, token
+        principal = principal_of(text, username)
+        return principal.user, principal
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="Guildhall", Basic realm="Guildhall"'
 
 
-def credentials_of(request: HttpRequest) -> tuple[str, str] | None:
+class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Describes it: bearer or basic, either of which will do. drf-spectacular finds this itself."""
+
+    target_class = TokenAuthentication
+    name = ["bearer", "basic"]
+
+    def get_security_requirement(self, auto_schema: Any) -> Any:
+        public = auto_schema.operation.level is Level.PUBLIC
+        return None if public else [{"bearer": []}, {"basic": []}]
+
+    def get_security_definition(self, auto_schema: Any) -> Any:
+        basic = "Empty username, the API token as the password."
+        return [
+            {"type": "http", "scheme": "bearer"},
+            {"type": "http", "scheme": "basic", "description": basic},
+        ]
+
+
+def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
     """`(username, token text)` of the Authorization header; None without one, 401 for a bad one."""
-    header = request.META.get("HTTP_AUTHORIZATION", "")
+    header = meta.get("HTTP_AUTHORIZATION", "")
     if not header:
         return None
     scheme, _, value = header.partition(" ")
@@ -58,8 +78,8 @@ def credentials_of(request: HttpRequest) -> tuple[str, str] | None:
     return (username, text) if colon else refuse()
 
 
-def usable_token(text: str, username: str = "") -> ApiToken:
-    """The active token with this text; 401 in one and the same way for every other text.
+def principal_of(text: str, username: str = "") -> Principal:
+    """Who comes with the token of this text; 401, the same for every text that is none.
 
     `username`, where one is given, has to be its owner's. Only a call that is let in is a use.
     """
@@ -69,9 +89,9 @@ def usable_token(text: str, username: str = "") -> ApiToken:
     if username and username.lower() != token.user.username_key:
         refuse()
     if not token.user.is_active:
-        raise Unauthenticated("inactive_user", "This account has been deactivated.")
+        raise inactive_user()
     token.touch()
-    return token
+    return Principal(token.user, token)
 
 
 def token_of(text: str) -> ApiToken | None:
@@ -85,5 +105,5 @@ def token_of(text: str) -> ApiToken | None:
 
 
 def refuse() -> NoReturn:
-    """Unknown, expired and revoked are one answer (behaviour.md §6)."""
+    """Unknown, expired and revoked are one answer, so that nobody learns which it was."""
     raise Unauthenticated("invalid_token", "This API token is not valid.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -12,11 +13,13 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
+from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
 
-if TYPE_CHECKING:
-    from apps.accounts.models import User
-
+ROWS = 50
+"""What a page shows of a list."""
 WITHOUT_DATABASE = (500, 503)
 """Refusals that may come from a broken database, and therefore ask nothing of it."""
 TITLES = {
@@ -39,28 +42,51 @@ HIDDEN |= {"password", "again", "current"}
 """What a form carries beside what was typed, and passwords."""
 
 
-class Visit(HttpRequest):
-    """A request that the door has let in, as pages see it."""
+class PageRequest(HttpRequest):
+    """A request as pages see it."""
 
     user: User
     """Whoever is signed in; nobody (AnonymousUser) on pages that are open to all."""
+    principal: Principal
     kept: dict[str, str]
     """What was typed into a form that has grown old; empty otherwise."""
 
 
-def show(request: HttpRequest, template: str, *, status: int = 200, **context: Any) -> HttpResponse:
+def render_page(
+    request: HttpRequest, template: str, *, status: int = 200, **context: Any
+) -> HttpResponse:
     """The page made from `templates/web/<template>.html`."""
     return render(request, f"web/{template}.html", context, status=status)
 
 
-def see(name: str, *args: object) -> HttpResponse:
+def redirect_to(name: str, *args: object) -> HttpResponse:
     """303 to a page by its name in `routes`: after a POST, so that a reload repeats nothing."""
-    return see_path(reverse(name, args=args))
+    return redirect_to_path(reverse(name, args=args))
 
 
-def see_path(path: str) -> HttpResponse:
+def redirect_to_path(path: str) -> HttpResponse:
     """303 to an address."""
     return HttpResponseRedirect(path, status=303)
+
+
+def page_number(request: HttpRequest) -> int:
+    """Which page of its list the address asks for, from 1; 422."""
+    return count_parameter(request.GET, "page", 1)
+
+
+def page_of(
+    request: HttpRequest, number: int, rows: Sliceable, row: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """This page of a list, with links to those beside it."""
+    found, more = slice_page(rows, number, ROWS)
+    path = request.path
+    return {
+        "results": [row(one) for one in found],
+        "next": f"{path}?{with_parameters(request.GET, page=number + 1)}" if more else None,
+        "previous": f"{path}?{with_parameters(request.GET, page=number - 1)}"
+        if number > 1
+        else None,
+    }
 
 
 def own_path(path: str) -> str:
@@ -85,7 +111,9 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return HttpResponseRedirect(signin)
     sent = {name.replace("_", " ").capitalize(): text for name, text in typed(request).items()}
-    return show(request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent)
+    return render_page(
+        request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent
+    )
 
 
 def named(request: HttpRequest, name: str) -> str:
@@ -111,7 +139,7 @@ def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
     if error.status in WITHOUT_DATABASE:
         response = HttpResponse(render_to_string(f"web/{error.status}.html"), status=error.status)
     else:
-        response = show(
+        response = render_page(
             request,
             "error",
             status=error.status,

@@ -1,10 +1,11 @@
-"""The door to a pull: one query (engine.md §7)."""
+"""What the API, the pages and the event scopes read of pulls and reviews."""
 
 from __future__ import annotations
 
 from apps.accounts.models import User
 from apps.core.statements import Statement
-from apps.pulls.models import Pull
+from apps.pulls import rules
+from apps.pulls.models import Pull, PullQuerySet, ReviewQuerySet, pull_rows
 from apps.repos.models import Repo
 from apps.threads.models import Thread
 
@@ -23,10 +24,20 @@ PULL = Statement(
 )
 
 
-def find_pull(repo: Repo, number: int) -> Pull:
+def get_pull(repo: Repo, number: int) -> Pull:
     """The pull of this number with its thread, its people and its repository loaded; 404."""
     pull: Pull
     pull, pull.thread, pull.thread.created_by, merger = PULL.one(repo.pk, number)
     pull.merged_by = merger if pull.merged_by_id else None
     pull.repo = repo
     return pull
+
+
+def list_pulls(repo: Repo) -> PullQuerySet:
+    """The pulls of a repository as light rows, newest first."""
+    return pull_rows().filter(repo=repo.pk).in_order(rules.ORDERINGS[0])
+
+
+def list_reviews(pull: Pull) -> ReviewQuerySet:
+    """The reviews of a pull, oldest first, with what their records need."""
+    return pull.reviews.with_people(pull.repo).order_by("created_at", "id")

@@ -1,4 +1,4 @@
-"""The doors to a thread, and to a reply in it: one query each (engine.md §7)."""
+"""What the API, the pages and the event scopes read of threads and replies."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from django.http import Http404
 from apps.accounts.models import User
 from apps.core.statements import Statement
 from apps.repos.models import Repo
-from apps.threads.models import Reply, Thread
+from apps.threads import rules
+from apps.threads.models import (
+    Reply,
+    ReplyQuerySet,
+    Thread,
+    ThreadQuerySet,
+    reply_rows,
+    thread_rows,
+)
 
+# Every request below a thread needs these; Django would spend longer on their text than the
+# database on their answer (bench/api.py).
 THREAD = Statement(
     """
     SELECT {thread}, {person} FROM "threads_thread" thread
@@ -29,7 +39,7 @@ REPLY = Statement(
 )
 
 
-def find_thread(repo: Repo, number: int) -> Thread:
+def get_thread(repo: Repo, number: int) -> Thread:
     """The thread of this number, also a pull's, with its author and repository loaded; 404."""
     thread: Thread
     thread, thread.created_by = THREAD.one(repo.pk, number)
@@ -37,7 +47,7 @@ def find_thread(repo: Repo, number: int) -> Thread:
     return thread
 
 
-def find_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
+def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
     """The reply of this number with its author and thread loaded; with `shown` only if readers see
     it. 404.
     """
@@ -47,3 +57,13 @@ def find_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
     if shown and not reply.is_shown:
         raise Http404
     return reply
+
+
+def list_threads(repo: Repo) -> ThreadQuerySet:
+    """The threads of a repository as light rows, newest first; those of pulls are left out."""
+    return thread_rows().filter(repo=repo.pk).in_order(rules.ORDERINGS[0])
+
+
+def list_replies(thread: Thread) -> ReplyQuerySet:
+    """What readers see of a thread's replies, as light rows in the order of their tree."""
+    return reply_rows().filter(thread=thread.pk)

@@ -1,4 +1,4 @@
-"""How answers are written: always JSON, and every refusal as ErrorBody.
+"""How answers are written: always JSON, whatever `Accept` says, and refusals as ErrorBody.
 
 Apart from `views`, because DRF's settings name these classes while its own views are loading.
 """
@@ -26,8 +26,8 @@ class JSONRenderer(BaseRenderer):
         return b"" if data is None else json.dumps(data)
 
 
-class AlwaysJSON(BaseContentNegotiation):
-    """`Accept` never causes a 406 (behaviour.md §6)."""
+class IgnoreAcceptNegotiation(BaseContentNegotiation):
+    """`Accept` never causes a 406: there is one representation."""
 
     def select_parser(self, request: Any, parsers: Any) -> Any:
         return parsers[0]
@@ -36,7 +36,7 @@ class AlwaysJSON(BaseContentNegotiation):
         return renderers[0], renderers[0].media_type
 
 
-def answer_error(exception: BaseException, context: Any) -> Response | None:
+def handle_exception(exception: BaseException, context: Any) -> Response | None:
     """DRF's one exception handler: ErrorBody for a refusal, None (a 500) for a defect."""
     error = as_api_error(exception)
     return None if error is None else error_response(error)

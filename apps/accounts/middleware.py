@@ -1,0 +1,33 @@
+"""Who looks at a page or at the admin: the principal of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.utils.functional import SimpleLazyObject
+
+from apps.accounts.models import User
+from apps.accounts.principal import ANONYMOUS, Principal
+
+Next = Callable[[HttpRequest], HttpResponseBase]
+
+
+def session_principal(get_response: Next) -> Next:
+    """Set `request.principal`, read from the session when it is first asked for.
+
+    Its person is the row itself: Django's lazy `request.user` is none that an action could lock.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        vars(request)["principal"] = SimpleLazyObject(lambda: principal_of_session(request))
+        return get_response(request)
+
+    return answer
+
+
+def principal_of_session(request: HttpRequest) -> Principal:
+    user = get_user(request)
+    return Principal(user) if isinstance(user, User) else ANONYMOUS

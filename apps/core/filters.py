@@ -1,0 +1,97 @@
+"""List filters of django-filter, as strict as a request's body: an unknown word is a 422."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django_filters import filters
+from django_filters.rest_framework import DjangoFilterBackend, FilterSet
+from drf_spectacular.utils import extend_schema_field
+
+from apps.core.errors import Invalid
+from apps.core.serializers import NO_NUL, not_one_of
+
+
+class StrictTextFormField(forms.Field):
+    """Any text without NUL, as it was sent."""
+
+    def clean(self, value: Any) -> Any:
+        if value and "\0" in value:
+            raise ValidationError("NUL is not allowed.")
+        return value
+
+
+class StrictChoiceFormField(forms.Field):
+    """One word of a closed list; an empty text is none of them."""
+
+    def __init__(self, *, choices: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.words = [word for word, _ in choices]
+
+    def clean(self, value: Any) -> Any:
+        if value is not None and value not in self.words:
+            raise ValidationError(not_one_of(value, self.words))
+        return value
+
+
+def describe(field: Any, schema: dict[str, Any]) -> None:
+    """Tell drf-spectacular the schema of a filter."""
+    extend_schema_field(schema)(field)
+
+
+class TextFilter(filters.Filter):
+    """Filters by a text; an empty one filters nothing."""
+
+    field_class = StrictTextFormField
+
+    def __init__(self, method: str, help_text: str) -> None:
+        super().__init__(method=method, help_text=help_text)
+        describe(self, {"type": "string", "pattern": NO_NUL, "description": help_text})
+
+
+class WordFilter(filters.Filter):
+    """Filters by a word of a closed list, by equality with the column of its name or a method."""
+
+    field_class = StrictChoiceFormField
+
+    def __init__(self, words: Any, *, method: str | None = None, help_text: str = "") -> None:
+        choices = [(str(word), str(word)) for word in words]
+        super().__init__(method=method, choices=choices, help_text=help_text)
+        enum = {"type": "string", "enum": [word for word, _ in choices]}
+        describe(self, {**enum, "description": help_text} if help_text else enum)
+
+
+class StrictFilterSet(FilterSet):
+    """The filters of one list. Made for requests only that have one of them: it takes a while."""
+
+    form_class: ClassVar[type[forms.Form]]
+
+    def get_form_class(self) -> type[forms.Form]:
+        """Made once for all requests, each of which has a form of its own."""
+        kind = type(self)
+        if "form_class" not in vars(kind):
+            kind.form_class = super().get_form_class()
+        return kind.form_class
+
+
+class StrictFilterBackend(DjangoFilterBackend):
+    """Checks the filters before the operation acts, and applies them to its list."""
+
+    def validate(self, request: Any, view: Any) -> StrictFilterSet | None:
+        """The checked filters of a request, None without any; 422 names what is wrong."""
+        chosen: Any = self.get_filterset_class(view, view.queryset)
+        if chosen is None or chosen.base_filters.keys().isdisjoint(request.query_params):
+            return None
+        filterset: StrictFilterSet = chosen(
+            request.query_params, queryset=view.queryset, request=request
+        )
+        if filterset.errors:
+            lines = [f"{name}: {' '.join(texts)}" for name, texts in filterset.errors.items()]
+            raise Invalid("validation_failed", " ".join(lines))
+        return filterset
+
+    def filter_queryset(self, request: Any, queryset: Any, view: Any) -> Any:
+        """What the operation lists, filtered by what `validate` found."""
+        return queryset if view.filterset is None else view.filterset.filter_queryset(queryset)

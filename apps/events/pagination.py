@@ -1,0 +1,89 @@
+"""Pages of the event list by cursor: newest first, `previous` can be polled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from apps.core.errors import Invalid
+from apps.core.json import quoted
+from apps.core.pagination import PER_PAGE, ApiPagination
+from apps.events.models import EventRow
+from apps.events.scopes import Selection
+
+PAST_ALL = 10**18
+"""Larger than any id; larger cursors count as this."""
+CURSOR = {"type": "string", "pattern": "^[0-9]+$"}
+
+
+def read_cursor(name: str, text: str) -> int:
+    """The id of an event that a cursor names; 422 `invalid_cursor`."""
+    if not (text.isascii() and text.isdigit()):
+        raise Invalid("invalid_cursor", f"{name}: {quoted(text)} is not the id of an event.")
+    return min(int(text), PAST_ALL)
+
+
+def cursor_schema(name: str, description: str) -> dict[str, Any]:
+    return {"in": "query", "name": name, "schema": CURSOR, "description": description}
+
+
+class EventCursorPagination(ApiPagination):
+    """`before_id` gives older events, `after_id` the page next to it, so that no burst is skipped.
+
+    `next` leads to older events and `previous` to newer ones; an empty page of `after_id` names
+    itself.
+    """
+
+    parameters = (
+        cursor_schema("before_id", "Only events before this id."),
+        cursor_schema("after_id", "Only events after this id: the page next to it."),
+        PER_PAGE,
+    )
+
+    def read(self, request: Request, base_url: str) -> None:
+        self.before, self.after = (self._cursor(request, one) for one in ("before_id", "after_id"))
+        super().read(request, base_url)
+
+    def _cursor(self, request: Request, name: str) -> int | None:
+        texts = request.query_params.getlist(name)
+        return read_cursor(name, texts[-1]) if texts else None
+
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
+        """The page of a `Selection`, which walks along the index of each of its scopes."""
+        selection: Selection = queryset
+        if self.after is not None and self.before is None:
+            return self._page_after(selection, self.after)
+        return self._page_before(selection, self.before, self.after)
+
+    def _page_before(
+        self, selection: Selection, before: int | None, after: int | None
+    ) -> list[EventRow]:
+        """The newest events, or those before an id; `after` only bounds them."""
+        found = selection.find(
+            after=after or 0,
+            before=PAST_ALL if before is None else before,
+            size=self.per_page + 1,
+            newest_first=True,
+        )
+        shown = found[: self.per_page]
+        more = len(found) > self.per_page
+        newest = shown[0].id if shown else None if before is None else max(before - 1, 0)
+        self.next = self.link(before_id=shown[-1].id) if more else None
+        self.previous = None if newest is None else self.link(after_id=newest, before_id=None)
+        return shown
+
+    def _page_after(self, selection: Selection, after: int) -> list[EventRow]:
+        """The events next to `after`, shown newest first."""
+        size = self.per_page
+        shown = selection.find(after=after, before=PAST_ALL, size=size, newest_first=False)
+        shown.reverse()
+        oldest = shown[-1].id if shown else min(after + 1, PAST_ALL)
+        older = selection.find(after=0, before=oldest, size=1, newest_first=True)
+        self.next = self.link(before_id=oldest, after_id=None) if older else None
+        self.previous = self.link(after_id=shown[0].id if shown else after)
+        return shown
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"results": data, "next": self.next, "previous": self.previous})

@@ -1,0 +1,235 @@
+"""Access to repositories, and to the team or the person who owns them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import Http404
+
+from apps.accounts.access import ResourceAccess, UserAccess, access_to_user, open_user
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
+from apps.core.errors import Conflict, Forbidden
+from apps.core.statements import Statement
+from apps.core.views import ApiViewSet
+from apps.repos.models import Repo, Visibility
+from apps.teams.access import TeamAccess, access_to_team, find_team, open_team, team_level
+from apps.teams.models import Team
+
+OF_TEAM = Statement(
+    """
+    SELECT {repo}, {team}, member.role FROM "repos_repo" repo
+    JOIN "teams_team" team ON team.id = repo.owner_team_id
+    LEFT JOIN "teams_member" member ON member.team_id = team.id AND member.user_id = %s
+    WHERE team.slug = %s AND repo.slug = %s
+    """,
+    repo=Repo,
+    team=Team,
+)
+OF_USER = Statement(
+    """
+    SELECT {repo}, {person} FROM "repos_repo" repo
+    JOIN "accounts_user" person ON person.id = repo.owner_user_id
+    WHERE person.username_key = %s AND repo.slug = %s
+    """,
+    repo=Repo,
+    person=User,
+)
+OwnerAccess = TeamAccess | UserAccess
+
+
+@dataclass(frozen=True)
+class RepoAccess(ResourceAccess):
+    """What a principal may do with a repository; `asked` is the path by which it was found."""
+
+    repo: Repo
+    asked: str
+
+    @property
+    def name(self) -> str:
+        return self.repo.path
+
+    @property
+    def api_path(self) -> str:
+        return self.repo.api_path
+
+    @property
+    def moved(self) -> bool:
+        return self.repo.path.lower() != self.asked
+
+    def check_open(self, *, writing: bool) -> None:
+        """An inactive team closes its repositories too; 403 `team_inactive`."""
+        team = self.repo.owner_team
+        if team is not None and not team.is_active and (writing or self.level is Level.NONE):
+            raise Forbidden("team_inactive", f"The team {team.slug} has been deactivated.")
+
+    def check_writable(self) -> None:
+        """An archived repository takes no changes: 409 `repo_archived`."""
+        if self.repo.is_archived:
+            text = f"{self.repo.path} is archived and cannot be changed."
+            raise Conflict("repo_archived", text)
+
+    def check_holds(self, row: Any) -> None:
+        """Guard against access to one repository with a row of another: `ValueError`."""
+        if row.repo_id != self.repo.pk:
+            raise ValueError(f"{row!r} is not in {self.repo!r}")
+
+    def renewed(self) -> RepoAccess:
+        """The same, read anew: repository, team, role and principal. 401, 404."""
+        principal = self.principal.renewed()
+        if principal is None:
+            self.principal.user  # noqa: B018 - 401 for nobody
+            principal = replace(self.principal, person=None)
+        repo = Repo.objects.select_related("owner_team", "owner_user").filter(pk=self.repo.pk)
+        found = repo.first()
+        if found is None:
+            raise Http404
+        return access_to(principal, found)
+
+
+def repo_level(principal: Principal, repo: Repo, owned: Level) -> Level:
+    """The level of somebody with this one at the owner: the same, else what visibility gives."""
+    if owned is not Level.NONE:
+        return owned
+    if repo.owner_team is not None and not repo.owner_team.is_active:
+        return Level.NONE
+    if repo.visibility == Visibility.PUBLIC:
+        return principal.bounded(Level.READ)
+    shown = principal.is_signed_in and repo.visibility == Visibility.INTERNAL
+    return principal.bounded(Level.READ if shown else Level.NONE)
+
+
+def access_to(principal: Principal, repo: Repo) -> RepoAccess:
+    """Access to a repository at hand, with its owner loaded; one query for a role in a team."""
+    owned = access_to_owner(principal, repo.owner).level
+    return RepoAccess(principal, repo_level(principal, repo, owned), repo, repo.path.lower())
+
+
+def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
+    """Access to the space of an owner at hand."""
+    if isinstance(owner, User):
+        return access_to_user(principal, owner)
+    return access_to_team(principal, owner)
+
+
+def open_owner(
+    principal: Principal,
+    path: str,
+    *,
+    needs: Level = Level.READ,
+    writing: bool = False,
+    former: bool = False,
+) -> OwnerAccess:
+    """Access to the space of `teams/<slug>` or `users/<username>`, in lower case; 404, 403."""
+    kind, _, name = path.partition("/")
+    if kind == "teams":
+        return open_team(principal, name, needs=needs, writing=writing, former=former)
+    return open_user(principal, name, needs=needs)
+
+
+def open_repo(
+    principal: Principal,
+    owner: str,
+    slug: str,
+    *,
+    needs: Level = Level.READ,
+    writing: bool = False,
+    former: bool = False,
+) -> RepoAccess:
+    """Access to a repository by its owner's path and its slug, in lower case; one query.
+
+    With `former` it is also found by what it or its team was called before, in three queries more:
+    today's names come first. Errors: 404, 403 `team_inactive`, 403 as `Access.require`.
+    """
+    kind, _, name = owner.partition("/")
+    find = _of_team if kind == "teams" else _of_user
+    found = find(principal, name, slug)
+    if found is None and former:
+        found = _formerly(principal, owner, slug)
+    if found is None:
+        raise Http404
+    repo, level = found
+    access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
+    access.check_open(writing=writing)
+    access.require(needs)
+    return access
+
+
+def _of_team(principal: Principal, team: str, slug: str) -> tuple[Repo, Level] | None:
+    found = OF_TEAM.first(principal.person_id, team, slug)
+    if found is None:
+        return None
+    repo: Repo
+    repo, repo.owner_team, role = found
+    return repo, repo_level(principal, repo, team_level(principal, role))
+
+
+def _of_user(principal: Principal, username: str, slug: str) -> tuple[Repo, Level] | None:
+    found = OF_USER.first(username, slug)
+    if found is None:
+        return None
+    repo: Repo
+    repo, repo.owner_user = found
+    return repo, repo_level(principal, repo, access_to_owner(principal, repo.owner).level)
+
+
+def _formerly(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
+    """The repository by a former slug of its own or of its team."""
+    kind, _, name = path.partition("/")
+    space: OwnerAccess
+    if kind == "teams":
+        space = find_team(principal, name, former=True)
+    else:
+        space = open_user(principal, name, needs=Level.NONE)
+    repos = space.owner.repos
+    repo = repos.filter(slug=slug).first() or repos.filter(former_slugs__slug=slug).first()
+    return None if repo is None else (repo, repo_level(principal, repo, space.level))
+
+
+def owner_path(kwargs: dict[str, Any]) -> str:
+    """The owner that the parameters of a route name: `teams/acme` or `users/ada`."""
+    team = kwargs.get("team_slug")
+    return f"users/{kwargs['username']}" if team is None else f"teams/{team}"
+
+
+def open_repo_of(view: ApiViewSet) -> RepoAccess:
+    """Access to the repository that the path of a request names; HasLevel asks for the level."""
+    principal: Any = view.principal
+    return open_repo(
+        principal,
+        owner_path(view.kwargs),
+        view.kwargs["repo_slug"],
+        needs=Level.NONE,
+        writing=view.is_writing,
+        former=not view.is_writing,
+    )
+
+
+class OwnerScoped(ApiViewSet):
+    """A resource in the space of a team or a person."""
+
+    principal: Principal
+    access: OwnerAccess
+
+    def open(self) -> OwnerAccess | RepoAccess | None:
+        writing = self.is_writing
+        path = owner_path(self.kwargs)
+        return open_owner(
+            self.principal, path, needs=Level.NONE, writing=writing, former=not writing
+        )
+
+
+class RepoScoped(ApiViewSet):
+    """A resource in a repository."""
+
+    principal: Principal
+    access: RepoAccess
+
+    def open(self) -> RepoAccess | None:
+        return open_repo_of(self)
+
+    @property
+    def repo(self) -> Repo:
+        return self.access.repo

@@ -1,0 +1,117 @@
+"""Access to a team and to everything under `/teams/{team_slug}`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+
+from apps.accounts.access import ResourceAccess
+from apps.accounts.principal import Principal
+from apps.core.access import Level
+from apps.core.errors import Forbidden
+from apps.core.statements import Statement
+from apps.core.views import ApiViewSet
+from apps.teams.models import LEVEL_OF, Role, Team
+
+BY_SLUG = Statement(
+    """
+    SELECT {team}, member.role FROM "teams_team" team
+    LEFT JOIN "teams_member" member ON member.team_id = team.id AND member.user_id = %s
+    WHERE team.slug = %s
+    """,
+    team=Team,
+)
+
+
+@dataclass(frozen=True)
+class TeamAccess(ResourceAccess):
+    """What a principal may do with a team; `asked` is the slug by which it was found."""
+
+    owner: Team
+    asked: str
+
+    @property
+    def team(self) -> Team:
+        return self.owner
+
+    @property
+    def name(self) -> str:
+        return self.team.path
+
+    @property
+    def api_path(self) -> str:
+        return self.team.api_path
+
+    @property
+    def moved(self) -> bool:
+        return self.team.slug != self.asked
+
+    def check_open(self, *, writing: bool) -> None:
+        """An inactive team is for members and staff to read; 403 `team_inactive`."""
+        if not self.team.is_active and (writing or self.level is Level.NONE):
+            raise Forbidden("team_inactive", f"The team {self.team.slug} has been deactivated.")
+
+
+def team_level(principal: Principal, role: str | None) -> Level:
+    """The level of somebody who has this role in a team; staff has the owner's everywhere."""
+    if principal.sees_all:
+        return principal.bounded(Level.OWNER)
+    return principal.bounded(LEVEL_OF[Role(role)] if role else Level.NONE)
+
+
+def access_to_team(principal: Principal, team: Team) -> TeamAccess:
+    """Access to a team at hand; one query for the role."""
+    role = None if principal.sees_all else team.role_of(principal.person_id)
+    return TeamAccess(principal, team_level(principal, role), team, team.slug)
+
+
+def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamAccess:
+    """Access to the team of this slug, in lower case, whatever its level; one query. 404.
+
+    With `former` a team is also found by a slug that it gave up, in two queries more.
+    """
+    found = BY_SLUG.first(principal.person_id, slug)
+    if found is not None:
+        team, role = found
+        return TeamAccess(principal, team_level(principal, role), team, slug)
+    if not former:
+        raise Http404
+    team = get_object_or_404(Team, former_slugs__slug=slug)
+    return TeamAccess(principal, access_to_team(principal, team).level, team, slug)
+
+
+def open_team(
+    principal: Principal,
+    slug: str,
+    *,
+    needs: Level = Level.READ,
+    writing: bool = False,
+    former: bool = False,
+) -> TeamAccess:
+    """The same for somebody who may be there: 404, 403 `team_inactive`, 403 as `require`."""
+    access = find_team(principal, slug, former=former)
+    access.check_open(writing=writing)
+    access.require(needs)
+    return access
+
+
+class TeamScoped(ApiViewSet):
+    """A resource under a team. HasLevel asks for the level, so that the order of answers holds."""
+
+    principal: Principal
+    access: TeamAccess
+
+    def open(self) -> TeamAccess | None:
+        return open_team(
+            self.principal,
+            self.kwargs["team_slug"],
+            needs=Level.NONE,
+            writing=self.is_writing and not self.operation.even_inactive,
+            former=not self.is_writing,
+        )
+
+    @property
+    def team(self) -> Team:
+        return self.access.team

@@ -1,0 +1,27 @@
+"""Principals and access for tests that call actions and queries themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.accounts.access import UserAccess
+from apps.accounts.models import User
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.repos.access import RepoAccess, access_to, access_to_owner
+from apps.repos.models import Repo
+from apps.teams.access import TeamAccess
+
+
+def principal_of(person: Any) -> Principal:
+    """Whom a session of this person, or of nobody, stands for."""
+    return Principal(person) if isinstance(person, User) else ANONYMOUS
+
+
+def access_of(person: Any, repo: Repo) -> RepoAccess:
+    """The access of this person to a repository."""
+    return access_to(principal_of(person), repo)
+
+
+def space_access_of(person: Any, owner: Any) -> TeamAccess | UserAccess:
+    """The access of this person to the space of a team or of somebody."""
+    return access_to_owner(principal_of(person), owner)
