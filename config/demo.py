@@ -17,7 +17,6 @@ from apps.pulls.actions import create_pull, create_review, merge_pull, update_pu
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.pulls.rules import signature
 from apps.repos.actions import create_repo
-from apps.repos.git.write import write_commit
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
@@ -25,6 +24,7 @@ from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
 from apps.threads.actions import create_reply, create_thread, delete_reply
 from apps.threads.models import ThreadKind
+from config.demo_commits import write_commit
 
 CAST = {
     "alice": "owns team acme",

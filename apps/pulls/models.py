@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from apps.core.search import holds
 from apps.events.record import Keys, Target
-from apps.repos.git.repo import DiffStat, pull_ref
+from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
 from apps.teams.models import Member
 from apps.threads.models import Thread, ThreadStatus

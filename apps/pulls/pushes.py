@@ -18,11 +18,11 @@ from django.utils import timezone
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.git import cache
+from apps.git.repo import DiffStat, GitRepo, pull_ref
+from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullQuerySet, PullStatus, Review
-from apps.repos.git import known
-from apps.repos.git.repo import DiffStat, GitRepo, pull_ref
-from apps.repos.git.run import GitError
 from apps.repos.rules import ZERO, RefMove
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def goes_forward(steps: Sequence[RefMove]) -> bool:
     git = steps[0].repo.git
     try:
         return all(
-            ZERO not in (step.old, step.new) and not known.distance(git, step.old, step.new).lost
+            ZERO not in (step.old, step.new) and not cache.distance(git, step.old, step.new).lost
             for step in steps
         )
     except GitError:
@@ -134,7 +134,7 @@ def goes_forward(steps: Sequence[RefMove]) -> bool:
 def heads_sharing(steps: Sequence[RefMove], heads: frozenset[str]) -> frozenset[str]:
     """Which heads have a commit that the moves bring; all of them where git cannot tell."""
     try:
-        return known.heads_sharing(steps[0].repo.git, steps[0].old, steps[-1].new, heads)
+        return cache.heads_sharing(steps[0].repo.git, steps[0].old, steps[-1].new, heads)
     except GitError:
         return heads
 
@@ -222,8 +222,8 @@ def arrives(move: RefMove, sha: str | None) -> bool:
         return False
     git, commit = move.repo.git, str(sha)
     try:
-        arrived = known.is_ancestor(git, commit, move.new)
-        return arrived and not known.is_ancestor(git, commit, move.old)
+        arrived = cache.is_ancestor(git, commit, move.new)
+        return arrived and not cache.is_ancestor(git, commit, move.old)
     except GitError:  # a commit that was built for a merge, but never landed, may have gone
         return False
 
@@ -233,7 +233,7 @@ def measure(git: GitRepo, base: str | None, head: str | None) -> DiffStat:
     if base is None or head is None:
         return DiffStat(0)
     try:
-        return known.diff_stat(git, base, head)
+        return cache.diff_stat(git, base, head)
     except GitError:
         return DiffStat(0, too_large=True)
 
@@ -243,7 +243,7 @@ def name_patch(git: GitRepo, base: str | None, head: str | None) -> str | None:
     if base is None or head is None:
         return None
     try:
-        return known.patch_id(git, base, head)
+        return cache.patch_id(git, base, head)
     except GitError:
         return None
 

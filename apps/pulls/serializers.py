@@ -9,9 +9,9 @@ from rest_framework import serializers
 from apps.core.access import Level
 from apps.core.openapi import PREFIX
 from apps.core.serializers import Choice, Input, Moment, Name, Output, Str
+from apps.git.merge import Strategy
 from apps.pulls import rules
 from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
-from apps.repos.git.merge import Strategy
 from apps.repos.models import Protection, Repo
 
 if TYPE_CHECKING:

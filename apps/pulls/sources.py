@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from apps.core.access import Level, check_level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
+from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
-from apps.repos.git.run import GitError
 from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.rules import ZERO, RefMove
 

@@ -11,6 +11,7 @@ from rest_framework.decorators import action
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.parsers import Query, choice_query, text_query
+from apps.git.repo import is_sha
 from apps.pulls import actions, rules
 from apps.pulls.doors import find_pull
 from apps.pulls.models import Pull, PullQuerySet, PullStatus, Review, pull_rows
@@ -32,7 +33,6 @@ from apps.pulls.serializers import (
 )
 from apps.pulls.sources import paths_known_to
 from apps.repos.doors import InRepo
-from apps.repos.git.repo import is_sha
 
 
 def _full_sha(text: str) -> str:

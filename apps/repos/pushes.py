@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from apps.core.locks import lock
 from apps.events.record import record
-from apps.repos.git import known
-from apps.repos.git.run import SERVICE_BOX, GitError
+from apps.git import cache
+from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, Step, longest_chain
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 500
-LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_BOX.deadline)
+LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
 
 
 def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
@@ -182,7 +182,7 @@ def move_data(move: RefMove) -> dict[str, object]:
         "after": None if move.new == ZERO else move.new,
     }
     if move.is_branch and ZERO not in (move.old, move.new):
-        distance = known.distance(move.repo.git, move.old, move.new)
+        distance = cache.distance(move.repo.git, move.old, move.new)
         data["forced"] = distance.lost > 0
         data["commit_count"] = distance.gained
     return data

@@ -11,7 +11,7 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
-from apps.repos.git.repo import valid_branch_name
+from apps.git.repo import valid_branch_name
 from apps.repos.models import BRANCHES, Repo
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.core.locks import lock
-from apps.repos.git import store
-from apps.repos.git.run import GitError
+from apps.git import store
+from apps.git.run import GitError
 from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
 from apps.repos.pushes import reconcile
 

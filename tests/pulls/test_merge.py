@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from apps.git import run
+from apps.git.merge import Strategy
 from apps.pulls.actions import merging
-from apps.repos.git import run
-from apps.repos.git.merge import Strategy
 from apps.repos.pushes import prepare
 from apps.teams.models import Role
 from tests.gitclient import Clone

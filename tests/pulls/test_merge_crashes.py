@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from apps.core.errors import Conflict
 from apps.events.models import Event
+from apps.git.merge import Strategy
 from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt, Pull
-from apps.repos.git.merge import Strategy
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
 from tests.pulls import followers, paths

@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
+from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos.actions import add_approver, update_protection
-from apps.repos.git import run
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Role, Team
 from tests.pulls import paths

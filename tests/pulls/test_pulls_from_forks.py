@@ -8,10 +8,10 @@ from threading import Thread
 import pytest
 from django.db import connection
 
+from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos import jobs
 from apps.repos.actions import create_fork
-from apps.repos.git import run
 from apps.repos.models import BRANCHES, Fork, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO

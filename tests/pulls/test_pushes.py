@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from apps.git import run
 from apps.pulls.models import Pull
-from apps.repos.git import run
 from tests.pulls import paths
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.repos.git import run
+from apps.git import run
 
 
 def test_the_contract_alone_is_enough(api, repo, alice, sam):

@@ -9,9 +9,10 @@ from threading import Event, Thread
 import pytest
 from django.utils import timezone
 
-from apps.core.leases import LEASE
+from apps.git.copy import copy, put_in_place, unfinished
+from apps.jobs import worker
+from apps.jobs.leases import LEASE
 from apps.repos import actions, jobs
-from apps.repos.git.copy import copy, put_in_place, unfinished
 from apps.repos.models import Fork, Repo
 from apps.repos.pushes import open_journal
 from tests import scenes
@@ -127,13 +128,13 @@ def test_a_worker_that_lost_its_locks_cannot_replace_what_another_has_finished(f
 def test_a_journal_that_cannot_be_settled_holds_up_no_fork(fork, alice):
     open_journal(actor=alice, repo=fork.upstream, moves=[("refs/heads/x", "no sha", "1" * 40)])
     stop, done = Event(), Event()
-    worker = Thread(target=jobs.run, args=[stop], kwargs={"told": lambda _: done.set()})
-    worker.start()
+    thread = Thread(target=worker.run, args=[stop], kwargs={"on_done": lambda _: done.set()})
+    thread.start()
     try:
         assert done.wait(PATIENCE)
     finally:
         stop.set()
-        worker.join()
+        thread.join()
     fork.refresh_from_db()
     assert fork.status == "completed"
 

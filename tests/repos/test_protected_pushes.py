@@ -11,11 +11,11 @@ from django.db import connection
 
 from apps.core.errors import Conflict
 from apps.events.models import Event
+from apps.git.protocol import FLUSH, ZERO, Command, pkt
 from apps.repos.actions import create_protection
-from apps.repos.git.protocol import FLUSH, ZERO, Command, pkt
-from apps.repos.gitpush import receive
+from apps.repos.http.push import receive
 from apps.repos.models import PushJournal
-from tests.repos.git.scratch import Scratch, push_body
+from tests.git.scratch import Scratch, push_body
 from tests.repos.test_githttp import api_path, events_of, post
 
 MAIN = "refs/heads/main"

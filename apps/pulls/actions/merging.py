@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from apps.core.errors import Conflict, unavailable
 from apps.core.locks import lock
+from apps.git.merge import Built, Strategy, build
+from apps.git.repo import GitRepo
+from apps.git.run import GitError
 from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.sources import bring
-from apps.repos.git.merge import Built, Strategy, build
-from apps.repos.git.repo import GitRepo
-from apps.repos.git.run import GitError
 from apps.repos.models import PushJournal
 from apps.repos.pushes import apply_moves, open_journal, prepare, settle
 from apps.repos.rules import RefMove

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from apps.core.errors import unavailable
+from apps.git import cache, merge
+from apps.git.merge import Mergeability, Strategy
+from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules.pulls import Blocker, missing_branch, outcome_blocker, state_blocker
 from apps.pulls.rules.reviews import Eligibility, asks, level_of, level_of_author
-from apps.repos.git import known, merge
-from apps.repos.git.merge import Mergeability, Strategy
-from apps.repos.git.run import GitError
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -193,7 +193,7 @@ def standing_of(pull: Pull) -> Standing:
 
 def _mergeability(pull: Pull, target: str, head: str) -> Mergeability:
     try:
-        return known.mergeability(pull.repo.git, target, head)
+        return cache.mergeability(pull.repo.git, target, head)
     except GitError:
         raise unavailable() from None
 

@@ -13,10 +13,10 @@ from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
+from apps.git import merge
+from apps.git.merge import Strategy
+from apps.git.repo import Person, valid_branch_name
 from apps.pulls.models import Pull, PullStatus
-from apps.repos.git import merge
-from apps.repos.git.merge import Strategy
-from apps.repos.git.repo import Person, valid_branch_name
 
 if TYPE_CHECKING:
     from apps.accounts.models import User

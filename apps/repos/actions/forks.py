@@ -16,8 +16,8 @@ from apps.core.errors import ApiError, Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.repos.git.copy import put_in_place
-from apps.repos.git.repo import GitRepo
+from apps.git.copy import put_in_place
+from apps.git.repo import GitRepo
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
 
 if TYPE_CHECKING:

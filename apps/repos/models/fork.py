@@ -11,8 +11,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from apps.core.leases import Leased
 from apps.events.record import Keys, Target
+from apps.jobs.leases import Leased
 from apps.repos.models.repo import Repo
 from apps.teams.models import Team
 

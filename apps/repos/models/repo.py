@@ -19,7 +19,7 @@ from apps.core.errors import Conflict
 from apps.core.search import holds
 from apps.core.slugs import REPO_SLUG_MAX
 from apps.events.record import Keys, Target
-from apps.repos.git.repo import GitRepo
+from apps.git.repo import GitRepo
 from apps.teams.models import Team
 
 if TYPE_CHECKING:

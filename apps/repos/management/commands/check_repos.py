@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from apps.core.command import Command as OurCommand
 from apps.core.durations import parse_duration
 from apps.core.errors import ApiError
-from apps.repos.git.run import GitError
+from apps.git.run import GitError
 from apps.repos.models import Repo
 from apps.repos.upkeep import check, sweep
 

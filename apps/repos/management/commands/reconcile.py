@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from apps.core.command import Command as OurCommand
 from apps.core.errors import ApiError
-from apps.repos.git.run import GitError
+from apps.git.run import GitError
 from apps.repos.models import Repo
 from apps.repos.pushes import reconcile
 

@@ -14,7 +14,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.core.errors import BadRequest
 from apps.core.parsers import too_large
-from apps.repos.git.run import GitProcess, kill_group
+from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
 GZIP = 16 + zlib.MAX_WBITS

@@ -7,9 +7,9 @@ A failure is not kept.
 from functools import lru_cache
 from typing import Final
 
-from apps.repos.git.merge import Mergeability
-from apps.repos.git.merge import mergeability as _mergeability
-from apps.repos.git.repo import DiffStat, Distance, GitRepo, is_sha
+from apps.git.merge import Mergeability
+from apps.git.merge import mergeability as _mergeability
+from apps.git.repo import DiffStat, Distance, GitRepo, is_sha
 
 _KEPT: Final = 16_384
 """Answers of each kind; one is about 300 bytes."""

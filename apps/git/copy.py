@@ -1,7 +1,7 @@
 """Copies of repositories, for forks: made aside, put into place at the end."""
 
-from apps.repos.git.repo import GitRepo
-from apps.repos.git.store import remove
+from apps.git.repo import GitRepo
+from apps.git.store import remove
 
 
 def unfinished(final: GitRepo, mark: str) -> GitRepo:

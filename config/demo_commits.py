@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from apps.repos.git.repo import GitRepo, Person, is_sha
+from apps.git.repo import GitRepo, Person, is_sha
 
 
 def write_commit(

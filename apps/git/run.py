@@ -1,7 +1,8 @@
-"""Starts git, and nothing else does: a table of subcommands, each in its box.
+"""Starts git processes; no other module does. `LIMITS` lists the allowed subcommands.
 
-A box is a deadline that ends the whole process group, a cap on output and a limit of memory,
-because 48 KB of hostile objects can otherwise take the machine. Needs Linux (`RLIMIT_DATA`, pidfd).
+Each has a deadline, after which its whole process group is ended, and limits of output and of
+memory: 48 KB of hostile objects can otherwise take all that the machine has. Needs Linux
+(`RLIMIT_DATA`, pidfd).
 """
 
 import os
@@ -17,7 +18,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from threading import Lock, Thread
 from typing import IO, Final, TypeAlias, cast
 
-from apps.repos.git.protocol import Service
+from apps.git.protocol import Service
 
 _MIB: Final = 1024 * 1024
 _GIB: Final = 1024 * _MIB
@@ -30,7 +31,7 @@ GitProcess: TypeAlias = Popen[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Limits:
     """What one git process may use: seconds, bytes of output, bytes of memory (`RLIMIT_DATA`)."""
 
     deadline: float = 10
@@ -38,23 +39,23 @@ class Box:
     memory: int = 256 * _MIB
 
 
-BOXES: Final[dict[str, Box]] = {
-    "cat-file": Box(output=32 * _MIB),
-    "commit-graph": Box(deadline=600, memory=_GIB),
-    "diff-tree": Box(output=32 * _MIB),
-    "fetch": Box(deadline=600, memory=_GIB),
-    "for-each-ref": Box(output=64 * _MIB),
-    "gc": Box(deadline=3600, memory=2 * _GIB),
-    "hash-object": Box(),
-    "merge-base": Box(),
-    "merge-tree": Box(deadline=20, memory=512 * _MIB),
-    "pack-refs": Box(deadline=60),
-    "rev-list": Box(),
-    "symbolic-ref": Box(deadline=5),
-    "update-ref": Box(deadline=5),  # runs under the lock of a row
+LIMITS: Final[dict[str, Limits]] = {
+    "cat-file": Limits(output=32 * _MIB),
+    "commit-graph": Limits(deadline=600, memory=_GIB),
+    "diff-tree": Limits(output=32 * _MIB),
+    "fetch": Limits(deadline=600, memory=_GIB),
+    "for-each-ref": Limits(output=64 * _MIB),
+    "gc": Limits(deadline=3600, memory=2 * _GIB),
+    "hash-object": Limits(),
+    "merge-base": Limits(),
+    "merge-tree": Limits(deadline=20, memory=512 * _MIB),
+    "pack-refs": Limits(deadline=60),
+    "rev-list": Limits(),
+    "symbolic-ref": Limits(deadline=5),
+    "update-ref": Limits(deadline=5),  # runs under the lock of a row
 }
 # A stream is as long as what it carries, so its output has no cap.
-SERVICE_BOX: Final = Box(deadline=3600, memory=_GIB)
+SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
 
 # `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
 # late on a busy server: git has its memory by then. The shell sees no text but its own.
@@ -84,19 +85,19 @@ class GitError(Exception):
 
 
 class GitTimeout(GitError):
-    """The deadline of the box passed, and the process group was ended."""
+    """The deadline passed, and the process group was ended."""
 
 
 class GitTooLarge(GitError):
-    """The work does not fit its box and never will: trying again is of no use."""
+    """The work exceeds the limits and always will: trying again is of no use."""
 
 
 class GitOutputTooLarge(GitTooLarge):
-    """git wrote more than the box allows."""
+    """git wrote more than the limit of output."""
 
 
 class GitOutOfMemory(GitTooLarge):
-    """git met the memory limit of its box."""
+    """git met its memory limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +130,9 @@ def run_git(
 ) -> Result:
     """Run one git to its end. `GitError` for a status outside `ok`, or a subclass of it.
 
-    The caller has checked every argument: nothing here is user text (engine.md §3).
+    The caller has checked every argument: no text of a user may reach git unchecked.
     """
-    memory = BOXES[subcommand].memory
+    memory = LIMITS[subcommand].memory
     with _spawn(git_dir, subcommand, args, memory, PIPE, env, config) as process:
         try:
             out, err = _exchange(process, subcommand, stdin)
@@ -161,9 +162,9 @@ def spawn_service(
     args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
     version = {"GIT_PROTOCOL": "version=2"} if _asks_for_v2(protocol_v2_header) else {}
     environment = {**version, **(env or {})}
-    memory = SERVICE_BOX.memory
+    memory = SERVICE_LIMITS.memory
     process = _spawn(git_dir, service, args, memory, DEVNULL, environment, config)
-    Thread(target=_watch, args=(process, SERVICE_BOX.deadline), daemon=True).start()
+    Thread(target=_watch, args=(process, SERVICE_LIMITS.deadline), daemon=True).start()
     return process
 
 
@@ -228,8 +229,8 @@ def _count() -> None:
 
 def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes, bytes]:
     """Feed and drain the process until it ends, within its deadline and its cap."""
-    box = BOXES[subcommand]
-    ends = time.monotonic() + box.deadline
+    limits = LIMITS[subcommand]
+    ends = time.monotonic() + limits.deadline
     rest = memoryview(stdin)
     out, err = bytearray(), bytearray()
     with DefaultSelector() as pipes:
@@ -244,13 +245,13 @@ def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes
                 if finished:
                     pipes.unregister(key.fileobj)
                     cast(IO[bytes], key.fileobj).close()
-            if len(out) > box.output:
-                raise GitOutputTooLarge(f"git {subcommand} wrote more than {box.output} bytes")
+            if len(out) > limits.output:
+                raise GitOutputTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
             if time.monotonic() > ends:
                 break
             del err[_KEPT_OF_STDERR:]
     if not _ends_within(process, ends - time.monotonic()):
-        raise GitTimeout(f"git {subcommand} took more than {box.deadline} s")
+        raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
     return bytes(out), bytes(err)
 
 

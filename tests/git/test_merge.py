@@ -1,11 +1,11 @@
-"""apps/repos/git/merge.py: what merging builds, and what it never touches."""
+"""apps/git/merge.py: what merging builds, and what it never touches."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from apps.repos.git import merge
-from apps.repos.git.merge import (
+from apps.git import merge
+from apps.git.merge import (
     Built,
     Conflict,
     FastForwardImpossible,
@@ -18,10 +18,10 @@ from apps.repos.git.merge import (
     mergeability,
     try_merge,
 )
-from apps.repos.git.protocol import ZERO
-from apps.repos.git.repo import Person
-from apps.repos.git.run import BOXES, Box, GitError
-from tests.repos.git.scratch import ALICE, BOB, Scratch, git
+from apps.git.protocol import ZERO
+from apps.git.repo import Person
+from apps.git.run import LIMITS, GitError, Limits
+from tests.git.scratch import ALICE, BOB, Scratch, git
 
 CAROL = Person("Carol Cooper", "carol@example.org")
 WHEN = datetime(2026, 5, 4, 12, 0, tzinfo=timezone(timedelta(hours=-3, minutes=-30)))
@@ -272,7 +272,7 @@ def test_a_missing_tree_is_not_an_empty_one(repo: Scratch) -> None:
 def test_a_tree_bomb_is_a_conflict_without_paths(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BOXES, "merge-tree", Box(memory=16 * 1024 * 1024))
+    monkeypatch.setitem(LIMITS, "merge-tree", Limits(memory=16 * 1024 * 1024))
     base = repo.commit_of(repo.tree_bomb(b"0"))
     sides = [repo.commit_of(repo.tree_bomb(side), base) for side in (b"1", b"2")]
     assert try_merge(repo, *sides) == Conflict(())

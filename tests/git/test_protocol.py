@@ -1,10 +1,10 @@
-"""apps/repos/git/protocol.py: pkt-lines of a push, honest and hostile."""
+"""apps/git/protocol.py: pkt-lines of a push, honest and hostile."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.repos.git.protocol import (
+from apps.git.protocol import (
     FLUSH,
     MAX_COMMAND_LIST,
     MAX_PAYLOAD,

@@ -8,11 +8,11 @@ from typing import IO, cast
 
 import pytest
 
-from apps.repos.git import run
-from apps.repos.git.protocol import ZERO, Command, PushParser, Service, with_refusals
-from apps.repos.git.repo import GitRepo, pull_ref
-from apps.repos.git.run import Box
-from tests.repos.git.scratch import Scratch, git, push_body
+from apps.git import run
+from apps.git.protocol import ZERO, Command, PushParser, Service, with_refusals
+from apps.git.repo import GitRepo, pull_ref
+from apps.git.run import Limits
+from tests.git.scratch import Scratch, git, push_body
 
 ROOT = Path(__file__).parents[3]
 MAIN, SIDE = "refs/heads/main", "refs/heads/side"
@@ -20,8 +20,8 @@ MAIN, SIDE = "refs/heads/main", "refs/heads/side"
 REFUSE_ALL = """
 import sys
 from pathlib import Path
-from apps.repos.git.protocol import PushParser, Service, report
-from apps.repos.git.run import spawn_service
+from apps.git.protocol import PushParser, Service, report
+from apps.git.run import spawn_service
 
 with spawn_service(Path(sys.argv[2]), Service.RECEIVE_PACK, advertise=True) as git:
     sys.stdout.buffer.write(git.stdout.read())
@@ -139,7 +139,7 @@ def test_broken_objects_are_not_taken(repo: Scratch, other: Scratch) -> None:
 def test_a_blob_of_zeros_pushes_within_the_box(
     repo: Scratch, other: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "SERVICE_BOX", Box(memory=32 << 20))
+    monkeypatch.setattr(run, "SERVICE_LIMITS", Limits(memory=32 << 20))
     head = other.commit_of(other.tree("100644", {"zeros": other.zeros(40)}))
     body = push_body(other, [Command(ZERO, head, MAIN)])
     assert len(body) < 1_000_000

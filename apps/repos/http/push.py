@@ -18,7 +18,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
-from apps.repos.git.protocol import (
+from apps.git.protocol import (
     Command,
     ProtocolError,
     PushParser,
@@ -27,9 +27,9 @@ from apps.repos.git.protocol import (
     report,
     with_refusals,
 )
-from apps.repos.git.repo import valid_ref_name
-from apps.repos.git.run import GitProcess
-from apps.repos.gitstream import PIECE, end
+from apps.git.repo import valid_ref_name
+from apps.git.run import GitProcess
+from apps.repos.http.streams import PIECE, end
 from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove

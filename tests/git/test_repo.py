@@ -1,4 +1,4 @@
-"""apps/repos/git/repo.py: one repository, its refs, and what its commits say."""
+"""apps/git/repo.py: one repository, its refs, and what its commits say."""
 
 import os
 import resource
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from apps.repos.git import run
-from apps.repos.git.protocol import ZERO
-from apps.repos.git.repo import DiffStat, Distance, GitRepo, Person, pull_ref
-from apps.repos.git.run import BOXES, Box, GitError
-from tests.repos.git.scratch import ALICE, BOB, Scratch, git
+from apps.git import run
+from apps.git.protocol import ZERO
+from apps.git.repo import DiffStat, Distance, GitRepo, Person, pull_ref
+from apps.git.run import LIMITS, GitError, Limits
+from tests.git.scratch import ALICE, BOB, Scratch, git
 
 MAIN = "refs/heads/main"
 MISSING = "1" * 40
@@ -187,7 +187,7 @@ def test_a_diff_is_counted_from_where_the_branch_left(repo: Scratch) -> None:
 def test_a_tree_bomb_has_no_numbers_but_does_no_harm(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * 1024 * 1024))
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * 1024 * 1024))
     base = repo.commit({"a": b"1"})
     head = repo.commit_of(repo.tree_bomb(), base)
     assert repo.diff_stat(base, head) == DiffStat(1, too_large=True)

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import uuid4
 
-from apps.repos.git.protocol import ZERO, Service
-from apps.repos.git.refs import read_refs
-from apps.repos.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spawn_service
+from apps.git.protocol import ZERO, Service
+from apps.git.refs import read_refs
+from apps.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spawn_service
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -45,7 +45,7 @@ _LEFTOVERS: Final = (
     *("objects/pack/tmp_*", "objects/pack/.tmp-*"),
 )
 _DRY: Final = "tmp_objdir-dry-"
-_LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any box lasts
+_LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
 _MOST_AUTHORS: Final = 1000
 
 _CONFIG: Final = """\

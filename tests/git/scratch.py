@@ -1,4 +1,4 @@
-"""Real repositories for the tests of `apps.repos.git`: commits, bombs and pushes."""
+"""Real repositories for the tests of `apps.git`: commits, bombs and pushes."""
 
 import hashlib
 import zlib
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from subprocess import run
 
-from apps.repos.git.protocol import FLUSH, Command, pkt
-from apps.repos.git.repo import GitRepo, Person
+from apps.git.protocol import FLUSH, Command, pkt
+from apps.git.repo import GitRepo, Person
 
 ALICE = Person("Alice Archer", "alice@example.org")
 BOB = Person("Bob Brewer", "bob@example.org")

@@ -1,11 +1,11 @@
-"""apps.repos.git.write: commits made of texts."""
+"""config.demo_commits: commits made of texts."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from apps.repos.git.write import write_commit
-from tests.repos.git.scratch import ALICE, BOB, Scratch, git
+from config.demo_commits import write_commit
+from tests.git.scratch import ALICE, BOB, Scratch, git
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

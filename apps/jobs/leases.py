@@ -1,4 +1,4 @@
-"""The row is the job: who works on it holds a lease that runs out (engine.md §5).
+"""A row that is a job: the worker that does it holds a lease, which runs out.
 
 Taking a lease is a compare-and-swap, so of several workers one gets the row; a worker that died
 lets its lease run out, and the row is due again. The last write names the lease, so that a worker
@@ -8,16 +8,21 @@ which was thought dead changes nothing.
 from __future__ import annotations
 
 import datetime as dt
+import logging
+import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
-from django.db import models
+from django.db import connection, models
 from django.db.models import F, Q
 from django.utils import timezone
 
 LEASE = dt.timedelta(seconds=60)
 HEARTBEAT = 15.0
 """Seconds between two extensions of a lease by whoever holds it."""
+logger = logging.getLogger(__name__)
 
 
 class Leased(models.Model):
@@ -60,3 +65,26 @@ class Leased(models.Model):
     def is_held(self: Self, token: uuid.UUID) -> bool:
         """Whether this row, just locked, is still this worker's."""
         return self.lease_token == token
+
+
+@contextmanager
+def heartbeat(row: Leased, token: uuid.UUID) -> Iterator[None]:
+    """Extend the lease, from another thread, while the work lasts, which may be minutes."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT):
+            try:
+                row.extend(token)
+            except Exception:
+                logger.exception("The lease of %s could not be extended", row)
+            finally:
+                connection.close()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repos.git.scratch import Scratch
+from tests.git.scratch import Scratch
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""apps/repos/git/run.py: every git runs in its box."""
+"""apps/git/run.py: every git runs within its limits."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from typing import IO, Any, cast
 
 import pytest
 
-from apps.repos.git import run
-from apps.repos.git.protocol import FLUSH, ZERO, Command, Service, pkt
-from apps.repos.git.repo import EMPTY_TREE
-from apps.repos.git.run import (
-    BOXES,
-    Box,
+from apps.git import run
+from apps.git.protocol import FLUSH, ZERO, Command, Service, pkt
+from apps.git.repo import EMPTY_TREE
+from apps.git.run import (
+    LIMITS,
     GitError,
     GitOutOfMemory,
     GitOutputTooLarge,
     GitProcess,
     GitTimeout,
+    Limits,
     kill_group,
     run_git,
     spawn_service,
 )
-from tests.repos.git.scratch import Scratch, push_body
+from tests.git.scratch import Scratch, push_body
 from tests.server import PATIENCE
 
 MIB = 1024 * 1024
@@ -108,7 +108,7 @@ def test_a_blob_of_zeros_meets_the_memory_limit(
     tree = repo.tree("100644", {"zeros": repo.zeros(32)})
     assert run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES).out
 
-    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * MIB))
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * MIB))
     with pytest.raises(GitOutOfMemory):
         run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES)
 
@@ -117,7 +117,7 @@ def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = repo.tree("100644", {"zeros": repo.zeros(32)})
-    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * MIB))
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * MIB))
     done = Event()
     busy = [Thread(target=lambda: all(not done.is_set() for _ in count())) for _ in range(3)]
     for thread in busy:
@@ -133,13 +133,13 @@ def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
 
 
 def test_a_tree_bomb_meets_the_memory_limit(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BOXES, "diff-tree", Box(memory=16 * MIB))
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * MIB))
     with pytest.raises(GitOutOfMemory):
         run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
 
 
 def test_a_tree_bomb_meets_the_deadline(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BOXES, "diff-tree", Box(deadline=0.1))
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(deadline=0.1))
     with pytest.raises(GitTimeout, match=r"more than 0\.1 s"):
         run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
 
@@ -148,7 +148,7 @@ def test_endless_output_meets_the_cap(repo: Scratch, monkeypatch: pytest.MonkeyP
     blob = repo.zeros(16)
     assert len(run_git(repo.path, "cat-file", "blob", blob).out) == 16 * MIB
 
-    monkeypatch.setitem(BOXES, "cat-file", Box(output=MIB))
+    monkeypatch.setitem(LIMITS, "cat-file", Limits(output=MIB))
     with pytest.raises(GitOutputTooLarge, match="more than 1048576 bytes"):
         run_git(repo.path, "cat-file", "blob", blob)
 
@@ -191,7 +191,7 @@ def test_a_service_meets_its_deadline_and_so_do_its_children(
 ) -> None:
     """The time begins here when the child is there, which may take longer than the time."""
     watches: list[Held] = []
-    monkeypatch.setattr(run, "SERVICE_BOX", Box(deadline=0.3))
+    monkeypatch.setattr(run, "SERVICE_LIMITS", Limits(deadline=0.3))
     monkeypatch.setattr(run, "Thread", lambda **options: Held(watches, **options))
     with half_a_push(repo, other) as (process, child), dies(child):
         watches[0].begin()
@@ -215,7 +215,7 @@ def test_a_service_and_its_children_run_in_one_box(repo: Scratch, other: Scratch
     with half_a_push(repo, other) as (process, child):
         for pid in (process.pid, child):
             limits = resource.prlimit(pid, resource.RLIMIT_DATA)
-            assert limits == (run.SERVICE_BOX.memory, run.SERVICE_BOX.memory)
+            assert limits == (run.SERVICE_LIMITS.memory, run.SERVICE_LIMITS.memory)
             assert os.getsid(pid) == os.getpgid(pid) == process.pid
 
 

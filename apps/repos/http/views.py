@@ -29,9 +29,9 @@ from apps.core.errors import (
 )
 from apps.core.locks import give_back_connection
 from apps.core.views import base_url
-from apps.repos import gitpush, gitstream
+from apps.git.protocol import Service, advertisement
 from apps.repos.doors import find_repo, has_moved
-from apps.repos.git.protocol import Service, advertisement
+from apps.repos.http import push, streams
 from apps.repos.models import Repo
 from apps.site.limits import charge_git
 
@@ -82,7 +82,7 @@ def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     _, repo = enter(request, names, service)
     start = partial(repo.git.serve, service, advertise=True, protocol=protocol_of(request))
     kind = f"application/x-git-{service}-advertisement"
-    return gitstream.answer(request, start, kind, first=advertisement(service))
+    return streams.answer(request, start, kind, first=advertisement(service))
 
 
 @git_door("POST")
@@ -90,10 +90,10 @@ def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase
     """A clone or fetch: a small request, an answer of any size."""
     _, repo = enter(request, names, Service.UPLOAD_PACK)
     check_content_type(request, Service.UPLOAD_PACK)
-    wanted = gitstream.whole_body(request, FETCH_LIMIT)
+    wanted = streams.whole_body(request, FETCH_LIMIT)
     start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol_of(request))
-    fed = gitstream.fed_aside(start, wanted)
-    return gitstream.answer(request, fed, "application/x-git-upload-pack-result")
+    fed = streams.fed_aside(start, wanted)
+    return streams.answer(request, fed, "application/x-git-upload-pack-result")
 
 
 @git_door("POST")
@@ -101,7 +101,7 @@ def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBas
     """A push: a request of any size, and a small answer once rows and events are written."""
     caller, repo = enter(request, names, Service.RECEIVE_PACK)
     check_content_type(request, Service.RECEIVE_PACK)
-    report = gitpush.receive(actor=caller, repo=repo, body=gitstream.pieces(request))
+    report = push.receive(actor=caller, repo=repo, body=streams.pieces(request))
     return HttpResponse(
         report,
         content_type="application/x-git-receive-pack-result",

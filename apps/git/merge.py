@@ -2,7 +2,7 @@
 
 All strategies end in the same tree, or are refused: what was reviewed is what arrives.
 `Conflict` without paths means that git cannot do that: unrelated histories, trees too large for
-their box, a rebase of more than `REBASE_LIMIT` commits or one with another result than a merge.
+their limits, a rebase of more than `REBASE_LIMIT` commits or one with another result than a merge.
 """
 
 import re
@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, Self, TypeAlias
 
-from apps.repos.git.repo import EMPTY_TREE, GitRepo, Person, is_sha
-from apps.repos.git.run import GitError, GitTooLarge
+from apps.git.repo import EMPTY_TREE, GitRepo, Person, is_sha
+from apps.git.run import GitError, GitTooLarge
 
 REBASE_LIMIT: Final = 250
 """A rebase runs git three times per commit; this many take a few seconds."""

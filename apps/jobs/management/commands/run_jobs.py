@@ -1,4 +1,4 @@
-"""`manage.py run_jobs`: the worker as a process of its own (engine.md §1)."""
+"""`manage.py run_jobs`: the worker as a process of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from apps.core.command import Command as OurCommand
-from apps.repos import jobs
+from apps.jobs import worker
 
 
 class Command(OurCommand):
@@ -22,8 +22,8 @@ class Command(OurCommand):
             signal.signal(number, lambda *_: stop.set())
         self.stdout.write("The worker runs (Ctrl-C ends it)")
         self.stdout.flush()
-        jobs.run(stop, told=self.tell)
+        worker.run(stop, on_done=self.print_line)
 
-    def tell(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self.stdout.write(line)
         self.stdout.flush()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apps.repos.git import run
-from apps.repos.git.merge import Strategy, build, mergeability, try_merge
-from apps.repos.git.repo import GitRepo, is_sha, pull_ref, valid_branch_name, valid_ref_name
-from tests.repos.git.scratch import ALICE
+from apps.git import run
+from apps.git.merge import Strategy, build, mergeability, try_merge
+from apps.git.repo import GitRepo, is_sha, pull_ref, valid_branch_name, valid_ref_name
+from tests.git.scratch import ALICE
 from tests.texts import texts
 
 A = "a" * 40
