@@ -1,4 +1,4 @@
-"""All settings, from the environment only (engine.md §1). A wrong value stops the start.
+"""All settings, from the environment only. A wrong value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
 EMAIL_URL, EMAIL_FROM.
@@ -116,7 +116,7 @@ PASSWORD_RESET_TIMEOUT = 3 * 3600
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
 # Who understands an event scope, who looks at a push, and who counts a request, named here so that
-# the lower apps need not import the higher ones (architecture.md §3).
+# the lower apps need not import the higher ones (docs/architecture.md).
 EVENT_SCOPES = {
     "user": "apps.accounts.scopes.UserScope",
     "team": "apps.teams.scopes.TeamScope",

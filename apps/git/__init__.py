@@ -1,5 +1,5 @@
-"""The only code that runs git. It imports neither Django nor anything else of ours.
+"""The only code that runs git. It imports neither Django nor another app.
 
-run: the spawner and its boxes. repo: one bare repository. merge: merging without a
-work tree. protocol: the wire format of a push, without any input or output.
+run: starts git, within limits. repo: one bare repository. merge: merges without a work tree.
+facts, cache: answers that are kept. protocol: the format of a push. store: all repositories.
 """

@@ -1,6 +1,6 @@
-"""Merging without a work tree: what is written are objects; no ref moves (engine.md §3).
+"""Merging without a work tree: what is written are objects; no ref moves.
 
-All strategies end in the same tree, or are refused: what was reviewed is what arrives.
+All strategies end in the same tree, or are refused: what was reviewed is what gets into the target.
 `Conflict` without paths means that git cannot do that: unrelated histories, trees too large for
 their limits, a rebase of more than `REBASE_LIMIT` commits or one with another result than a merge.
 """
@@ -23,7 +23,7 @@ _UNFIT_FOR_IDENT: Final = re.compile(r"[<>\x00-\x1f\x7f]")
 
 
 class Strategy(StrEnum):
-    """How a pull is merged (behaviour.md §8.11)."""
+    """How a pull is merged: by which commits, and of what."""
 
     MERGE = "merge"
     SQUASH = "squash"
@@ -33,14 +33,14 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The two go together, and this is the tree."""
+    """The two merge without a conflict, and this is the tree."""
 
     tree: str
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """They do not; the first 100 paths in order, as text that can always be encoded."""
+    """The two do not merge; the first 100 paths in order, as text that can always be encoded."""
 
     paths: tuple[str, ...] = ()
 
@@ -72,13 +72,6 @@ class Mergeability:
     conflict_paths: tuple[str, ...]
     allowed_strategies: tuple[Strategy, ...]
     nothing_to_merge: bool
-
-
-def try_merge(repo: GitRepo, target: str, head: str) -> Merged | Conflict:
-    """The tree that merging `head` into `target` gives, or what stands in the way."""
-    if repo.merge_base(target, head) is None:
-        return Conflict()
-    return _merge_trees(repo, target, head)
 
 
 def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:

@@ -35,8 +35,8 @@ _BAD_NAME: Final = re.compile(
     re.VERBOSE,
 )
 # Lines of content begin with a sign, so that these are git's own.
-_PLACE: Final = re.compile(rb"^@@ .*", re.MULTILINE)
-_TEXTS: Final = re.compile(rb"^index .*\n(?=--- )", re.MULTILINE)
+_HUNK_HEADER: Final = re.compile(rb"^@@ .*", re.MULTILINE)
+_TEXT_INDEX: Final = re.compile(rb"^index .*\n(?=--- )", re.MULTILINE)
 _NAME_BYTES: Final = 255
 _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
 _LEFTOVERS: Final = (
@@ -133,7 +133,7 @@ def valid_ref_name(text: str) -> bool:
 
 
 def pull_ref(number: int) -> str:
-    """Where the head of a pull is kept, so that it outlives its branch (behaviour.md §8.12)."""
+    """Where the head of a pull is kept, so that it outlives its branch."""
     return f"refs/pull/{number}/head"
 
 
@@ -152,7 +152,7 @@ class GitRepo:
         ok: tuple[int, ...] = (0,),
         config: Mapping[str, str] | None = None,
     ) -> Result:
-        """Run git here, for this package only: the caller has checked the arguments."""
+        """Run git here. The caller has checked the arguments: they may hold no text of a user."""
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
         return run_git(self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config)
 
@@ -324,7 +324,7 @@ class GitRepo:
         return tuple(people.values())
 
     def diff_stat(self, base: str, head: str) -> DiffStat:
-        """What `head` brings since it left `base`; a rename counts as one file."""
+        """What `head` changes since it left `base`; a rename counts as one file."""
         distance = self.distance(base, head)
         start = self.merge_base(base, head) or EMPTY_TREE if distance.lost else base
         commits = distance.gained
@@ -336,7 +336,7 @@ class GitRepo:
         return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
 
     def patch_id(self, base: str, head: str) -> str | None:
-        """Names what `head` changes since it left `base`, white space included (§8.5).
+        """Names what `head` changes since it left `base`, white space included.
 
         A rebase keeps it. "" for no change; None for a change too large to be named, which
         equals nothing.
@@ -358,7 +358,7 @@ class GitRepo:
         self._fetch(source, _sha(sha))
 
     def copy_branches_and_tags(self, source: "GitRepo") -> None:
-        """Make this new repository a fork: the heads of pulls stay behind (engine.md §3)."""
+        """Make this new repository a fork: the heads of pulls are not copied."""
         self._fetch(source, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
     def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
@@ -376,8 +376,8 @@ def _name_of(patch: bytes) -> str:
     `git patch-id` forgets the name of what follows a binary file. Of such a file the full object
     names count, so that its bytes need not be printed.
     """
-    placeless = _PLACE.sub(b"@@", _TEXTS.sub(b"", patch))
-    return sha256(placeless).hexdigest()[:40] if patch else ""
+    moveless = _HUNK_HEADER.sub(b"@@", _TEXT_INDEX.sub(b"", patch))
+    return sha256(moveless).hexdigest()[:40] if patch else ""
 
 
 def _sha(text: str) -> str:

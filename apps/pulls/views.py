@@ -148,7 +148,7 @@ class PullViewSet(InRepo):
 
         All blockers at once, and for each approval whether it counts.
         """
-        return pull_protection_record(rules.standing_of(self.pull), self.caller, self.level)
+        return pull_protection_record(rules.readiness_of(self.pull), self.caller, self.level)
 
 
 class ReviewViewSet(InRepo):

@@ -62,7 +62,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
 
 
 def make_fork(fork: Fork, token: uuid.UUID) -> None:
-    """One attempt: copy aside, then complete. What went wrong with git is tried again."""
+    """One attempt: copy, then complete. When git fails, the fork is due again after `RETRY`."""
     final = Repo(uuid=fork.repo_uuid).git
     copied = unfinished(final, token.hex)
     try:
@@ -80,9 +80,9 @@ def make_fork(fork: Fork, token: uuid.UUID) -> None:
 
 
 def settle_journals(on_done: OnDone = ignore) -> bool:
-    """Bring the repositories up to date in which somebody has left steps in the journal.
+    """Bring the repositories up to date whose journal has steps.
 
-    A push that is under way has left them too; to look at its repository does no harm.
+    A push that is under way has some too; to settle its repository does no harm.
     """
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
         try:

@@ -61,7 +61,7 @@ class RefMove:
 
 @dataclass(frozen=True)
 class Step:
-    """A journal row as the chain sees it; `of` is whatever it stands for."""
+    """A step of a ref in the journal; `of` is its row."""
 
     old: str
     new: str
@@ -107,15 +107,15 @@ def _shortest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] |
 def _with_detours(chain: list[Step], start: str, steps: Sequence[Step]) -> list[Step]:
     """The chain, and what else leads from a value on it back to that value."""
     unused = [step for step in steps if step not in chain]
-    place = 0
-    while place <= len(chain):
-        value = chain[place - 1].new if place else start
+    position = 0
+    while position <= len(chain):
+        value = chain[position - 1].new if position else start
         away = [step for step in unused if step.old == value]
         ways = ((step, _shortest_chain(step.new, value, unused)) for step in away)
         detour = next(([step, *back] for step, back in ways if back is not None), [])
-        chain = [*chain[:place], *detour, *chain[place:]]
+        chain = [*chain[:position], *detour, *chain[position:]]
         unused = [step for step in unused if step not in detour]
-        place += not detour
+        position += not detour
     return chain
 
 
@@ -129,7 +129,7 @@ def pattern_problem(text: str) -> str | None:
 
 
 def check_may_approve(repo: Repo, user: User) -> None:
-    """An approver must be able to read what they approve: 422 (behaviour.md §8.3)."""
+    """An approver must be able to read what they approve: 422."""
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
     if repo.access(user) < Level.READ:
@@ -138,7 +138,7 @@ def check_may_approve(repo: Repo, user: User) -> None:
 
 
 def check_changeable(repo: Repo, actor: User) -> None:
-    """What the API's door asks before an admin's change of a repository, for the staff's pages.
+    """What the API asks before an admin changes a repository, for the pages of staff.
 
     Errors: 403 `team_inactive`, `role_required`, 409 `repo_archived`.
     """

@@ -10,13 +10,11 @@ from apps.git.merge import (
     Conflict,
     FastForwardImpossible,
     Mergeability,
-    Merged,
     NothingToMerge,
     Outcome,
     Strategy,
     build,
     mergeability,
-    try_merge,
 )
 from apps.git.protocol import ZERO
 from apps.git.repo import Person
@@ -67,7 +65,6 @@ def test_a_merge_has_two_parents_and_both_sides(repo: Scratch, fork: tuple[str, 
     assert f"parent {target}\nparent {head}\nauthor Alice Archer <alice@example.org> " in stored
     assert stored.endswith(f"{BY_CAROL}\n\nMerge pull #12: Füße\n\n body")
     assert [repo.file(sha, name) for name in ("target", "x", "y")] == [b"1"] * 3
-    assert try_merge(repo, target, head) == Merged(git(repo.path, "rev-parse", f"{sha}:").decode())
 
 
 def test_a_squash_is_one_commit_that_names_the_other_authors(
@@ -220,8 +217,7 @@ def test_conflict_paths_are_text_and_no_more_than_a_hundred(repo: Scratch) -> No
         blob = repo.store("blob", [side], 1)
         entries = dict.fromkeys(names, blob)
         sides.append(repo.commit_of(repo.tree("100644", entries), base))
-    conflict = try_merge(repo, *sides)
-    assert conflict == Conflict(tuple(names[:100]))
+    assert attempt(repo, Strategy.MERGE, *sides) == Conflict(tuple(names[:100]))
 
 
 def test_a_path_that_is_not_utf8_can_still_be_encoded(repo: Scratch) -> None:
@@ -231,7 +227,7 @@ def test_a_path_that_is_not_utf8_can_still_be_encoded(repo: Scratch) -> None:
         blob = bytes.fromhex(repo.store("blob", [side], 1))
         tree = b"100644 \xff\0" + blob
         sides.append(repo.commit_of(repo.store("tree", [tree], len(tree)), base))
-    assert try_merge(repo, *sides) == Conflict(("\ufffd",))
+    assert attempt(repo, Strategy.MERGE, *sides) == Conflict(("\ufffd",))
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -252,7 +248,6 @@ def test_unrelated_histories_are_a_conflict_without_paths(
     one, two = repo.commit({"a": b"1"}), repo.commit({"b": b"1"})
     assert attempt(repo, strategy, one, two) == Conflict(())
     assert attempt(repo, Strategy.FAST_FORWARD, one, two) == FastForwardImpossible()
-    assert try_merge(repo, one, two) == Conflict(())
     assert mergeability(repo, one, two) == Mergeability((), (), nothing_to_merge=False)
 
 
@@ -266,7 +261,7 @@ def test_a_missing_tree_is_not_an_empty_one(repo: Scratch) -> None:
     base = repo.commit({"a": b"0"})
     target = repo.commit({"a": b"0", "b": b"1"}, base)
     with pytest.raises(GitError, match="lacks objects"):
-        try_merge(repo, target, repo.commit_of("1" * 40, base))
+        attempt(repo, Strategy.MERGE, target, repo.commit_of("1" * 40, base))
 
 
 def test_a_tree_bomb_is_a_conflict_without_paths(
@@ -275,7 +270,7 @@ def test_a_tree_bomb_is_a_conflict_without_paths(
     monkeypatch.setitem(LIMITS, "merge-tree", Limits(memory=16 * 1024 * 1024))
     base = repo.commit_of(repo.tree_bomb(b"0"))
     sides = [repo.commit_of(repo.tree_bomb(side), base) for side in (b"1", b"2")]
-    assert try_merge(repo, *sides) == Conflict(())
+    assert attempt(repo, Strategy.MERGE, *sides) == Conflict(())
 
 
 def test_mergeability_tells_what_building_would_answer(

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.git import run
-from apps.git.merge import Strategy, build, mergeability, try_merge
+from apps.git.merge import Strategy, build, mergeability
 from apps.git.repo import GitRepo, is_sha, pull_ref, valid_branch_name, valid_ref_name
 from tests.git.scratch import ALICE
 from tests.texts import texts
@@ -128,7 +128,7 @@ TAKES_A_SHA: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.update_ref("refs/heads/x", text, A),
     lambda repo, text: repo.update_ref("refs/heads/x", A, text),
     lambda repo, text: repo.fetch_objects(repo, text),
-    lambda repo, text: try_merge(repo, text, A),
+    lambda repo, text: mergeability(repo, text, A),
     lambda repo, text: mergeability(repo, A, text),
     lambda repo, text: build(
         repo, Strategy.MERGE, A, text, author=ALICE, committer=ALICE, message="", when=NOW

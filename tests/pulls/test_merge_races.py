@@ -1,4 +1,4 @@
-"""What runs at the same time: merges, pushes and openings of the same pull (behaviour.md §8.10)."""
+"""What runs at the same time: merges, pushes and openings of the same pull."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts (§8)."""
+"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pulls follow their branches (behaviour.md §5, §7 and trap 3)."""
+"""Pulls follow their branches."""
 
 from __future__ import annotations
 

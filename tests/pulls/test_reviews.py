@@ -1,4 +1,4 @@
-"""…/pulls/{number}/reviews: list, write; and whose decision counts (behaviour.md §8)."""
+"""…/pulls/{number}/reviews: list, write; and whose decision counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that knows only the contract and never pushes (behaviour.md, principles and trap 3)."""
+"""A client that knows only the contract and never pushes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker that makes forks: what it cannot do, and what a dead one leaves (engine.md §5)."""
+"""The worker that makes forks: what it cannot do, and what a dead one leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody pushes to a protected branch, except to create it (behaviour.md §8.2), and git says so
+"""Nobody pushes to a protected branch, except to create it, and git says so
 beside the ref.
 """
 

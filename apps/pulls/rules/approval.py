@@ -1,6 +1,6 @@
-"""What the reviews of a pull say about merging it, and all that stands in the way.
+"""What the reviews of a pull say about merging it, and everything that blocks it.
 
-behaviour.md §8.4 to §8.9.
+docs/protections.md says whose approval counts, and for how long.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Approval:
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
-        """Usernames; a push changes nothing about it (§8.4)."""
+        """Usernames. A push does not take a request for changes away, as it may an approval."""
         asking = [one for one in self.decisions if one.status == ReviewStatus.CHANGES_REQUESTED]
         return [one.created_by.username for one in asking if self.reason_against(one) is None]
 
@@ -139,7 +139,7 @@ def approval_of(pull: Pull) -> Approval:
 
 
 def latest_decisions(pull: Pull) -> list[Review]:
-    """Of each person the review that was decided last, comments aside (§8.4); one query."""
+    """Of each person the review that was decided last, comments aside; one query."""
     reviews = pull.reviews.with_people(pull.repo).defer("body")
     latest: dict[int, Review] = {}
     for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
@@ -160,8 +160,8 @@ def approval_blockers(pull: Pull) -> list[Blocker]:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Everything about merging a pull now."""
+class MergeReadiness:
+    """Whether a pull can be merged now: its approval, all blockers, and git's answer."""
 
     pull: Pull
     approval: Approval
@@ -169,26 +169,26 @@ class Standing:
     git: Mergeability
 
 
-NOTHING_KNOWN = Mergeability((), (), nothing_to_merge=False)
+NOT_ASKED = Mergeability((), (), nothing_to_merge=False)
 
 
-def standing_of(pull: Pull) -> Standing:
-    """All blockers in the order of §8.9, and what git can do.
+def readiness_of(pull: Pull) -> MergeReadiness:
+    """All blockers: of the status, the branches, git, then the reviews.
 
-    Asks git, whose answer about two commits is kept (§8.8). 503 when it cannot tell in time.
+    Asks git, whose answer about two commits is kept in memory. 503 when it cannot tell in time.
     """
-    approval, git = approval_of(pull), NOTHING_KNOWN
+    approval, git = approval_of(pull), NOT_ASKED
     state = state_blocker(pull)
     blockers = [] if state is None else [state]
     if pull.status == PullStatus.MERGED:
-        return Standing(pull, approval, blockers, git)
+        return MergeReadiness(pull, approval, blockers, git)
     source, target = pull.tips()
     if source is None or target is None:
         blockers.append(missing_branch(pull, source))
     else:
         git = _mergeability(pull, target, source)
         blockers += _git_blockers(git)
-    return Standing(pull, approval, [*blockers, *approval.blockers()], git)
+    return MergeReadiness(pull, approval, [*blockers, *approval.blockers()], git)
 
 
 def _mergeability(pull: Pull, target: str, head: str) -> Mergeability:

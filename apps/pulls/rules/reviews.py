@@ -1,4 +1,4 @@
-"""Who may change a review, and whose decision counts (behaviour.md §8.3)."""
+"""Who may change a review, and whose decision counts (docs/protections.md)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Eligibility:
         """Why a decision of this person would not count; None when it would.
 
         It is about the person and the pull: whether a review decides anything is its status, and
-        whether it is stale is another question (§8.4, §8.5).
+        whether it is stale its `is_stale`.
         """
         if not self.pull.is_active:
             return f"The pull is {self.pull.status}."

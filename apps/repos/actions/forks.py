@@ -29,7 +29,7 @@ TRIES = 5
 
 @transaction.atomic
 def create_fork(*, actor: User, upstream: Repo, owner: Team | User) -> Fork:
-    """Ask for a copy of a repository; a worker makes it (behaviour.md §7, Fork).
+    """Ask for a copy of a repository; a worker makes it.
 
     409 `fork_exists` while the owner has one that has not failed. No event: the copy's own
     creation, or its failure, is the event.

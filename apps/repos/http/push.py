@@ -1,6 +1,6 @@
-"""One push from its command list to its report (engine.md §3).
+"""One push from its command list to its report.
 
-Which refs may move is decided before git starts, and git hears of no others; the journal is
+Which refs may move is decided before git starts, and git is given no others; the journal is
 written before git may move them; rows and events are written before the client hears of success.
 """
 
@@ -47,34 +47,36 @@ def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
     """
     request, rest = read_commands(body)
     if not request.commands:
-        # git asks with an empty list whether it is let in, before it sends a large pack.
+        # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
-    push, refused = let_in(actor, repo, request, blind_deletions(repo, request))
+    push, refused = accept_refs(actor, repo, request, stale_deletions(repo, request))
     give_back_connection()
     if push is None:
         for _ in body:
             pass
         return report_refused(request, refused)
-    let = [c for c in request.commands if c.ref not in refused]
+    accepted = [c for c in request.commands if c.ref not in refused]
     try:
         return run(repo, request, refused, rest, body)
     finally:
-        own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in let]
+        own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
         settle(repo=repo, push=push, own=own)
 
 
 @transaction.atomic
-def let_in(
-    actor: User, repo: Repo, request: PushRequest, blind: dict[str, str]
+def accept_refs(
+    actor: User, repo: Repo, request: PushRequest, stale: dict[str, str]
 ) -> tuple[UUID | None, dict[str, str]]:
-    """Decide which refs may move, and note them in the journal: the push's id, None without any.
+    """Decide which refs may move, and write them to the journal.
 
-    Locks the repository, as whoever protects a branch does: a push that is let in first is carried
-    out (docs/protections.md).
+    Returns the push's id, None when no ref may move, and the refused refs with the reasons.
+
+    Locks the repository, as whoever protects a branch does: a push that is accepted first is
+    carried out (docs/protections.md).
     """
     lock(repo)
     repo.check_writable()
-    refused = refusals(request, list(repo.protections.all()), blind)
+    refused = refusals(request, list(repo.protections.all()), stale)
     moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
     return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused
 
@@ -91,7 +93,7 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
         raise BadRequest("malformed_request", f"This is no push: {error}.") from None
 
 
-def blind_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
+def stale_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
     """Deletions of something else than what is there now, with the reason against them.
 
     git compares the old value only if it knows that object. Else it deletes whatever there is, and
@@ -104,12 +106,12 @@ def blind_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
 
 
 def refusals(
-    request: PushRequest, protections: Sequence[Protection], blind: dict[str, str]
+    request: PushRequest, protections: Sequence[Protection], stale: dict[str, str]
 ) -> dict[str, str]:
     """Which refs may not move, and why. Where the client asked for `atomic`, all or none."""
     commands = request.commands
-    told = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
-    found = {**blind, **told}
+    ruled = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
+    found = {**stale, **ruled}
     if found and request.atomic:
         return {**{c.ref: "atomic push failed" for c in commands}, **found}
     return found

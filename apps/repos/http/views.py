@@ -1,7 +1,7 @@
-"""git over HTTP: clone, fetch and push at `/{owner}/{repo}.git` (engine.md §3).
+"""git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
-The door asks the same questions as the API's: 401 → 429 → 404 → 403. Refusals are plain text, which
-git prints behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
+Refusals come in the order of the API: 401 → 429 → 404 → 403. They are plain text, which git
+prints behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SERVICES = {f"git-{service}": service for service in Service}
 View = Callable[..., HttpResponseBase]
 
 
-def git_door(method: str) -> Callable[[View], View]:
+def git_view(method: str) -> Callable[[View], View]:
     """Answer this method only, and every refusal in the form that git prints."""
 
     def wrap(view: View) -> View:
@@ -73,7 +73,7 @@ def refusal(error: ApiError) -> HttpResponse:
     return HttpResponse(text, status=error.status, content_type="text/plain", headers=headers)
 
 
-@git_door("GET")
+@git_view("GET")
 def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     """`info/refs?service=…`: what the repository has, before a fetch or a push."""
     service = SERVICES.get(request.GET.get("service", ""))
@@ -85,7 +85,7 @@ def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     return streams.answer(request, start, kind, first=advertisement(service))
 
 
-@git_door("POST")
+@git_view("POST")
 def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     """A clone or fetch: a small request, an answer of any size."""
     _, repo = enter(request, names, Service.UPLOAD_PACK)
@@ -96,7 +96,7 @@ def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase
     return streams.answer(request, fed, "application/x-git-upload-pack-result")
 
 
-@git_door("POST")
+@git_view("POST")
 def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     """A push: a request of any size, and a small answer once rows and events are written."""
     caller, repo = enter(request, names, Service.RECEIVE_PACK)
@@ -112,7 +112,7 @@ def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBas
 def enter(request: HttpRequest, names: dict[str, Any], service: Service) -> tuple[User, Repo]:
     """The caller and the repository, if that person may do this there.
 
-    Over git any username goes: the token decides (behaviour.md §4). Anonymous people may fetch
+    Over git any username goes: the token decides. Anonymous people may fetch
     what is public; for anything else they are asked to sign in, whether it exists or not. Then
     the database connection is given back: what follows may take minutes.
     """

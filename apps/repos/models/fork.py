@@ -1,4 +1,4 @@
-"""Forks: who asked for which copy, and how far it is. The row is the job (engine.md §5)."""
+"""Forks: who asked for which copy, and how far it is. A row is a job of the worker."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ForkQuerySet(models.QuerySet["Fork"]):
     def visible_to(self, user: User) -> ForkQuerySet:
         """The rows of a list: forks that one may read, and those that one has asked for.
 
-        Staff sees all (behaviour.md trap 9).
+        Staff sees all.
         """
         if user.is_staff:
             return self
@@ -51,7 +51,7 @@ class ForkQuerySet(models.QuerySet["Fork"]):
         return self.filter(Q(repo__in=readable) | Q(created_by=user))
 
     def of_owner(self, **owner: Any) -> Fork | None:
-        """The owner's newest that is not failed, else the newest failed (behaviour.md §7)."""
+        """The owner's newest that is not failed, else the newest failed."""
         found = self.with_paths().filter(**owner).order_by("-created_at", "-id")
         return found.exclude(status=ForkStatus.FAILED).first() or found.first()
 
@@ -71,10 +71,10 @@ class Fork(Leased):
     repo = models.OneToOneField(Repo, null=True, on_delete=models.CASCADE, related_name="fork")
     """The copy, once it is complete."""
     repo_uuid = models.UUIDField(default=uuid4, editable=False)
-    """What the copy's uuid will be, and so where it goes. Each attempt has its own: nobody who was
+    """What the copy's uuid will be, and so its path. Each attempt has its own: nobody who was
     thought dead can touch what another has finished."""
     status = models.CharField(max_length=10, default=ForkStatus.QUEUED)
-    error = models.TextField(null=True)  # noqa: DJ001 - behaviour.md §3: string or null
+    error = models.TextField(null=True)  # noqa: DJ001 - null: it has not failed
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

@@ -81,8 +81,9 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         }
 
     def paths_known_to(self, user: User, ids: Iterable[int | None]) -> dict[int, str]:
-        """The paths of those of these repositories that this person may read (behaviour.md trap
-        9), by id. One query, none for nothing.
+        """The paths of those of these repositories that this person may read, by id.
+
+        Nobody learns of others. One query, none for nothing.
         """
         wanted = {pk for pk in ids if pk is not None}
         return self.visible_to(user).filter(pk__in=wanted).paths() if wanted else {}
@@ -156,7 +157,7 @@ class Repo(models.Model):
 
     @property
     def git(self) -> GitRepo:
-        """The repository on disk. Its place follows from the uuid, so that renames move nothing."""
+        """The repository on disk. Its path follows from the uuid, so that renames move nothing."""
         text = str(self.uuid)
         root: Path = settings.REPOSITORIES_DIR
         return GitRepo(root / text[:2] / text[2:4] / f"{text}.git")
@@ -214,8 +215,8 @@ class Repo(models.Model):
 
 
 class FormerRepoSlug(models.Model):
-    """A slug that a repository gave up. It leads there until its owner's space has another
-    repository of that slug (behaviour.md trap 14).
+    """A slug that a repository had. It leads to the repository until its owner has another one of
+    that slug.
     """
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="former_slugs")

@@ -1,4 +1,4 @@
-"""`manage.py reconcile`: bring rows and events up to what git has (engine.md §3)."""
+"""`manage.py reconcile`: bring rows and events up to what git has."""
 
 from __future__ import annotations
 
