@@ -1,4 +1,4 @@
-"""What a push says and is answered on the wire, as pure functions over bytes.
+"""The wire format of a push and its report, as pure functions over bytes.
 
 Ref names are decoded with `surrogateescape`, so that a report can repeat every name byte
 for byte; names that are not UTF-8 are refused later, by `repo.valid_ref_name`.
@@ -65,7 +65,7 @@ class PushRequest:
 
     @property
     def atomic(self) -> bool:
-        """All refs stand or fall together."""
+        """Either all refs are moved or none."""
         return "atomic" in self.capabilities
 
     @property
@@ -146,7 +146,7 @@ class PushParser:
         command = _COMMAND.match(line)
         if not command:
             raise ProtocolError("expected old, new and ref")
-        # git obeys capabilities on any line; what the door does not see, git must not see.
+        # git obeys capabilities on any line; what is not read here, git must not see.
         if nul and self._commands:
             raise ProtocolError("capabilities belong to the first command")
         if not _CAPABILITIES.match(capabilities):
@@ -190,7 +190,7 @@ def with_refusals(
 ) -> bytes:
     """git's answer to the rest of a push, so that it reports these refs as well.
 
-    An answer without a whole report, because git came to its end before, stays as it is.
+    An answer without a whole report, because git ended before, stays as it is.
     """
     packets = _packets(answer)
     if packets is None:

@@ -1,4 +1,4 @@
-"""One bare repository on disk. Every name is checked here before git sees it.
+"""One bare repository on disk. Every name is checked here before git gets it.
 
 git gets full object names and valid ref names only: user text as a revision would be an option
 (`--output=x` writes a file) or a search through all of history (`:/text`). `ValueError` otherwise.
@@ -187,10 +187,10 @@ class GitRepo:
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
-        """The same repository, but what is written to it is thrown away: for reads that merge.
+        """The same repository, but what is written to it is deleted at the end: for reads that merge.
 
-        The folder lies where git keeps such of its own, so that `remove_leftovers` finds what a
-        process leaves that dies meanwhile.
+        The folder lies where git keeps such of its own, so that `remove_leftovers` finds it
+        when the process dies meanwhile.
         """
         with TemporaryDirectory(prefix=_DRY, dir=self.path.resolve() / "objects") as folder:
             info = Path(folder) / "info"
@@ -221,7 +221,7 @@ class GitRepo:
         return removed
 
     def mend_config(self) -> bool:
-        """Write the configuration anew where it is not today's; whether it was not."""
+        """Rewrite the configuration if it differs from the present one; returns whether it did."""
         if (self.path / "config").read_text() == _CONFIG:
             return False
         self._write_config()
@@ -246,7 +246,7 @@ class GitRepo:
     def some_refs(self, names: Collection[str]) -> dict[str, str]:
         """Full name -> object of those of `names` that exist, and perhaps of others.
 
-        Starts no git but to hear from it what is wrong.
+        Reads files; starts git only where they cannot be read, to get its error.
         """
         checked = [_ref(name) for name in names]
         with suppress(OSError, ValueError):
@@ -274,7 +274,7 @@ class GitRepo:
         self.git("symbolic-ref", "HEAD", _branch_ref(name))
 
     def update_ref(self, ref: str, new: str, old: str) -> bool:
-        """Move a ref from `old` to `new`, or answer False: somebody else moved it first.
+        """Move a ref from `old` to `new`, or return False: somebody else moved it first.
 
         `ZERO` as `old`: it must not exist. `ZERO` as `new`: delete it. `GitError` for other
         failures, such as `a/b` beside `a`.
@@ -306,7 +306,7 @@ class GitRepo:
         return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
 
     def distance(self, old: str, new: str) -> Distance:
-        """How many commits `new` has not any more, and how many it has beside."""
+        """How many commits of `old` are not in `new`, and how many of `new` are not in `old`."""
         both = f"{_sha(old)}...{_sha(new)}"
         lost, gained = self.git("rev-list", "--left-right", "--count", both).word.split()
         return Distance(int(lost), int(gained))

@@ -1,4 +1,4 @@
-"""All repositories on the disk: `<root>/ab/cd/<uuid>.git`, and what dead processes left there."""
+"""All repositories on the disk: `<root>/ab/cd/<uuid>.git`, and what killed processes have left there."""
 
 import shutil
 import time
@@ -13,7 +13,7 @@ def folders(root: Path) -> Iterator[Path]:
 
 
 def uuid_of(folder: Path) -> UUID | None:
-    """Whose folder this is; None for a copy that was never finished."""
+    """The uuid of the folder's repository; None for a copy that was never finished."""
     try:
         return UUID(folder.name.removesuffix(".git"))
     except ValueError:
@@ -21,7 +21,7 @@ def uuid_of(folder: Path) -> UUID | None:
 
 
 def older_than(folder: Path, age: float) -> bool:
-    """Whether nothing was entered into or taken from the folder for `age` seconds."""
+    """Whether nothing was created or removed in the folder for `age` seconds."""
     try:
         return time.time() - folder.stat().st_mtime >= age
     except FileNotFoundError:

@@ -263,10 +263,10 @@ def pull_rows() -> PullQuerySet:
 
 
 class MergeAttempt(models.Model):
-    """A merge under way: a lease, and from when its commit is built, what is meant to happen.
+    """A merge under way: its lease and, once its commit is built, its plan.
 
-    Whoever finds the target moved to `result_sha` knows by this that the pull has been merged, and
-    how, also when the process died before it could write so.
+    A target that is found at `result_sha` shows that the pull has been merged, also when the
+    process died before it could write so.
     """
 
     pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")

@@ -121,7 +121,7 @@ def with_new_base_only(
         steps = [move for move in moves if move.full_name == name]
         plain = [pull for pull in pulls if pull.target_ref == name and is_at(pull, steps[0].old)]
         plain = [pull for pull in plain if pull.source_ref not in moved]
-        if plain and is_fast_forward(steps, facts):
+        if plain and only_gains_commits(steps, facts):
             heads = frozenset(str(pull.head_sha) for pull in plain)
             shared = heads_with_gained_commits(steps, heads, facts)
             found |= {pull.pk for pull in plain if pull.head_sha not in shared}
@@ -134,8 +134,8 @@ def is_at(pull: Pull, base: str) -> bool:
     return free and pull.head_sha is not None and pull.base_sha == base
 
 
-def is_fast_forward(steps: Sequence[RefMove], facts: GitFacts) -> bool:
-    """Whether a branch only gains commits by these moves; no where git cannot tell."""
+def only_gains_commits(steps: Sequence[RefMove], facts: GitFacts) -> bool:
+    """Whether a branch only gains commits by these moves; False where git cannot tell."""
     git = steps[0].repo.git
     try:
         return all(
@@ -161,7 +161,7 @@ def heads_with_gained_commits(
 class MergedByMove:
     """The move by which a target came to contain a pull's head.
 
-    `attempt` is the merge under way that meant it, None where somebody pushed it.
+    `attempt`: the merge that made this move; None where somebody pushed it.
     """
 
     move: RefMove
@@ -226,8 +226,8 @@ def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> 
 def merged_by(
     pull: Pull, move: RefMove, heads: Iterable[str | None], facts: GitFacts
 ) -> MergedByMove | None:
-    """Whether one move of the target merges the pull: as a merge under way meant to, or with one
-    of these heads.
+    """Whether one move of the target merges the pull: as planned by a merge under way, or because
+    it brings in one of these heads.
     """
     attempt: MergeAttempt | None = getattr(pull, "attempt", None)
     if attempt is not None and gains(move, attempt.result_sha, facts):
@@ -291,9 +291,7 @@ def pushed_event(pull: Pull, move: RefMove, before: str | None) -> EventWriter:
 
 
 def set_merged(pull: Pull, merged: MergedByMove) -> EventWriter:
-    """Merged by a merge of ours, or by whoever pushed it; without saving the pull. Locks its
-    thread; returns what records the event.
-    """
+    """Mark the pull as merged, unsaved; returns what records the event. Locks the thread."""
     attempt = merged.attempt
     pull.merged_by = merged.move.actor
     pull.merge_commit_sha = merged.move.new

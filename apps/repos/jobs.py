@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def ignore(_: str) -> None:
-    """The `on_done` of who wants to hear nothing."""
+    """The `on_done` that does nothing."""
 
 
 def make_next_fork(on_done: OnDone = ignore) -> bool:

@@ -93,7 +93,7 @@ def find_moves(
 
     Deletes the journal rows that these steps use, and all that do not start at the present value,
     since git moves a ref from nowhere else: those are of a push that was cut off and sent again.
-    Where no chain of rows leads to the present value, it is one step, by whoever wanted that value.
+    Where no chain of rows leads to the present value, it is one step, by who wanted that value.
     """
     known = [*(move_of(row, repo) for row in journal), *own]
     last = {(move.full_name, move.new): move.actor for move in known}

@@ -22,7 +22,7 @@ ZERO = "0" * 40
 
 @dataclass(frozen=True)
 class RefMove:
-    """One step of one ref, by whom it is known (None: nobody explains it). ZERO: no ref."""
+    """One step of one ref. `actor`: None where nobody is known to have made it. ZERO: no ref."""
 
     repo: Repo
     full_name: str
@@ -72,10 +72,10 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
     """The steps that lead from `start` to `end`, as many as there are, each used once; None when
     none do.
 
-    As many: a ref that was moved away and back has moved twice. `steps` are in the order in which
-    they were noted, and that is the order in which most have happened: who moves a ref onwards has
-    seen where it was. Steps of pushes that git has not carried out lead past the end and are left
-    alone. No journal takes long, whoever has written it: a repository is locked meanwhile.
+    A ref that was moved away and back has moved twice, so the chain with the most steps is right.
+    `steps` are in the order of the journal, in which most have happened: who moves a ref has seen
+    where it was. Steps that git has not carried out lead past the end and are not used. The time
+    grows slowly with the journal, because the repository is locked meanwhile.
     """
     chain = _chain_in_order(start, end, steps)
     if chain is None:
@@ -84,7 +84,7 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
 
 
 def _chain_in_order(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
-    """The most steps that lead there in the order in which they were noted."""
+    """The most steps that lead there in the order of the journal."""
     chains: dict[str, list[Step]] = {start: []}
     for step in steps:
         longer = [*chains[step.old], step] if step.old in chains else []
@@ -105,7 +105,7 @@ def _shortest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] |
 
 
 def _with_detours(chain: list[Step], start: str, steps: Sequence[Step]) -> list[Step]:
-    """The chain, and what else leads from a value on it back to that value."""
+    """The chain, with all loops that other steps make from a value on it back to that value."""
     unused = [step for step in steps if step not in chain]
     position = 0
     while position <= len(chain):

@@ -23,7 +23,7 @@ def read(api, alice):
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named. A clone pushes past the door that would refuse it."""
+    """`main` is protected; nobody is named. A clone pushes past the check that would refuse it."""
     return make.protection(pull.repo, by=alice)
 
 

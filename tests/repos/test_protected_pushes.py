@@ -142,7 +142,9 @@ def check_settled(repo):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_push_that_was_let_in_before_the_protection_is_carried_out(team_repo, other, alice, bob):
+def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
+    team_repo, other, alice, bob
+):
     first = other.commit({"a": b"1"})
     receive(actor=bob, repo=team_repo, body=iter([body_of(other, ZERO, first)]))
     second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))

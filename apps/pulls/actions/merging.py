@@ -129,7 +129,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
 
 
 def _settle_earlier(attempt: MergeAttempt) -> None:
-    """Write the rows of an earlier merge of this pull that died; 409 when it has been merged so."""
+    """Write the rows of an earlier merge of this pull that died; 409 if that has merged it."""
     if attempt.push is None:
         return
     settle(repo=attempt.pull.repo, push=attempt.push)

@@ -46,7 +46,7 @@ class Approval:
 
     @cached_property
     def counting(self) -> list[Review]:
-        """Those of eligible people of what the pull still is."""
+        """Those that are not stale, of people who are eligible."""
         fresh = [one for one in self.approvals if not one.is_stale]
         return [one for one in fresh if self.reason_against(one) is None]
 
@@ -61,7 +61,7 @@ class Approval:
         return sum(asks(protection, one.created_by, level_of_author(one)) for one in self.counting)
 
     def missing(self, protection: Protection) -> int:
-        """How many more it wants."""
+        """How many more it requires."""
         return max(0, protection.required_approvals - self.given(protection))
 
     @cached_property
@@ -78,7 +78,7 @@ class Approval:
 
     @cached_property
     def pending(self) -> list[User]:
-        """Those of them who have not."""
+        """The named people who have not approved."""
         given = {one.created_by_id for one in self.counting}
         return [user for user, _ in self.named.values() if user.pk not in given]
 
@@ -90,7 +90,7 @@ class Approval:
 
     @property
     def wanting(self) -> int:
-        """How many more do."""
+        """How many more approvals satisfy them."""
         lacking = [self.missing(one) for one in self.protections]
         return enough(lacking, [self._asking(person.pk) for person in self.pending])
 
@@ -99,7 +99,7 @@ class Approval:
         return [asks(one, *self.named[person]) for one in self.protections]
 
     def blockers(self) -> list[Blocker]:
-        """What reviews, or the want of them, say against merging; nothing without a protection."""
+        """The blockers that reviews, or missing approvals, make; none without a protection."""
         found = []
         if self.protections and self.changes_requested_by:
             people = ", ".join(self.changes_requested_by)
@@ -139,7 +139,7 @@ def approval_of(pull: Pull) -> Approval:
 
 
 def latest_decisions(pull: Pull) -> list[Review]:
-    """Of each person the review that was decided last, comments aside; one query."""
+    """Each person's review that was decided last, without comments; one query."""
     reviews = pull.reviews.with_people(pull.repo).defer("body")
     latest: dict[int, Review] = {}
     for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):

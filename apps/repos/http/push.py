@@ -1,7 +1,7 @@
 """One push from its command list to its report.
 
 Which refs may move is decided before git starts, and git is given no others; the journal is
-written before git may move them; rows and events are written before the client hears of success.
+written before git may move them; rows and events are written before the client gets the report.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
 def stale_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
     """Deletions of something else than what is there now, with the reason against them.
 
-    git compares the old value only if it knows that object. Else it deletes whatever there is, and
+    git compares the old value only if it has that object. Else it deletes whatever there is, and
     no step of the journal would lead there.
     """
     deleted = [command for command in request.commands if command.deletes]
@@ -189,7 +189,7 @@ def _after(beginning: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def drain(process: GitProcess, kept: bytearray) -> None:
-    """Collect git's answer, which is small unless somebody makes it large."""
+    """Collect git's answer; of one that somebody makes large, the first `REPORT_LIMIT` bytes."""
     output = cast("IO[bytes]", process.stdout)
     while piece := output.read1(PIECE):  # type: ignore[attr-defined]
         if len(kept) < REPORT_LIMIT:

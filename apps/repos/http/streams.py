@@ -79,7 +79,7 @@ def fed_aside(start: Start, body: bytes) -> Start:
 
 def _feed(process: GitProcess, body: bytes) -> None:
     stdin = cast("IO[bytes]", process.stdin)
-    # git has heard enough, or the client has gone and the pipe was closed.
+    # git reads no further, or the client has gone and the pipe was closed.
     with suppress(BrokenPipeError, ValueError):
         stdin.write(body)
         stdin.close()

@@ -1,4 +1,4 @@
-"""Branches that only a merge changes, and whose approval counts for one (docs/protections.md)."""
+"""Protected branches, and whose approval lets a merge change them (docs/protections.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py check_repos`: do the database and the disk tell the same?"""
+"""`manage.py check_repos`: compares the database with the disk."""
 
 from __future__ import annotations
 
