@@ -187,7 +187,7 @@ class GitRepo:
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
-        """The same repository, but what is written to it is deleted at the end: for reads that merge.
+        """The same repository; what is written to it is deleted at the end. For reads that merge.
 
         The folder lies where git keeps such of its own, so that `remove_leftovers` finds it
         when the process dies meanwhile.

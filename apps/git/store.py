@@ -1,4 +1,4 @@
-"""All repositories on the disk: `<root>/ab/cd/<uuid>.git`, and what killed processes have left there."""
+"""All repositories on disk: `<root>/ab/cd/<uuid>.git`, and what killed processes left there."""
 
 import shutil
 import time
