@@ -45,11 +45,13 @@ class Leased(models.Model):
     def take(self, **changes: Any) -> uuid.UUID | None:
         """Take the lease as this row was read; None when somebody else was quicker.
 
-        `changes` are written with it. It counts as one more attempt.
+        `changes` are written with it. It counts as one more attempt, and the number of attempts
+        tells whether another has taken the lease since, also one who has given it back.
         """
         token, until = uuid.uuid4(), timezone.now() + LEASE
         lease = {"lease_token": token, "lease_until": until, "attempts": F("attempts") + 1}
-        if not self._held(self.lease_token).filter(self.due()).update(**lease, **changes):
+        unchanged = self._held(self.lease_token).filter(self.due(), attempts=self.attempts)
+        if not unchanged.update(**lease, **changes):
             return None
         self.refresh_from_db()
         return token

@@ -66,6 +66,14 @@ def test_two_workers_never_make_the_same_fork(fork):
     assert jobs.make_next_fork() is False
 
 
+def test_a_worker_that_read_the_fork_before_another_made_it_makes_no_second_one(fork):
+    """No lease is held then, as none was when the fork was read."""
+    slow = Fork.objects.get()
+    jobs.make_next_fork()
+    assert slow.take(status="running") is None
+    assert Fork.objects.get().status == "completed"
+
+
 def test_a_dead_workers_fork_is_taken_over(fork, events):
     take(fork)
     dead = unfinished(Repo(uuid=fork.repo_uuid).git, "dead")
