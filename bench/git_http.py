@@ -121,8 +121,8 @@ class HttpBackend:
         wait_for(port)
 
     def create(self, slug: str) -> None:
-        from apps.repos.git.repo import GitRepo
-        from apps.repos.git.run import _CONFIG
+        from apps.git.repo import GitRepo
+        from apps.git.run import _CONFIG
 
         path = self.folder / "repos" / f"{slug}.git"
         GitRepo(path).create("main")

@@ -11,7 +11,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
 from apps.events.stream import PATH, Receive, Scope, Send, close_on_sigterm, live  # noqa: E402
-from apps.repos.jobs import start_where_wanted  # noqa: E402
+from apps.jobs.worker import start_if_wanted  # noqa: E402
 from config.checks import warn_of_counting_apart  # noqa: E402
 
 handler = Handler()
@@ -23,7 +23,7 @@ gc.freeze()
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Lead a request to the live stream or to Django, and answer the server's start and end."""
-    start_where_wanted()
+    start_if_wanted()
     if scope["type"] == "lifespan":
         await lifespan(receive, send)
     elif scope["type"] == "websocket":

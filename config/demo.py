@@ -1,5 +1,5 @@
-"""What `serve --demo` fills an empty Guildhall with: a cast, a repository with history, pulls in
-each state and a thread with nested replies. All of it through the actions of the API.
+"""What `serve --demo` fills an empty Guildhall with: people, a repository with history, pulls in
+each state and a thread with nested replies. All of it is made by the actions of the API.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from apps.pulls.actions import create_pull, create_review, merge_pull, update_pu
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.pulls.rules import signature
 from apps.repos.actions import create_repo
-from apps.repos.git.write import write_commit
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
@@ -25,8 +24,9 @@ from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
 from apps.threads.actions import create_reply, create_thread, delete_reply
 from apps.threads.models import ThreadKind
+from config.demo_commits import write_commit
 
-CAST = {
+PEOPLE = {
     "alice": "owns team acme",
     "bob": "is a member of it",
     "carol": "is a viewer there",
@@ -41,46 +41,46 @@ LICENCE = "Do with it what you like.\n"
 
 
 def load() -> str:
-    """Make the example, all or nothing, and return what to tell; the tokens are shown this once.
+    """Make the example, all or nothing; returns a text with the tokens, which are shown only once.
 
     Where one of its names is taken it changes nothing.
     """
-    people = User.objects.filter(username_key__in=CAST).values_list("username", flat=True)
+    people = User.objects.filter(username_key__in=PEOPLE).values_list("username", flat=True)
     teams = Team.objects.filter(slug="acme").values_list("slug", flat=True)
     taken = [*people, *teams]
     if taken:
         return f"The demo is not loaded (again): there is {', '.join(taken)} already.\n"
     with transaction.atomic():
-        cast = {name: create_user(actor=None, username=name) for name in CAST}
+        users = {name: create_user(actor=None, username=name) for name in PEOPLE}
         tokens = {
             name: create_token(actor=user, owner=user, name="demo")[1]
-            for name, user in cast.items()
+            for name, user in users.items()
         }
-        Story(cast).tell()
-    return told(tokens)
+        Example(users).make()
+    return summary(tokens)
 
 
-def told(tokens: Mapping[str, str]) -> str:
+def summary(tokens: Mapping[str, str]) -> str:
     """Who there is, their tokens, and two lines to paste."""
     address = settings.BASE_URL or f"http://{settings.HOST}:{settings.PORT}"
     scheme, _, host = address.partition("://")
     token = tokens["alice"]
     lines = ["The demo is loaded. Its people and their tokens, shown this once:"]
-    lines += [f"    {name:6} {tokens[name]}  {CAST[name]}" for name in CAST]
+    lines += [f"    {name:6} {tokens[name]}  {PEOPLE[name]}" for name in PEOPLE]
     lines += ["Look around as alice:"]
     lines += [f"    curl -H 'Authorization: Bearer {token}' {address}/api/v1/teams/acme/repos"]
     lines += [f"    git clone {scheme}://alice:{token}@{host}/teams/acme/hello.git"]
     return "\n".join([*lines, ""])
 
 
-class Story:
+class Example:
     """The example step by step; each step needs the one before it."""
 
-    def __init__(self, cast: Mapping[str, User]) -> None:
-        self.alice, self.bob, self.carol, self.dave = (cast[name] for name in CAST)
+    def __init__(self, users: Mapping[str, User]) -> None:
+        self.alice, self.bob, self.carol, self.dave = (users[name] for name in PEOPLE)
         self.clock = timezone.now() - timedelta(days=3)
 
-    def tell(self) -> None:
+    def make(self) -> None:
         """All of it, in order."""
         acme = create_team(actor=self.alice, name="Acme", slug="acme")
         add_member(actor=self.alice, team=acme, user=self.bob, role=Role.MEMBER)
@@ -165,7 +165,7 @@ class Story:
         update_pull(actor=self.alice, pull=pull, status=PullStatus.DRAFT)
 
     def discuss(self) -> None:
-        """A thread in which a deleted reply keeps its place for the one below it."""
+        """A thread in which a deleted reply is still shown above the one that answers it."""
         thread = create_thread(
             actor=self.dave,
             repo=self.repo,

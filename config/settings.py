@@ -1,4 +1,4 @@
-"""All settings, from the environment only (engine.md §1). A wrong value stops the start.
+"""All settings, from the environment only. A wrong value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
 EMAIL_URL, EMAIL_FROM.
@@ -7,6 +7,7 @@ EMAIL_URL, EMAIL_FROM.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
@@ -45,6 +46,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "apps.jobs",
     "apps.events",
     "apps.site",
     "apps.accounts",
@@ -125,6 +127,14 @@ EVENT_SCOPES = {
     "pull": "apps.pulls.scopes.PullEventScope",
 }
 AFTER_PUSH = ["apps.pulls.pushes"]
+# What the worker does, first things first. `every`: seconds between two runs; without it the job
+# runs whenever there is work, and no job below it does before there is none.
+JOBS: list[dict[str, Any]] = [
+    {"function": "apps.repos.jobs.settle_journals", "every": 30.0},
+    {"function": "apps.repos.jobs.sweep_folders", "every": 24 * 3600.0},
+    {"function": "apps.repos.jobs.make_next_fork"},
+    {"function": "apps.repos.jobs.tidy_next_repo"},
+]
 
 # Seconds between two looks at whether another process has changed a rate limit.
 LIMITS_LOOK = 2.0

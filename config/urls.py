@@ -12,15 +12,15 @@ from apps.core.slugs import register_converters
 register_converters()
 
 # The routes below need the converters to be known when they are made.
-from apps.repos import githttp  # noqa: E402
+from apps.repos.http import views as git_http  # noqa: E402
 from apps.web import errors  # noqa: E402
 from config import api  # noqa: E402
 from config.views import healthz  # noqa: E402
 
 GIT = {
-    "info/refs": githttp.info_refs,
-    "git-upload-pack": githttp.upload_pack,
-    "git-receive-pack": githttp.receive_pack,
+    "info/refs": git_http.info_refs,
+    "git-upload-pack": git_http.upload_pack,
+    "git-receive-pack": git_http.receive_pack,
 }
 urlpatterns = [
     *(

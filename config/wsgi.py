@@ -7,8 +7,8 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
 
-from apps.repos.jobs import start_where_wanted  # noqa: E402
+from apps.jobs.worker import start_if_wanted  # noqa: E402
 from config.checks import warn_of_counting_apart  # noqa: E402
 
 warn_of_counting_apart()
-start_where_wanted()
+start_if_wanted()

@@ -15,7 +15,7 @@ from pathlib import Path
 from subprocess import run
 
 from apps.accounts.models import User
-from apps.repos.git.refs import read_refs
+from apps.git.refs import read_refs
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO

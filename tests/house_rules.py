@@ -38,7 +38,7 @@ NOT_ATOMIC = {
     "apps/accounts/actions/users.py:change_password": "hashing takes long, and is done before",
     "apps/accounts/actions/users.py:create_user": "hashing takes long, and is done before _add()",
     "apps/accounts/actions/users.py:sign_up": "hashing takes long, and is done before _join()",
-    "apps/pulls/actions/merging.py:merge_pull": "git builds objects between lease and landing",
+    "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
     "apps/pulls/actions/reviews.py:create_review": "git is asked before that of _create()",
     "apps/pulls/actions/reviews.py:update_review": "git is asked before that of _update()",
     "apps/pulls/actions/pulls.py:create_pull": "git is asked before the transaction of _open()",
@@ -134,7 +134,7 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 def processes_start_in_one_place(source: Source) -> Iterator[str]:
     """Only `git/run.py` starts processes (tests and the serve command start real servers)."""
-    if source.path == "apps/repos/git/run.py" or source.within(*STARTS_SERVERS):
+    if source.path == "apps/git/run.py" or source.within(*STARTS_SERVERS):
         return
     for line, name in imports(source):
         if name.partition(".")[0] in {"subprocess", "pty", "multiprocessing"}:
@@ -304,12 +304,12 @@ def no_magic(source: Source) -> Iterator[str]:
 
 
 def git_stands_alone(source: Source) -> Iterator[str]:
-    """`apps.repos.git` is the standard library and itself."""
-    if source.within("apps/repos/git/"):
+    """`apps.git` is the standard library and itself."""
+    if source.within("apps/git/"):
         for line, name in imports(source):
             if name.split(".")[0] not in sys.stdlib_module_names | {"apps"}:
                 yield f"{line}: imports {name}"
-            if name.startswith("apps.") and not name.startswith("apps.repos.git."):
+            if name.startswith("apps.") and not name.startswith("apps.git."):
                 yield f"{line}: imports {name}"
 
 

@@ -63,7 +63,7 @@ PAGE = "apps/web/tokens.py"
 RULES = [
     (rules.processes_start_in_one_place, ANY, "import subprocess"),
     (rules.processes_start_in_one_place, ANY, "from subprocess import Popen"),
-    (rules.processes_start_in_one_place, "apps/repos/git/repo.py", "os.posix_spawn('git')"),
+    (rules.processes_start_in_one_place, "apps/git/repo.py", "os.posix_spawn('git')"),
     (rules.events_are_recorded_in_actions, VIEWS, "from apps.events.record import record"),
     (
         rules.events_are_recorded_in_actions,
@@ -105,8 +105,8 @@ RULES = [
     (rules.no_magic, ANY, "from apps.teams.models import *"),
     (rules.no_magic, "tests/test_x.py", "from unittest.mock import patch"),
     (rules.no_magic, "tests/test_x.py", "time.sleep(1)"),
-    (rules.git_stands_alone, "apps/repos/git/repo.py", "from django.conf import settings"),
-    (rules.git_stands_alone, "apps/repos/git/repo.py", "from apps.repos.models import Repo"),
+    (rules.git_stands_alone, "apps/git/repo.py", "from django.conf import settings"),
+    (rules.git_stands_alone, "apps/git/repo.py", "from apps.repos.models import Repo"),
     (
         rules.lists_are_filtered,
         VIEWS,

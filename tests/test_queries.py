@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
+from apps.git import run
 from apps.repos.actions import add_approver
-from apps.repos.git import run
 from apps.repos.models import Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit

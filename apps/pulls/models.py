@@ -1,6 +1,6 @@
 """Pull requests, their reviews, and merges under way.
 
-Title, body, author and time of creation are those of the companion thread (behaviour.md trap 7).
+Title, body, author and time of creation are those of the companion thread, which alone stores them.
 What git knows of a pull is stored when a push or a merge happens: reads run no git.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 from uuid import UUID
@@ -19,7 +20,7 @@ from django.utils import timezone
 
 from apps.core.search import holds
 from apps.events.record import Keys, Target
-from apps.repos.git.repo import DiffStat, pull_ref
+from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
 from apps.teams.models import Member
 from apps.threads.models import Thread, ThreadStatus
@@ -83,6 +84,16 @@ class PullQuerySet(models.QuerySet["Pull"]):
         return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
 
 
+@dataclass(frozen=True)
+class GitState:
+    """What git says of a pull: its head, its base, and what lies between the two."""
+
+    head: str | None
+    base: str | None
+    figures: DiffStat
+    patch_id: str | None
+
+
 class Pull(models.Model):
     """A request to merge one branch into another of the same repository."""
 
@@ -107,7 +118,7 @@ class Pull(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     patch_id = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not known
-    """Names what lies between the two, once there is a review; a rebase keeps it (§8.5)."""
+    """Names what lies between the two (`GitRepo.patch_id`), once there is a review."""
     commit_count = models.BigIntegerField(default=0)
     additions = models.BigIntegerField(default=0)
     deletions = models.BigIntegerField(default=0)
@@ -209,16 +220,19 @@ class Pull(models.Model):
             found.get((self.repo_id, self.target_ref)),
         )
 
-    def stand_at(
-        self, head: str | None, base: str | None, figures: DiffStat, patch_id: str | None
-    ) -> None:
-        """Take over what git knows, without saving: the two tips, and what lies between."""
-        self.head_sha, self.base_sha, self.patch_id = head, base, patch_id
-        self.commit_count = figures.commit_count
-        self.additions, self.deletions = figures.additions, figures.deletions
-        self.changed_files = figures.changed_files
+    @property
+    def figures(self) -> DiffStat:
+        """The stored numbers of commits, lines and files between base and head."""
+        return DiffStat(self.commit_count, self.additions, self.deletions, self.changed_files)
 
-    def enter_status(self, status: PullStatus) -> None:
+    def set_git_state(self, state: GitState) -> None:
+        """Store what git says of the pull, without saving."""
+        self.head_sha, self.base_sha, self.patch_id = state.head, state.base, state.patch_id
+        self.commit_count = state.figures.commit_count
+        self.additions, self.deletions = state.figures.additions, state.figures.deletions
+        self.changed_files = state.figures.changed_files
+
+    def set_status(self, status: PullStatus) -> None:
         """Change the state, and the thread's with it, without saving the pull."""
         self.status = status
         self.closed_at = timezone.now() if status is PullStatus.CLOSED else None
@@ -247,10 +261,10 @@ def pull_rows() -> PullQuerySet:
 
 
 class MergeAttempt(models.Model):
-    """A merge under way: a lease, and from when its commit is built, what is meant to happen.
+    """A merge under way: its lease and, once its commit is built, its plan.
 
-    Whoever finds the target moved to `result_sha` knows by this that the pull has been merged, and
-    how, also when the process died before it could say so (engine.md §3).
+    A target that is found at `result_sha` shows that the pull has been merged, also when the
+    process died before it could write so.
     """
 
     pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")
@@ -312,9 +326,9 @@ class Review(models.Model):
 
     @property
     def is_stale(self) -> bool:
-        """The pull is another one since: its head, and what it changes (§8.5).
+        """Whether the pull has changed since: both its head and its patch are others.
 
-        What is too large to be named equals nothing.
+        A patch that is too large to be named equals no other.
         """
         pull = self.pull
         if self.commit_sha == pull.head_sha:

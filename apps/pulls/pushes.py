@@ -1,28 +1,38 @@
-"""What moved branches mean for pulls: new heads, new figures, and which of them are merged by it.
+"""What moved branches mean for pulls: new heads and figures, and which pulls are merged by it.
 
-`prepare` and `follow` are called for every push and every merge (`settings.AFTER_PUSH`): the first
-before the lock, to have git's answers at hand, the second inside the transaction.
+`read` and `follow` are called for every push and every merge (`settings.AFTER_PUSH`): the first
+before the lock, to ask git, the second inside the transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.git.facts import GitFacts
+from apps.git.history import heads_sharing
+from apps.git.repo import GitRepo
+from apps.git.run import GitError
 from apps.pulls import sources
-from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull, PullQuerySet, PullStatus, Review
-from apps.repos.git import known
-from apps.repos.git.repo import DiffStat, GitRepo, pull_ref
-from apps.repos.git.run import GitError
+from apps.pulls.models import (
+    IS_ACTIVE,
+    GitState,
+    MergeAttempt,
+    Pull,
+    PullQuerySet,
+    PullStatus,
+    Review,
+)
+from apps.pulls.tips import state_between, update_pull_ref_on_commit
+from apps.repos.pushes import EventWriter
 from apps.repos.rules import ZERO, RefMove
 
 if TYPE_CHECKING:
@@ -35,50 +45,51 @@ WRITTEN = [
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
     *("merge_commit_sha", "patch_id", "updated_at"),
 ]
-KEEP_TRIES = 3
 
 
-def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Ask git what `follow` will ask, so that the lock waits for no git. Changes no row."""
-    for target, theirs in sources.moves_elsewhere(repo, moves):
-        prepare(target, theirs)
-    pulls = list(touched(repo, moves))
+def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+    """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
+    for target, theirs in sources.pull_ref_moves(repo, moves):
+        read(target, theirs, facts)
+    pulls = list(affected_pulls(repo, moves))
     tips = tips_after(repo, pulls, moves)
-    unmoved = unmoved_by(pulls, moves)
+    base_only = with_new_base_only(pulls, moves, facts)
     for pull in pulls:
-        if pull.pk not in unmoved:
-            step_of(pull, moves, tips)
+        if pull.pk not in base_only:
+            change_of(pull, moves, tips, facts)
 
 
-def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
-    """Write what the moves mean for open and draft pulls; returns what records their events.
+def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventWriter]:
+    """Update the open and draft pulls whose branches moved; returns what records their events.
 
-    Heads move with a `pull-pushed` for each step, targets silently; a pull whose target comes to
-    contain its head is merged. Locks the pulls, by number. The caller holds the repository's lock
-    and has stored the new heads.
+    A head that moves is a `pull-pushed` for each step, a target that moves is no event; a pull
+    whose target comes to contain its head is merged. Locks the pulls, by number. The caller holds
+    the repository's lock and has stored the new heads.
     """
     elsewhere = []
-    for target, theirs in sources.moves_elsewhere(repo, moves):
+    for target, theirs in sources.pull_ref_moves(repo, moves):
         lock(target)
-        elsewhere += follow(target, theirs)
-    pulls = list(touched(repo, moves).select_for_update(of=("self",)))
+        elsewhere += follow(target, theirs, facts)
+    pulls = list(affected_pulls(repo, moves).select_for_update(of=("self",)))
     tips = tips_after(repo, pulls, moves)
-    unmoved = unmoved_by(pulls, moves)
-    for name in {pull.target_ref for pull in pulls if pull.pk in unmoved}:
-        followers = [pull.pk for pull in pulls if pull.pk in unmoved and pull.target_ref == name]
-        repo.pulls.filter(pk__in=followers).update(base_sha=tips[name])
-    others = [pull for pull in pulls if pull.pk not in unmoved]
-    return elsewhere + [write for pull in others for write in follow_one(pull, moves, tips)]
+    base_only = with_new_base_only(pulls, moves, facts)
+    for name in {pull.target_ref for pull in pulls if pull.pk in base_only}:
+        ids = [pull.pk for pull in pulls if pull.pk in base_only and pull.target_ref == name]
+        repo.pulls.filter(pk__in=ids).update(base_sha=tips[name])
+    others = [pull for pull in pulls if pull.pk not in base_only]
+    return elsewhere + [
+        write for pull in others for write in write_change(pull, moves, tips, facts)
+    ]
 
 
-def touched(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
+def affected_pulls(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
     """The pulls from or into these branches, by number, with any merge under way.
 
     `reviewed` says whether somebody has written a review. A closed pull is among them only if its
     merge may have died after git had carried it out.
     """
     names = [move.name for move in moves if move.is_branch]
-    numbers = [number for move in moves if (number := sources.number_of(move.full_name))]
+    numbers = [number for move in moves if (number := sources.pull_number(move.full_name))]
     either = Q(source_repo=repo, source_branch__in=names) | Q(target_branch__in=names)
     either |= Q(number__in=numbers)
     pulls: PullQuerySet = repo.pulls.filter(either, IS_ACTIVE | Q(attempt__isnull=False))
@@ -96,52 +107,62 @@ def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> T
     return {name: sha for name, sha in tips.items() if sha != ZERO}
 
 
-def unmoved_by(pulls: Sequence[Pull], moves: Sequence[RefMove]) -> set[int]:
-    """The ids of pulls of which only the base moves: their target has gone forward, and brought
-    nothing of theirs. One git for all pulls of a target, or a busy branch could not be pushed to.
+def with_new_base_only(
+    pulls: Sequence[Pull], moves: Sequence[RefMove], facts: GitFacts
+) -> set[int]:
+    """The ids of the pulls of which nothing but the base changes: their target has gained commits,
+    and none of theirs.
+
+    One git for all pulls of a target, or a branch with many pulls could not be pushed to.
     """
     moved = {move.full_name for move in moves}
     found: set[int] = set()
     for name in moved:
         steps = [move for move in moves if move.full_name == name]
-        plain = [pull for pull in pulls if pull.target_ref == name and waits_at(pull, steps[0].old)]
+        plain = [pull for pull in pulls if pull.target_ref == name and is_at(pull, steps[0].old)]
         plain = [pull for pull in plain if pull.source_ref not in moved]
-        if plain and goes_forward(steps):
+        if plain and only_gains_commits(steps, facts):
             heads = frozenset(str(pull.head_sha) for pull in plain)
-            shared = heads_sharing(steps, heads)
+            shared = heads_with_gained_commits(steps, heads, facts)
             found |= {pull.pk for pull in plain if pull.head_sha not in shared}
     return found
 
 
-def waits_at(pull: Pull, base: str) -> bool:
-    """Whether it has a head, stands at this base, and no merge of it is under way."""
+def is_at(pull: Pull, base: str) -> bool:
+    """Whether the pull is active and has a head and this base, and no merge of it is under way."""
     free = pull.is_active and getattr(pull, "attempt", None) is None
     return free and pull.head_sha is not None and pull.base_sha == base
 
 
-def goes_forward(steps: Sequence[RefMove]) -> bool:
-    """Whether a branch only gains commits by these moves."""
+def only_gains_commits(steps: Sequence[RefMove], facts: GitFacts) -> bool:
+    """Whether a branch only gains commits by these moves; False where git cannot tell."""
     git = steps[0].repo.git
     try:
         return all(
-            ZERO not in (step.old, step.new) and not known.distance(git, step.old, step.new).lost
+            ZERO not in (step.old, step.new)
+            and not facts.ask(GitRepo.distance, git, step.old, step.new).lost
             for step in steps
         )
     except GitError:
         return False
 
 
-def heads_sharing(steps: Sequence[RefMove], heads: frozenset[str]) -> frozenset[str]:
-    """Which heads have a commit that the moves bring; all of them where git cannot tell."""
+def heads_with_gained_commits(
+    steps: Sequence[RefMove], heads: frozenset[str], facts: GitFacts
+) -> frozenset[str]:
+    """Which heads have a commit that the branch gains; all of them where git cannot tell."""
     try:
-        return known.heads_sharing(steps[0].repo.git, steps[0].old, steps[-1].new, heads)
+        return facts.ask(heads_sharing, steps[0].repo.git, steps[0].old, steps[-1].new, heads)
     except GitError:
         return heads
 
 
 @dataclass(frozen=True)
-class Landing:
-    """The move by which a target came to contain a pull: at which head, and whether as planned."""
+class MergedByMove:
+    """The move by which a target came to contain a pull's head.
+
+    `attempt`: the merge that made this move; None where somebody pushed it.
+    """
 
     move: RefMove
     head: str
@@ -149,28 +170,26 @@ class Landing:
 
 
 @dataclass(frozen=True)
-class PullStep:
-    """What some moves do to one pull."""
+class PullChange:
+    """What some moves do to one pull: its state after them, the moves that its head has followed,
+    and the one that merged it.
+    """
 
-    head: str | None
-    base: str | None
-    figures: DiffStat
-    patch_id: str | None
+    state: GitState
     pushed: list[RefMove]
-    landing: Landing | None
+    merged: MergedByMove | None
 
 
-def step_of(pull: Pull, moves: Sequence[RefMove], tips: Tips) -> PullStep:
+def change_of(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts) -> PullChange:
     """What these moves do to this pull. Asks git, changes nothing."""
-    landing = find_landing(pull, moves)
-    pushed = head_moves(pull, moves, landing.head if landing else None)
+    merged = find_merging_move(pull, moves, facts)
+    pushed = head_moves(pull, moves, merged.head if merged else None)
     head = pushed[-1].new if pushed else pull.head_sha
     base = tips.get(pull.target_ref) if head else None
-    if landing is not None:
-        head, base = landing.head, landing.move.old
-    git = pull.repo.git
-    patch_id = name_patch(git, base, head) if getattr(pull, "reviewed", True) else None
-    return PullStep(head, base, measure(git, base, head), patch_id, pushed, landing)
+    if merged is not None:
+        head, base = merged.head, merged.move.old
+    state = state_between(pull, base, head, facts, reviewed=getattr(pull, "reviewed", True))
+    return PullChange(state, pushed, merged)
 
 
 def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[RefMove]:
@@ -186,111 +205,103 @@ def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[R
     return found
 
 
-def find_landing(pull: Pull, moves: Sequence[RefMove]) -> Landing | None:
+def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> MergedByMove | None:
     """The first move that merges the pull; None while it is not merged.
 
     It counts which head the pull had at that move, or gets with the same push. A target that is
     only made by the push has not come to contain anything.
     """
     head = pull.head_sha
-    for place, move in enumerate(moves):
+    for index, move in enumerate(moves):
         if move.full_name == pull.source_ref and move.new != ZERO:
             head = move.new
         if move.full_name == pull.target_ref and ZERO not in (move.old, move.new):
-            later = [one.new for one in moves[place:] if one.full_name == pull.source_ref]
-            landing = landing_of(pull, move, [*reversed(later), head])
-            if landing is not None:
-                return landing
+            later = [one.new for one in moves[index:] if one.full_name == pull.source_ref]
+            merged = merged_by(pull, move, [*reversed(later), head], facts)
+            if merged is not None:
+                return merged
     return None
 
 
-def landing_of(pull: Pull, move: RefMove, heads: Iterable[str | None]) -> Landing | None:
-    """Whether one move of the target merges the pull: as a merge under way meant to, or with one
-    of these heads.
+def merged_by(
+    pull: Pull, move: RefMove, heads: Iterable[str | None], facts: GitFacts
+) -> MergedByMove | None:
+    """Whether one move of the target merges the pull: as planned by a merge under way, or because
+    it brings in one of these heads.
     """
     attempt: MergeAttempt | None = getattr(pull, "attempt", None)
-    if attempt is not None and arrives(move, attempt.result_sha):
-        return Landing(move, attempt.head_sha or move.new, attempt)
+    if attempt is not None and gains(move, attempt.result_sha, facts):
+        return MergedByMove(move, attempt.head_sha or move.new, attempt)
     if not pull.is_active:
         return None
-    return next((Landing(move, head, None) for head in heads if head and arrives(move, head)), None)
+    found = (MergedByMove(move, head, None) for head in heads if head and gains(move, head, facts))
+    return next(found, None)
 
 
-def arrives(move: RefMove, sha: str | None) -> bool:
-    """Whether this move brings the commit into the branch, which did not contain it before."""
+def gains(move: RefMove, sha: str | None, facts: GitFacts) -> bool:
+    """Whether the branch contains this commit after the move, and did not before."""
     if sha in (None, ZERO):
         return False
     git, commit = move.repo.git, str(sha)
     try:
-        arrived = known.is_ancestor(git, commit, move.new)
-        return arrived and not known.is_ancestor(git, commit, move.old)
-    except GitError:  # a commit that was built for a merge, but never landed, may have gone
+        contained = facts.ask(GitRepo.is_ancestor, git, commit, move.new)
+        return contained and not facts.ask(GitRepo.is_ancestor, git, commit, move.old)
+    except GitError:  # a commit that was built for a merge which never happened may have gone
         return False
 
 
-def measure(git: GitRepo, base: str | None, head: str | None) -> DiffStat:
-    """The figures between two tips; zeros while one is missing or git cannot tell in time."""
-    if base is None or head is None:
-        return DiffStat(0)
-    try:
-        return known.diff_stat(git, base, head)
-    except GitError:
-        return DiffStat(0, too_large=True)
-
-
-def name_patch(git: GitRepo, base: str | None, head: str | None) -> str | None:
-    """The name of what the head changes; None while a tip is missing or git cannot tell."""
-    if base is None or head is None:
-        return None
-    try:
-        return known.patch_id(git, base, head)
-    except GitError:
-        return None
-
-
-def follow_one(pull: Pull, moves: Sequence[RefMove], tips: Tips) -> list[Callable[[], None]]:
-    """Write one pull's step; returns what records its events."""
-    step = step_of(pull, moves, tips)
-    if not pull.is_active and step.landing is None:
+def write_change(
+    pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts
+) -> list[EventWriter]:
+    """Write what the moves do to one pull; returns what records its events."""
+    change = change_of(pull, moves, tips, facts)
+    if not pull.is_active and change.merged is None:
         return []
     before = pull.head_sha
-    pull.stand_at(step.head, step.base, step.figures, step.patch_id)
-    if step.pushed:
-        pull.head_pushed_by = step.pushed[-1].actor
-    events = [pushed_event(pull, move, first) for move, first in chained(step.pushed, before)]
-    if step.landing is not None:
-        events.append(become_merged(pull, step.landing))
+    pull.set_git_state(change.state)
+    if change.pushed:
+        pull.head_pushed_by = change.pushed[-1].actor
+    events = [
+        pushed_event(pull, move, first) for move, first in with_heads_before(change.pushed, before)
+    ]
+    if change.merged is not None:
+        events.append(set_merged(pull, change.merged))
     if events:
         pull.updated_at = timezone.now()
     pull.save(update_fields=WRITTEN)
-    if any(move.full_name == pull.source_ref for move in moves) or step.landing is not None:
-        keep_head_on_commit(pull)
+    if any(move.full_name == pull.source_ref for move in moves) or change.merged is not None:
+        update_pull_ref_on_commit(pull)
     return events
 
 
-def chained(moves: list[RefMove], first: str | None) -> Iterable[tuple[RefMove, str | None]]:
-    """Each move with the head that it found; a branch made anew finds the one that was kept."""
+def with_heads_before(
+    moves: list[RefMove], first: str | None
+) -> Iterable[tuple[RefMove, str | None]]:
+    """Each move with the head that the pull had before it.
+
+    This is not the move's own `old`: a branch that is deleted leaves the pull its head.
+    """
     return zip(moves, [first, *(move.new for move in moves)], strict=False)
 
 
-def pushed_event(pull: Pull, move: RefMove, before: str | None) -> Callable[[], None]:
+def pushed_event(pull: Pull, move: RefMove, before: str | None) -> EventWriter:
     """What records that the head has moved."""
     data = {"before": before, "after": move.new}
     return partial(record, Kind.PULL_PUSHED, actor=move.actor, about=pull, data=data)
 
 
-def become_merged(pull: Pull, landing: Landing) -> Callable[[], None]:
-    """Merged by a merge of ours, or by whoever pushed it; without saving the pull."""
-    attempt = landing.attempt
-    pull.merged_by = landing.move.actor
-    pull.merge_commit_sha = landing.move.new
+def set_merged(pull: Pull, merged: MergedByMove) -> EventWriter:
+    """Mark the pull as merged, unsaved; returns what records the event. Locks the thread."""
+    attempt = merged.attempt
+    pull.merged_by = merged.move.actor
+    pull.merge_commit_sha = merged.move.new
     if attempt is not None:
         pull.merged_by, pull.merge_strategy = attempt.actor, attempt.strategy
         pull.merge_commit_sha = attempt.result_sha
         MergeAttempt.objects.filter(pk=attempt.pk).delete()
     pull.merged_at = timezone.now()
     lock(pull.thread)
-    pull.enter_status(PullStatus.MERGED)
+    pull.set_status(PullStatus.MERGED)
     data: dict[str, Any] = {
         "head_sha": pull.head_sha,
         "merge_commit_sha": pull.merge_commit_sha,
@@ -298,40 +309,3 @@ def become_merged(pull: Pull, landing: Landing) -> Callable[[], None]:
         "target_branch": pull.target_branch,
     }
     return partial(record, Kind.PULL_MERGED, actor=pull.merged_by, about=pull, data=data)
-
-
-def stand_at_tips(pull: Pull) -> None:
-    """Take head, base and figures from the stored tips, without saving.
-
-    A source branch that is gone leaves the head as it was. Inside the repository's lock, call it
-    once before as well: then git's answer is at hand.
-    """
-    source, target = pull.tip_refs()
-    if source is not None:
-        sources.bring(pull, source.sha)
-    if source is not None and source.sha != pull.head_sha:
-        pull.head_sha, pull.head_pushed_by_id = source.sha, source.pushed_by_id
-    base = target.sha if target is not None and pull.head_sha is not None else None
-    git, head = pull.repo.git, pull.head_sha
-    reviewed = not pull._state.adding and pull.reviews.exists()
-    patch_id = name_patch(git, base, head) if reviewed else None
-    pull.stand_at(head, base, measure(git, base, head), patch_id)
-
-
-def keep_head_on_commit(pull: Pull) -> None:
-    """Arrange that `refs/pull/<n>/head` holds the head, so that its commits outlive the branch.
-
-    After the commit, because git has no part in a rollback; should it fail, the next push that
-    touches the branch does it again.
-    """
-    transaction.on_commit(partial(keep_head, pull.repo.git, pull.pk), robust=True)
-
-
-def keep_head(git: GitRepo, pull_id: int) -> None:
-    """Move the pull's own ref to the stored head, whatever happens beside."""
-    for _ in range(KEEP_TRIES):
-        number, head = Pull.objects.values_list("number", "head_sha").get(pk=pull_id)
-        ref = pull_ref(number)
-        kept = git.ref(ref)
-        if head in (None, kept) or git.update_ref(ref, str(head), kept or ZERO):
-            return

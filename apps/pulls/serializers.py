@@ -16,9 +16,9 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX
+from apps.git.merge import Strategy
 from apps.pulls import rules
 from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
-from apps.repos.git.merge import Strategy
 from apps.repos.models import Protection, Repo
 
 if TYPE_CHECKING:
@@ -244,10 +244,12 @@ def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, A
     }
 
 
-def pull_protection_record(standing: rules.Standing, caller: User, level: Level) -> dict[str, Any]:
+def pull_protection_record(
+    readiness: rules.MergeReadiness, caller: User, level: Level
+) -> dict[str, Any]:
     """What stands in the way of merging, for a caller with this level on the repository."""
-    pull, approval = standing.pull, standing.approval
-    protections, blocked = approval.protections, [one.code for one in standing.blockers]
+    pull, approval = readiness.pull, readiness.approval
+    protections, blocked = approval.protections, [one.code for one in readiness.blockers]
     may_merge = level >= Level.WRITE and takes_changes(pull.repo)
     return {
         "pull_number": pull.number,
@@ -264,8 +266,8 @@ def pull_protection_record(standing: rules.Standing, caller: User, level: Level)
         "changes_requested_by": approval.changes_requested_by,
         "pending_approvers": [user.username for user in approval.pending],
         "is_mergeable": not blocked,
-        "conflict_paths": list(standing.git.conflict_paths),
-        "allowed_strategies": [str(one) for one in standing.git.allowed_strategies],
+        "conflict_paths": list(readiness.git.conflict_paths),
+        "allowed_strategies": [str(one) for one in readiness.git.allowed_strategies],
         "caller_can_review": approval.eligibility.reason_against(caller, level) is None,
         "caller_can_merge": may_merge and not blocked,
         "blocked_reasons": blocked,

@@ -1,7 +1,7 @@
-"""Pulls from forks: where their source is, and how its commits come into the target (trap 2).
+"""Pulls from forks: where their source is, and how its commits get into the target.
 
-What moves in the fork is seen in the target as a move of `refs/pull/<n>/head`, under which the
-commits are kept there; so a pull from a fork follows, merges and outlives its branch as any other.
+A move of the fork's branch is treated as a move of `refs/pull/<n>/head` in the target, which keeps
+the commits there; so a pull from a fork follows, merges and outlives its branch as any other.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
+from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
 from apps.repos.access import access_to
-from apps.repos.git.run import GitError
 from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.rules import ZERO, RefMove
 
@@ -63,18 +63,18 @@ def _fork_of(repo: Repo, owner: str) -> Repo | None:
     return fork.repo if fork else None
 
 
-def number_of(full_name: str) -> int | None:
+def pull_number(full_name: str) -> int | None:
     """The pull whose head is kept under this ref; None for another ref."""
     found = PULL_REF.fullmatch(full_name)
     return int(found[1]) if found else None
 
 
-def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
-    """What moves of a fork's branches mean in the repositories that have pulls from them: moves of
-    the copies of their heads.
+def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
+    """What moves of a fork's branches mean in the repositories that have pulls from them: each with
+    the moves of its `refs/pull/<n>/head`.
 
-    The commits are brought there first, once for all pulls. A branch that is deleted moves
-    nothing: its pulls keep their heads.
+    Fetches the commits there first, once for all pulls. A branch that is deleted moves nothing: its
+    pulls keep their heads.
     """
     if fork.upstream_id is None:
         return
@@ -83,25 +83,25 @@ def moves_elsewhere(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo
     people = ("repo__owner_team", "repo__owner_user")
     elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
-        theirs, seen = list(group), list[RefMove]()
+        theirs, found = list(group), list[RefMove]()
         for move in moves:
-            led = [one for one in theirs if move.is_branch and one.source_branch == move.name]
-            if not led or move.new == ZERO:
+            those = [one for one in theirs if move.is_branch and one.source_branch == move.name]
+            if not those or move.new == ZERO:
                 continue
-            led[0].source_repo = fork
-            bring(led[0], move.new)
-            seen += [
-                RefMove(one.repo, one.source_ref, move.old, move.new, move.actor) for one in led
+            those[0].source_repo = fork
+            fetch_commit(those[0], move.new)
+            found += [
+                RefMove(one.repo, one.source_ref, move.old, move.new, move.actor) for one in those
             ]
-        if seen:
-            yield theirs[0].repo, seen
+        if found:
+            yield theirs[0].repo, found
 
 
-def bring(pull: Pull, sha: str) -> None:
-    """Have a commit of the fork, and what it reaches, in the target's store.
+def fetch_commit(pull: Pull, sha: str) -> None:
+    """Fetch a commit of the fork, and its history, into the target's store, unless it is there.
 
-    No ref holds it there before it is the pull's head: a push may still be refused. What git cannot
-    copy now the next push or the merge brings; until then the figures are 0.
+    No ref points to it before it is the pull's head: a push may still be refused. What git cannot
+    copy now the next push or the merge fetches; until then the figures are 0.
     """
     git, source = pull.repo.git, pull.source_repo
     if not pull.is_from_fork or source is None:

@@ -14,6 +14,7 @@ from rest_framework.response import Response
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
+from apps.git.repo import is_sha
 from apps.pulls import actions, rules
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import Pull, Review
@@ -36,7 +37,6 @@ from apps.pulls.serializers import (
 )
 from apps.pulls.sources import paths_known_to
 from apps.repos.access import RepoScoped
-from apps.repos.git.repo import is_sha
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
@@ -137,7 +137,7 @@ class PullViewSet(RepoScoped):
         All blockers at once, and for each approval whether it counts.
         """
         return pull_protection_record(
-            rules.standing_of(self.pull), self.principal.user, self.access.level
+            rules.readiness_of(self.pull), self.principal.user, self.access.level
         )
 
 

@@ -1,18 +1,18 @@
-"""From refs that git has moved to stored heads, events and pulls (engine.md §3).
+"""Writes what git has moved into the database: stored heads, events, pulls.
 
 A push: `open_journal`, then git moves the refs, then `settle`. A merge moves its one ref under
-the repository's lock and ends in `apply_moves` as well. Lock: the repository's row.
+the repository's lock and ends in `apply_moves` as well. Should a process die in between, `settle`
+or `reconcile` follow up from the journal. All lock the repository.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from django.conf import settings
 from django.db import transaction
@@ -20,21 +20,24 @@ from django.utils import timezone
 
 from apps.core.locks import lock
 from apps.events.record import record
-from apps.repos.git import known
-from apps.repos.git.run import SERVICE_BOX, GitError
+from apps.git.facts import GitFacts
+from apps.git.repo import GitRepo
+from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, Step, longest_chain
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
 
-
+EventWriter: TypeAlias = Callable[[], None]
+"""Records one event."""
 MOST_NAMED = 500
-LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_BOX.deadline)
+"""Refs that one query names; past that all of a repository are read."""
+LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
 
 
 def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
-    """Note `(full_name, old, new)` moves before git may carry them out; returns the push's id."""
+    """Store `(full_name, old, new)` moves before git may carry them out; returns the push's id."""
     push = uuid.uuid4()
     PushJournal.objects.bulk_create(
         PushJournal(repo=repo, push=push, actor=actor, full_name=name, old=old, new=new)
@@ -44,21 +47,21 @@ def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str
 
 
 def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
-    """Bring rows and events up to what git has, and forget this push's journal.
+    """Bring rows and events up to what git has, and delete this push's journal.
 
     Each journal step becomes the event of its own actor, so that two pushes which finished close
-    together keep their order and their people. `own`: what whoever has noted this push remembers
-    of it, because others drop a step that cannot be taken from where the ref is, and then the ref
-    may come back there.
+    together keep their order and their people. `own`: the steps of this push, as its process
+    remembers them. Those in the journal may be fewer: another push removes steps that do not start
+    at the ref's current commit, and the ref may return to where such a step starts.
     """
     rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
     own = own or [move_of(row, repo) for row in rows if row.push == push]
-    prepare(repo, own)
+    facts = read_facts(repo, own)
     with transaction.atomic():
         lock(repo)
         moves = find_moves(repo, list(rows.all()), own=own)
         PushJournal.objects.filter(repo=repo, push=push).delete()
-        apply_moves(repo, moves)
+        apply_moves(repo, moves, facts)
 
 
 def reconcile(*, repo: Repo) -> int:
@@ -68,14 +71,14 @@ def reconcile(*, repo: Repo) -> int:
     under way, and are dropped after that.
     """
     rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
-    prepare(repo, [move_of(row, repo) for row in rows])
+    facts = read_facts(repo, [move_of(row, repo) for row in rows])
     with transaction.atomic():
         lock(repo)
         present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
         changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
         moves = find_moves(repo, list(rows.all()), changed)
         rows.filter(created_at__lt=timezone.now() - LONGEST_PUSH).delete()
-        apply_moves(repo, moves)
+        apply_moves(repo, moves, facts)
     return len(moves)
 
 
@@ -86,10 +89,11 @@ def find_moves(
     own: Sequence[RefMove] = (),
 ) -> list[RefMove]:
     """The steps from each stored head to git's present value, of the refs in the journal, of `own`
-    and of `names`; drops the rows that they used, and all that do not begin at the present value:
-    git takes no step from anywhere else. Such a one is of a push that was cut off and sent again.
+    and of `names`.
 
-    Where no chain leads there, it is one step, by whoever wanted the ref to be where it is.
+    Deletes the journal rows that these steps use, and all that do not start at the present value,
+    since git moves a ref from nowhere else: those are of a push that was cut off and sent again.
+    Where no chain of rows leads to the present value, it is one step, by who wanted that value.
     """
     known = [*(move_of(row, repo) for row in journal), *own]
     last = {(move.full_name, move.new): move.actor for move in known}
@@ -120,15 +124,16 @@ def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:
 
 
 def move_of(row: PushJournal, repo: Repo) -> RefMove:
-    """The step that a journal row foretold."""
+    """The step that a journal row announces."""
     return RefMove(repo, row.full_name, row.old, row.new, row.actor)
 
 
-def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Store the heads, let the pulls follow, and write the events: of the moves, then of the pulls.
+def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+    """Store the heads, update the pulls, and write the events: of the moves, then of the pulls.
 
-    Call it inside a transaction that holds the repository's lock. Followers lock rows of theirs,
-    so they come before the first event, which takes the event lock.
+    Call it inside a transaction that holds the repository's lock, with what `read_facts` returned
+    before. Followers lock rows of theirs, so they come before the first event, which takes the
+    event lock.
     """
     if not moves:
         return
@@ -141,15 +146,15 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove]) -> None:
             repo.default_branch = branches[0]
             repo.git.set_head_branch(repo.default_branch)
     repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
-    later = [write for follower in followers() for write in follower.follow(repo, moves)]
+    later = [write for one in followers() for write in one.follow(repo, moves, facts)]
     for move in moves:
-        record(move.kind, actor=move.actor, about=move, data=move_data(move))
+        record(move.kind, actor=move.actor, about=move, data=move_data(move, facts))
     for write in later:
         write()
 
 
 def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Keep where each ref ends after all moves."""
+    """Store where each ref is after all moves."""
     last = {move.full_name: move for move in moves}
     kept = [move for move in last.values() if move.new != ZERO]
     for name in set(last) - {move.full_name for move in kept}:
@@ -162,34 +167,45 @@ def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
     )
 
 
-def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Ask git beforehand what `apply_moves` will want to know: answers about shas are kept, so
-    that the lock waits for no git.
+def read_facts(repo: Repo, moves: Sequence[RefMove]) -> GitFacts:
+    """Ask git all that `apply_moves` will need for these moves, so that no lock waits for git.
 
-    A move that git has refused may name objects that never arrived; then nobody will ask again.
+    A move that git has refused may name objects that never arrived; it is not applied either.
     """
+    facts = GitFacts()
     for move in moves:
         with suppress(GitError):
-            move_data(move)
+            move_data(move, facts)
     for follower in followers():
-        follower.prepare(repo, moves)
+        follower.read(repo, moves, facts)
+    return facts
 
 
-def move_data(move: RefMove) -> dict[str, object]:
-    """The event's data: before, after, and for a moved branch how (behaviour.md §5)."""
+def move_data(move: RefMove, facts: GitFacts) -> dict[str, object]:
+    """The event's data: before, after, and for a branch that moved how many commits it gained and
+    whether it lost any.
+    """
     data: dict[str, object] = {
         "before": None if move.old == ZERO else move.old,
         "after": None if move.new == ZERO else move.new,
     }
     if move.is_branch and ZERO not in (move.old, move.new):
-        distance = known.distance(move.repo.git, move.old, move.new)
+        distance = facts.ask(GitRepo.distance, move.repo.git, move.old, move.new)
         data["forced"] = distance.lost > 0
         data["commit_count"] = distance.gained
     return data
 
 
-def followers() -> list[ModuleType]:
-    """Who looks at a push: `prepare(repo, moves)` before the lock, `follow(repo, moves)` in it,
-    which returns what writes its events.
-    """
-    return [import_module(name) for name in settings.AFTER_PUSH]
+class Follower(Protocol):
+    """A module of `settings.AFTER_PUSH`: is called for every push and every merge."""
+
+    def read(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+        """Ask git what `follow` will need, before the lock; `facts` keeps the answers."""
+
+    def follow(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventWriter]:
+        """Write rows, under the lock and after the heads; returns what writes the events."""
+
+
+def followers() -> list[Follower]:
+    """The modules of `settings.AFTER_PUSH`."""
+    return [cast("Follower", import_module(name)) for name in settings.AFTER_PUSH]

@@ -12,8 +12,8 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
+from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
-from apps.repos.git.repo import valid_branch_name
 from apps.repos.models import BRANCHES, Repo
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ZERO = "0" * 40
 
 @dataclass(frozen=True)
 class RefMove:
-    """One step of one ref, by whom it is known (None: nobody explains it). ZERO: no ref."""
+    """One step of one ref. `actor`: None where nobody is known to have made it. ZERO: no ref."""
 
     repo: Repo
     full_name: str
@@ -63,7 +63,7 @@ class RefMove:
 
 @dataclass(frozen=True)
 class Step:
-    """A journal row as the chain sees it; `of` is whatever it stands for."""
+    """A step of a ref in the journal; `of` is its row."""
 
     old: str
     new: str
@@ -74,10 +74,10 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
     """The steps that lead from `start` to `end`, as many as there are, each used once; None when
     none do.
 
-    As many: a ref that was moved away and back has moved twice. `steps` are in the order in which
-    they were noted, and that is the order in which most have happened: who moves a ref onwards has
-    seen where it was. Steps of pushes that git has not carried out lead past the end and are left
-    alone. No journal takes long, whoever has written it: a repository is locked meanwhile.
+    A ref that was moved away and back has moved twice, so the chain with the most steps is right.
+    `steps` are in the order of the journal, in which most have happened: who moves a ref has seen
+    where it was. Steps that git has not carried out lead past the end and are not used. The time
+    grows slowly with the journal, because the repository is locked meanwhile.
     """
     chain = _chain_in_order(start, end, steps)
     if chain is None:
@@ -86,7 +86,7 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
 
 
 def _chain_in_order(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
-    """The most steps that lead there in the order in which they were noted."""
+    """The most steps that lead there in the order of the journal."""
     chains: dict[str, list[Step]] = {start: []}
     for step in steps:
         longer = [*chains[step.old], step] if step.old in chains else []
@@ -107,17 +107,17 @@ def _shortest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] |
 
 
 def _with_detours(chain: list[Step], start: str, steps: Sequence[Step]) -> list[Step]:
-    """The chain, and what else leads from a value on it back to that value."""
+    """The chain, with all loops that other steps make from a value on it back to that value."""
     unused = [step for step in steps if step not in chain]
-    place = 0
-    while place <= len(chain):
-        value = chain[place - 1].new if place else start
+    position = 0
+    while position <= len(chain):
+        value = chain[position - 1].new if position else start
         away = [step for step in unused if step.old == value]
         ways = ((step, _shortest_chain(step.new, value, unused)) for step in away)
         detour = next(([step, *back] for step, back in ways if back is not None), [])
-        chain = [*chain[:place], *detour, *chain[place:]]
+        chain = [*chain[:position], *detour, *chain[position:]]
         unused = [step for step in unused if step not in detour]
-        place += not detour
+        position += not detour
     return chain
 
 
@@ -131,7 +131,7 @@ def pattern_problem(text: str) -> str | None:
 
 
 def check_may_approve(repo: Repo, user: User) -> None:
-    """An approver must be able to read what they approve: 422 (behaviour.md §8.3)."""
+    """An approver must be able to read what they approve: 422."""
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
     if access_to(Principal(user), repo).level < Level.READ:
@@ -140,7 +140,7 @@ def check_may_approve(repo: Repo, user: User) -> None:
 
 
 def check_changeable(repo: Repo, actor: User) -> None:
-    """What the API's door asks before an admin's change of a repository, for the staff's pages.
+    """What the API asks before an admin changes a repository, for the pages of staff.
 
     Errors: 403 `team_inactive`, `role_required`, 409 `repo_archived`.
     """

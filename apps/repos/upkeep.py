@@ -1,6 +1,6 @@
-"""What keeps the store small, fast and true to the database, off the request path.
+"""Keeps the store small, fast and equal to the database, outside of requests.
 
-The worker tidies a repository after pushes and removes what dead processes have left; `check`
+The worker tidies a repository after pushes and removes what killed processes have left; `check`
 compares database and disk, for `manage.py check_repos`.
 """
 
@@ -16,8 +16,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.core.locks import lock
-from apps.repos.git import store
-from apps.repos.git.run import GitError
+from apps.git import store
+from apps.git.run import GitError
 from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
 from apps.repos.pushes import reconcile
 
@@ -52,7 +52,7 @@ def tidy_next() -> Repo | None:
 def sweep(age: float = UNCLAIMED) -> list[str]:
     """Remove folders that no row names and nobody has touched for `age` seconds; their names.
 
-    The folder of a new repository stands before its row is committed: that is why age counts.
+    The folder of a new repository exists before its row is committed, so young ones stay.
     """
     old = [one for one in store.folders(settings.REPOSITORIES_DIR) if store.older_than(one, age)]
     gone = []
@@ -99,6 +99,6 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
 
 @transaction.atomic
 def _point_head(repo: Repo) -> None:
-    """Have HEAD name the default branch that the row has by now: it may be another since."""
+    """Point HEAD to the default branch as it is under the lock."""
     lock(repo)
     repo.git.set_head_branch(repo.default_branch)

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from apps.git.facts import GitFacts
 from apps.repos.models import Repo
 from apps.repos.rules import RefMove
 
-prepared: list[Callable[[], None]] = []
-"""What happens at the next prepares, each once."""
-following: list[Callable[[], None]] = []
-"""What happens inside the next follows, each once."""
-followed: list[Exception] = []
-"""What the next follows fail with, each once."""
+reading: list[Callable[[], object]] = []
+"""Called by the next reads, each once."""
+following: list[Callable[[], object]] = []
+"""Called inside the next follows, each once."""
+failing: list[Exception] = []
+"""Raised by the next follows, each once."""
 
 
-def prepare(repo: Repo, moves: Sequence[RefMove]) -> None:
-    if prepared:
-        prepared.pop()()
+def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+    if reading:
+        reading.pop()()
 
 
-def follow(repo: Repo, moves: Sequence[RefMove]) -> list[Callable[[], None]]:
+def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Callable[[], None]]:
     if following:
         following.pop()()
-    if followed:
-        raise followed.pop()
+    if failing:
+        raise failing.pop()
     return []

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from apps.pulls.actions import merging
-from apps.repos.git import run
-from apps.repos.git.merge import Strategy
-from apps.repos.pushes import prepare
+from apps.git import run
 from apps.teams.models import Role
 from tests.gitclient import Clone
-from tests.pulls import paths
+from tests.pulls import followers, paths
 
 STRATEGIES = ["merge", "squash", "rebase", "fast_forward"]
 AS_SHOWN = "--format=%s|%an <%ae>|%cn <%ce>|%P"
@@ -224,13 +221,10 @@ def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
     assert not type(pull).objects.filter(attempt__isnull=False).exists()
 
 
-def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice):
+def test_what_was_asked_before_the_lock_is_not_asked_again(api, pull, alice, settings):
     """Under the lock one git runs, `update-ref`; the figures are known by then."""
-    asked = merging.Merge(alice, pull, Strategy.MERGE, None)
-    attempt = merging._claim(asked)
-    plan = merging._plan(asked)
-    push = merging._note(asked, attempt, plan)
-    prepare(pull.repo, [plan.move])
-    before = run.spawned
-    assert merging._land(asked, attempt, plan, push)
-    assert run.spawned == before + 1
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+    before: list[int] = []
+    followers.reading.append(lambda: before.append(run.spawned))
+    api(alice).post(merge_url(pull)).gives()
+    assert before == [run.spawned - 1]

@@ -1,6 +1,6 @@
-"""A merge that stops half way is followed up, whoever comes next (engine.md §3).
+"""A merge that stops half way is followed up, whoever comes next.
 
-A crash is played by taking the steps of a merge one by one and leaving the last ones out.
+A crash is simulated by taking the steps of a merge one by one and leaving the last ones out.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from django.utils import timezone
 
 from apps.core.errors import Conflict
 from apps.events.models import Event
+from apps.git.merge import Strategy
 from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt, Pull
-from apps.repos.git.merge import Strategy
 from apps.repos.models import PushJournal
-from apps.repos.pushes import open_journal
+from apps.repos.pushes import open_journal, read_facts
 from tests.pulls import followers, paths
 
 pytestmark = pytest.mark.slow
 
 
 class Stopped:
-    """A merge by bob that gets as far as it is told."""
+    """A merge by bob that stops after one of its steps."""
 
     def __init__(self, pull, actor, strategy=Strategy.MERGE):
         self.pull = Pull.objects.select_related("thread__created_by").get(pk=pull.pk)
         self.pull.repo = pull.repo
-        self.asked = merging.Merge(actor, self.pull, Strategy(strategy), None)
-        self.attempt = merging._claim(self.asked)
+        self.merge = merging.Merge(actor, self.pull, Strategy(strategy), None)
+        self.attempt = merging._take_lease(self.merge)
 
     def plan(self):
-        self.planned = merging._plan(self.asked)
-        self.push = merging._note(self.asked, self.attempt, self.planned)
+        self.planned = merging._plan(self.merge)
+        self.push = merging._store_plan(self.merge, self.attempt, self.planned)
         return self
 
     def move_the_ref(self):
@@ -40,8 +40,9 @@ class Stopped:
         assert move.repo.git.update_ref(move.full_name, move.new, move.old)
         return move.new
 
-    def land(self):
-        return merging._land(self.asked, self.attempt, self.planned, self.push)
+    def finish(self):
+        facts = read_facts(self.pull.repo, [self.planned.move])
+        return merging._move_target(self.merge, self.attempt, self.planned, self.push, facts)
 
 
 def expire_leases():
@@ -134,7 +135,7 @@ def test_a_merge_that_lost_its_lease_goes_no_further(api, pull, alice, bob, even
     expire_leases()
     Stopped(pull, bob)
     with events(), pytest.raises(Conflict, match="being merged"):
-        late.land()
+        late.finish()
     assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
@@ -142,7 +143,7 @@ def test_a_pull_that_is_closed_meanwhile_is_not_merged(api, pull, alice, bob, ev
     stopped = Stopped(pull, bob).plan()
     api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
     with events(), pytest.raises(Conflict, match="is closed"):
-        stopped.land()
+        stopped.finish()
     assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
@@ -150,7 +151,7 @@ def test_a_repository_that_is_archived_meanwhile_takes_no_merge(pull, bob, event
     stopped = Stopped(pull, bob).plan()
     type(pull.repo).objects.update(is_archived=True)
     with events(), pytest.raises(Conflict, match="is archived"):
-        stopped.land()
+        stopped.finish()
     assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
@@ -159,7 +160,7 @@ def test_a_head_that_moves_meanwhile_is_not_merged_by_the_old_plan(pull, clone, 
     clone.commit("feature", {"window": "1"})
     clone.push("feature")
     with events():
-        assert not stopped.land()
+        assert not stopped.finish()
 
 
 def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
@@ -179,7 +180,7 @@ def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
 
 def test_rows_that_fail_after_the_ref_are_written_at_once(api, pull, alice, settings, events):
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
-    followers.followed.append(OperationalError("the disk is full"))
+    followers.failing.append(OperationalError("the disk is full"))
     with events("branch-pushed", "pull-merged"):
         api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
     check_merged(pull, pull.repo.git.ref("refs/heads/main"), "merge", alice)
@@ -203,7 +204,7 @@ def test_a_merge_that_is_overtaken_again_and_again_gives_up(api, pull, clone, al
     # One before each of three tries, and one before each `settle` between them.
     for number in range(5):
         clone.commit("main", {"gate": str(number)})
-        followers.prepared.insert(0, pusher(clone, clone.git("rev-parse", "main")))
+        followers.reading.insert(0, pusher(clone, clone.git("rev-parse", "main")))
     busy = api(alice).post(f"{paths.pull(pull)}/merge")
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"

@@ -1,4 +1,4 @@
-"""What runs at the same time: merges, pushes and openings of the same pull (behaviour.md §8.10)."""
+"""What runs at the same time: merges, pushes and openings of the same pull."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from django.db import connection
 
 from apps.events.models import Event as Recorded
+from apps.git.run import run_git
 from apps.pulls.actions import create_review, update_review
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.actions import add_approver, remove_approver
-from apps.repos.git.run import run_git
 from apps.repos.models import PushJournal
 from tests.pulls import paths
 

@@ -30,10 +30,10 @@ def protection(make, pull, alice):
 
 @pytest.fixture
 def last_moment(settings):
-    """`last_moment(call)`: happens between a merge's plan and its landing."""
+    """`last_moment(call)`: happens between a merge's plan and its last transaction."""
     settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    yield followers.prepared.append
-    followers.prepared.clear()
+    yield followers.reading.append
+    followers.reading.clear()
 
 
 def test_nobody_merges_without_an_approval_and_with_one_those_who_may(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.repos.git import run
+from apps.git import run
 from apps.teams.models import Role
 from tests.pulls import paths
 

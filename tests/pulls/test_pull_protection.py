@@ -1,4 +1,4 @@
-"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts (§8)."""
+"""…/pulls/{number}/protection: all that stands in the way, and whose approval counts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
+from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos.actions import add_approver, update_protection
-from apps.repos.git import run
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Role, Team
 from tests.pulls import paths
@@ -23,7 +23,7 @@ def read(api, alice):
 
 @pytest.fixture
 def protection(make, pull, alice):
-    """`main` is protected; nobody is named. A clone pushes past the door that would refuse it."""
+    """`main` is protected; nobody is named. A clone pushes past the check that would refuse it."""
     return make.protection(pull.repo, by=alice)
 
 

@@ -1,4 +1,4 @@
-"""…/pulls/{number}/status, and the state machine of pulls (behaviour.md §7)."""
+"""…/pulls/{number}/status, and the state machine of pulls."""
 
 from __future__ import annotations
 

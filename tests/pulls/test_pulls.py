@@ -7,8 +7,8 @@ from typing import Any
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from apps.git import run
 from apps.pulls.models import PullStatus
-from apps.repos.git import run
 from apps.threads.models import ThreadKind
 from tests.pulls import paths
 

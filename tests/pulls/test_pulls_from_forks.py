@@ -1,4 +1,4 @@
-"""Pulls whose source is in a fork (behaviour.md trap 2)."""
+"""Pulls whose source is in a fork."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from threading import Thread
 import pytest
 from django.db import connection
 
+from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos import jobs
 from apps.repos.actions import create_fork
-from apps.repos.git import run
 from apps.repos.models import BRANCHES, Fork, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
@@ -295,10 +295,10 @@ def test_a_push_to_the_fork_at_the_last_moment_needs_another_approval(
     api(bob).post(f"{address}/reviews", status="approved").gives(201)
     clone.commit("topic", {"window": "1\n"})
     settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    followers.prepared.append(lambda: clone.push("topic"))
+    followers.reading.append(lambda: clone.push("topic"))
     before = upstream.branch_sha("main")
     api(alice).post(f"{address}/merge").fails(409, "approval_required")
-    assert not followers.prepared
+    assert not followers.reading
     assert upstream.git.ref("refs/heads/main") == upstream.branch_sha("main") == before
 
 

@@ -1,11 +1,11 @@
-"""Pulls follow their branches (behaviour.md §5, §7 and trap 3)."""
+"""Pulls follow their branches."""
 
 from __future__ import annotations
 
 import pytest
 
+from apps.git import run
 from apps.pulls.models import Pull
-from apps.repos.git import run
 from tests.pulls import paths
 
 

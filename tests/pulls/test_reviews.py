@@ -1,4 +1,4 @@
-"""…/pulls/{number}/reviews: list, write; and whose decision counts (behaviour.md §8)."""
+"""…/pulls/{number}/reviews: list, write; and whose decision counts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
+from apps.git import run
 from apps.pulls.models import Pull, Review
 from apps.pulls.rules import level_of_author
-from apps.repos.git import run
 from apps.teams.models import Role
 from tests.principals import access_of
 from tests.pulls import paths

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from apps.core.errors import Invalid
+from apps.git import merge
 from apps.pulls import rules
 from apps.pulls.sources import find_source
-from apps.repos.git import merge
 
 
 @pytest.mark.parametrize("name", ["main", "feature/one", "a.b", "é" * 125, "users"])

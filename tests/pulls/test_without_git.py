@@ -1,8 +1,8 @@
-"""A client that knows only the contract and never pushes (behaviour.md, principles and trap 3)."""
+"""A client that knows only the contract and never pushes."""
 
 from __future__ import annotations
 
-from apps.repos.git import run
+from apps.git import run
 
 
 def test_the_contract_alone_is_enough(api, repo, alice, sam):

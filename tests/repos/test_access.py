@@ -1,4 +1,4 @@
-"""The access level, and its list twin `visible_to` (architecture.md §6)."""
+"""The access level, and its list twin `visible_to`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""…/protections/{protection_uuid}/approvers: list, add, remove (behaviour.md §8.3)."""
+"""…/protections/{protection_uuid}/approvers: list, add, remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker that makes forks: what it cannot do, and what a dead one leaves (engine.md §5)."""
+"""The worker that makes forks: what it cannot do, and what a dead one leaves."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from threading import Event, Thread
 import pytest
 from django.utils import timezone
 
-from apps.core.leases import LEASE
+from apps.git.copy import copy, put_in_place, unfinished
+from apps.jobs import worker
+from apps.jobs.leases import LEASE
 from apps.repos import actions, jobs
-from apps.repos.git.copy import copy, put_in_place, unfinished
 from apps.repos.models import Fork, Repo
 from apps.repos.pushes import open_journal
 from tests import scenes
@@ -63,6 +64,14 @@ def test_two_workers_never_make_the_same_fork(fork):
     take(fork)
     assert other.take(status="running") is None
     assert jobs.make_next_fork() is False
+
+
+def test_a_worker_that_read_the_fork_before_another_made_it_makes_no_second_one(fork):
+    """No lease is held then, as none was when the fork was read."""
+    slow = Fork.objects.get()
+    jobs.make_next_fork()
+    assert slow.take(status="running") is None
+    assert Fork.objects.get().status == "completed"
 
 
 def test_a_dead_workers_fork_is_taken_over(fork, events):
@@ -127,13 +136,13 @@ def test_a_worker_that_lost_its_locks_cannot_replace_what_another_has_finished(f
 def test_a_journal_that_cannot_be_settled_holds_up_no_fork(fork, alice):
     open_journal(actor=alice, repo=fork.upstream, moves=[("refs/heads/x", "no sha", "1" * 40)])
     stop, done = Event(), Event()
-    worker = Thread(target=jobs.run, args=[stop], kwargs={"told": lambda _: done.set()})
-    worker.start()
+    thread = Thread(target=worker.run, args=[stop], kwargs={"on_done": lambda _: done.set()})
+    thread.start()
     try:
         assert done.wait(PATIENCE)
     finally:
         stop.set()
-        worker.join()
+        thread.join()
     fork.refresh_from_db()
     assert fork.status == "completed"
 

@@ -1,4 +1,4 @@
-"""Former slugs lead to where things are now, until somebody takes them (behaviour.md trap 14)."""
+"""Former slugs lead to where things are now, until somebody takes them."""
 
 from __future__ import annotations
 

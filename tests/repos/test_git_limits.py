@@ -1,4 +1,4 @@
-"""Rate limits at git's door: what counts, and what git prints."""
+"""Rate limits of git over HTTP: what counts, and what git prints."""
 
 import base64
 from uuid import uuid4

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from apps.repos.git.protocol import FLUSH, pkt
+from apps.git.protocol import FLUSH, pkt
 
 
 def api_path(path):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import BadRequest, PayloadTooLarge
-from apps.repos.gitstream import PIECE, answer, inflated, pieces, whole_body
+from apps.repos.http.streams import PIECE, answer, inflated, pieces, whole_body
 
 
 @given(st.binary(max_size=3000), st.integers(1, 400), st.integers(1, 50))

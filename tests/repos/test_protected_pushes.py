@@ -1,4 +1,4 @@
-"""Nobody pushes to a protected branch, except to create it (behaviour.md §8.2), and git says so
+"""Nobody pushes to a protected branch, except to create it, and git says so
 beside the ref.
 """
 
@@ -11,11 +11,11 @@ from django.db import connection
 
 from apps.core.errors import Conflict
 from apps.events.models import Event
+from apps.git.protocol import FLUSH, ZERO, Command, pkt
 from apps.repos.actions import create_protection
-from apps.repos.git.protocol import FLUSH, ZERO, Command, pkt
-from apps.repos.gitpush import receive
+from apps.repos.http.push import receive
 from apps.repos.models import PushJournal
-from tests.repos.git.scratch import Scratch, push_body
+from tests.git.scratch import Scratch, push_body
 from tests.repos.test_githttp import api_path, events_of, post
 
 MAIN = "refs/heads/main"
@@ -142,7 +142,9 @@ def check_settled(repo):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_push_that_was_let_in_before_the_protection_is_carried_out(team_repo, other, alice, bob):
+def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
+    team_repo, other, alice, bob
+):
     first = other.commit({"a": b"1"})
     receive(actor=bob, repo=team_repo, body=iter([body_of(other, ZERO, first)]))
     second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))

@@ -1,4 +1,4 @@
-"""…/protections: list, create, read, change, delete (behaviour.md §8)."""
+"""…/protections: list, create, read, change, delete."""
 
 from __future__ import annotations
 

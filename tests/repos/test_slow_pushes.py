@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from apps.events.models import Event
-from apps.repos.git.protocol import ZERO, Command
-from apps.repos.gitpush import receive
+from apps.git.protocol import ZERO, Command
+from apps.repos.http.push import receive
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove
-from tests.repos.git.scratch import Scratch, push_body
+from tests.git.scratch import Scratch, push_body
 
 MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 

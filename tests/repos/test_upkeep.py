@@ -15,9 +15,9 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from apps.events.models import Event
+from apps.git.repo import GitRepo
 from apps.repos import jobs, upkeep
 from apps.repos.actions import create_fork, set_default_branch
-from apps.repos.git.repo import GitRepo
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.pushes import open_journal
 from apps.repos.rules import ZERO

@@ -1,7 +1,8 @@
-"""Merging a pull, so that one commit comes of it whatever runs beside it or dies (engine.md §3).
+"""Merging a pull exactly once, whatever runs at the same time and wherever a process dies.
 
-The lease, the commit's objects, what is meant to happen, then in one transaction the ref and the
-rows. Whoever dies before that ends is followed up by `settle`, from the journal and the attempt.
+Four steps: take a lease; build the commit's objects; store the plan; move the ref and write the
+rows in one transaction. If a process dies in the last, `settle` writes the rows, from the journal
+and the attempt. docs/pulls.md says more.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from django.utils import timezone
 from apps.accounts.principal import Principal
 from apps.core.errors import Conflict, unavailable
 from apps.core.locks import lock
+from apps.git.facts import GitFacts
+from apps.git.merge import Built, Strategy, build
+from apps.git.repo import GitRepo
+from apps.git.run import GitError
 from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
-from apps.pulls.sources import bring
+from apps.pulls.sources import fetch_commit
 from apps.repos.access import access_to
-from apps.repos.git.merge import Built, Strategy, build
-from apps.repos.git.repo import GitRepo
-from apps.repos.git.run import GitError
 from apps.repos.models import PushJournal
-from apps.repos.pushes import apply_moves, open_journal, prepare, settle
+from apps.repos.pushes import apply_moves, open_journal, read_facts, settle
 from apps.repos.rules import RefMove
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Plan:
-    """The move of the target that carries the merge out, and the head it brings."""
+    """The move of the target that carries the merge out, and the head that is merged by it."""
 
     move: RefMove
     head: str
@@ -63,23 +65,23 @@ def merge_pull(
 ) -> None:
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
-    Errors: 409 with the blockers of behaviour.md §8.9, `head_changed`, `merge_in_progress`; 503
+    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503
     when the target was moved under it three times, or git fails. Locks: the pull to take the
     lease; at the end the repository, then the pull.
     """
-    asked = Merge(actor, pull, Strategy(merge_strategy), expected_head_sha)
+    merge = Merge(actor, pull, Strategy(merge_strategy), expected_head_sha)
     try:
-        _refuse_blocked(asked)
-        _merge(asked)
+        _check_blockers(merge)
+        _merge(merge)
     except GitError:
         # Too slow, or a ref that stays locked: it may go well the next time.
         logger.exception("merging pull %s of repository %s", pull.number, pull.repo.uuid)
         raise unavailable() from None
 
 
-def _refuse_blocked(asked: Merge) -> None:
-    """Name everything that stands in the way, as far as it can be known before the lease."""
-    pull = asked.pull
+def _check_blockers(merge: Merge) -> None:
+    """Refuse with all blockers, as far as they can be known before the lease."""
+    pull = merge.pull
     state = rules.state_blocker(pull)
     if state is not None and pull.status == PullStatus.MERGED:
         raise rules.refuse([state])
@@ -90,36 +92,36 @@ def _refuse_blocked(asked: Merge) -> None:
         blockers.append(rules.missing_branch(pull, source))
     elif blockers or missing_approval:
         if not blockers:
-            rules.check_head(source, asked.expected_head)
-        bring(pull, source)
+            rules.check_head(source, merge.expected_head)
+        fetch_commit(pull, source)
         with pull.repo.git.dry() as dry:
-            built = _build(asked, dry, target, source)
+            built = _build(merge, dry, target, source)
         blockers += [] if isinstance(built, str) else [built]
     blockers += missing_approval
     if blockers:
         raise rules.refuse(blockers)
 
 
-def _merge(asked: Merge) -> None:
-    attempt = _claim(asked)
+def _merge(merge: Merge) -> None:
+    attempt = _take_lease(merge)
     merged = False
     try:
-        _heal(attempt)
-        merged = _carry_out(asked, attempt)
+        _settle_earlier(attempt)
+        merged = _try_merge(merge, attempt)
     finally:
         if not merged:
-            _give_up(attempt)
+            _release_lease(attempt)
 
 
 @transaction.atomic
-def _claim(asked: Merge) -> MergeAttempt:
-    """Take the lease, or take over a dead one with what it meant to do; 409 for a live one."""
-    pull = asked.pull
+def _take_lease(merge: Merge) -> MergeAttempt:
+    """Take the lease, or an expired one with the plan of whoever held it; 409 while one runs."""
+    pull = merge.pull
     lock(pull)
     _check_state(pull)
     attempt = MergeAttempt.objects.filter(pull=pull).first()
     if attempt is None:
-        attempt = MergeAttempt(actor=asked.actor, strategy=asked.strategy)
+        attempt = MergeAttempt(actor=merge.actor, strategy=merge.strategy)
     elif attempt.leased_until > timezone.now():
         raise _in_progress(pull)
     attempt.pull, attempt.token = pull, uuid.uuid4()
@@ -128,8 +130,8 @@ def _claim(asked: Merge) -> MergeAttempt:
     return attempt
 
 
-def _heal(attempt: MergeAttempt) -> None:
-    """Follow up what a dead merge of this pull has left; 409 when that has merged it."""
+def _settle_earlier(attempt: MergeAttempt) -> None:
+    """Write the rows of an earlier merge of this pull that died; 409 if that has merged it."""
     if attempt.push is None:
         return
     settle(repo=attempt.pull.repo, push=attempt.push)
@@ -139,57 +141,57 @@ def _heal(attempt: MergeAttempt) -> None:
         _check_state(attempt.pull)
 
 
-def _carry_out(asked: Merge, attempt: MergeAttempt) -> bool:
+def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
     for _ in range(TRIES):
-        plan = _plan(asked)
-        push = _note(asked, attempt, plan)
-        prepare(asked.pull.repo, [plan.move])
-        if _land(asked, attempt, plan, push):
+        plan = _plan(merge)
+        push = _store_plan(merge, attempt, plan)
+        facts = read_facts(merge.pull.repo, [plan.move])
+        if _move_target(merge, attempt, plan, push, facts):
             return True
-        # The rows are behind git, or the tips have moved on: catch up before the next try.
-        settle(repo=asked.pull.repo, push=push)
+        # The rows are behind git, or the tips have moved: bring the rows up to git, then try again.
+        settle(repo=merge.pull.repo, push=push)
     raise unavailable()
 
 
-def _plan(asked: Merge) -> Plan:
-    """Write the commit's objects, which nothing refers to yet, and say which ref should move."""
-    pull = asked.pull
+def _plan(merge: Merge) -> Plan:
+    """Write the commit's objects, to which no ref points yet, and say which ref should move."""
+    pull = merge.pull
     source, target = pull.tips()
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
-    rules.check_head(source, asked.expected_head)
-    bring(pull, source)
-    built = _build(asked, pull.repo.git, target, source)
+    rules.check_head(source, merge.expected_head)
+    fetch_commit(pull, source)
+    built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, str):
         raise rules.refuse([built, *rules.approval_blockers(pull)])
-    return Plan(RefMove(pull.repo, pull.target_ref, target, built, asked.actor), source)
+    return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.actor), source)
 
 
-def _build(asked: Merge, git: GitRepo, target: str, head: str) -> str | rules.Blocker:
+def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Blocker:
     """The commit that merges the two, or what git says against it."""
-    author = rules.signature(asked.actor)
-    if asked.strategy is Strategy.SQUASH:
-        author = rules.squash_author(asked.pull, git.commit_authors(target, head))
+    author = rules.signature(merge.actor)
+    if merge.strategy is Strategy.SQUASH:
+        author = rules.squash_author(merge.pull, git.commit_authors(target, head))
     outcome = build(
         git,
-        asked.strategy,
+        merge.strategy,
         target,
         head,
         author=author,
-        committer=rules.signature(asked.actor),
-        message=rules.merge_message(asked.pull, asked.strategy),
+        committer=rules.signature(merge.actor),
+        message=rules.merge_message(merge.pull, merge.strategy),
         when=timezone.now(),
     )
     return outcome.sha if isinstance(outcome, Built) else rules.outcome_blocker(outcome)
 
 
 @transaction.atomic
-def _note(asked: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
-    """Commit what is about to happen, before git may do it; 409 when the lease is lost."""
+def _store_plan(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
+    """Commit the plan to the database before git may carry it out; 409 when the lease is lost."""
     move = plan.move
     step = (move.full_name, move.old, move.new)
-    attempt.push = push = open_journal(actor=asked.actor, repo=move.repo, moves=[step])
-    attempt.actor, attempt.strategy = asked.actor, asked.strategy
+    attempt.push = push = open_journal(actor=merge.actor, repo=move.repo, moves=[step])
+    attempt.actor, attempt.strategy = merge.actor, merge.strategy
     attempt.head_sha, attempt.result_sha = plan.head, move.new
     attempt.renew(LEASE_SECONDS)
     _check_lease(attempt)
@@ -198,27 +200,29 @@ def _note(asked: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
 
 
 @transaction.atomic
-def _land(asked: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID) -> bool:
+def _move_target(
+    merge: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID, facts: GitFacts
+) -> bool:
     """Move the ref and write the rows; False when the tips are not those of the plan any more."""
-    pull, move = asked.pull, plan.move
+    pull, move = merge.pull, plan.move
     lock(pull.repo)
     lock(pull)
     _check_lease(attempt)
     _check_state(pull)
-    access_to(Principal(asked.actor), pull.repo).check_writable()
+    access_to(Principal(attempt.actor), pull.repo).check_writable()
     if pull.tips() != (plan.head, move.old):
         return False
     _check_approval(pull)
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
         return False
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
-    apply_moves(move.repo, [move])
+    apply_moves(move.repo, [move], facts)
     lock(pull)
     return True
 
 
-def _give_up(attempt: MergeAttempt) -> None:
-    """End a merge that has failed. Had git carried it out all the same, its rows follow first."""
+def _release_lease(attempt: MergeAttempt) -> None:
+    """End a merge that has failed. If git has moved the ref all the same, write its rows first."""
     if attempt.push is not None:
         settle(repo=attempt.pull.repo, push=attempt.push)
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
@@ -231,14 +235,16 @@ def _check_state(pull: Pull) -> None:
 
 
 def _check_approval(pull: Pull) -> None:
-    """What reviewers, admins and pushes did until now counts: they take these locks too."""
+    """Refuse what lacks approval. Reviewers, admins and pushes take the same locks, so this holds
+    until they are released.
+    """
     blockers = rules.approval_blockers(pull)
     if blockers:
         raise rules.refuse(blockers)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:
-    """Fence off whoever was so slow that another has taken over. Inside a transaction."""
+    """409 when the lease has expired and another merge has taken it. Inside a transaction."""
     own = MergeAttempt.objects.select_for_update().filter(pk=attempt.pk, token=attempt.token)
     if not own.exists():
         raise _in_progress(attempt.pull)

@@ -11,10 +11,12 @@ from apps.core.changes import given
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.git.facts import GitFacts
 from apps.pulls import rules
 from apps.pulls.models import Pull, PullStatus
-from apps.pulls.pushes import WRITTEN, keep_head_on_commit, stand_at_tips
+from apps.pulls.pushes import WRITTEN
 from apps.pulls.sources import find_source
+from apps.pulls.tips import read_tips, update_from_tips, update_pull_ref_on_commit
 from apps.threads.models import Thread, ThreadKind
 
 if TYPE_CHECKING:
@@ -34,22 +36,21 @@ def create_pull(
     source, branch = find_source(actor, repo, source_branch)
     pull = Pull(repo=repo, source_repo=source, source_branch=branch, target_branch=target_branch)
     rules.check_branches_differ(pull)
-    stand_at_tips(pull)
-    _open(actor, pull, title, body)
+    _open(actor, pull, title, body, read_tips(pull))
     return pull
 
 
 @transaction.atomic
-def _open(actor: User, pull: Pull, title: str, body: str) -> None:
-    _lock_sides(pull)
+def _open(actor: User, pull: Pull, title: str, body: str, facts: GitFacts) -> None:
+    _lock_repos(pull)
     rules.check_not_open_already(pull)
     pull.thread = Thread.open(
         pull.repo, kind=ThreadKind.PULL, created_by=actor, title=title, body=body
     )
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
-    stand_at_tips(pull)
+    update_from_tips(pull, facts)
     pull.save()
-    keep_head_on_commit(pull)
+    update_pull_ref_on_commit(pull)
     branches = {"source_branch": pull.source_branch, "target_branch": pull.target_branch}
     record(Kind.PULL_CREATED, actor=actor, about=pull, data=branches)
 
@@ -66,25 +67,26 @@ def update_pull(
 
     One event: of the status, if that changes, else `pull-updated`. Errors: 409
     `pull_already_merged`, `invalid_transition`, `pull_already_exists`. Locks the fork and the
-    repository for a status, the pull and its thread; a reopened pull stands where its branches are
-    by now.
+    repository for a status, the pull and its thread. A reopened pull has the tips that its branches
+    have by now, for which git is asked before.
     """
-    if status == PullStatus.OPEN and pull.status == PullStatus.CLOSED:
-        stand_at_tips(pull)
-    _update(
-        actor, pull, given(title=title, body=body), None if status is None else PullStatus(status)
-    )
+    reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
+    facts = read_tips(pull) if reopens else GitFacts()
+    wanted = given(title=title, body=body)
+    _update(actor, pull, wanted, None if status is None else PullStatus(status), facts)
 
 
 @transaction.atomic
-def _update(actor: User, pull: Pull, wanted: dict[str, str], status: PullStatus | None) -> None:
+def _update(
+    actor: User, pull: Pull, wanted: dict[str, str], status: PullStatus | None, facts: GitFacts
+) -> None:
     if status is not None:
-        _lock_sides(pull)
+        _lock_repos(pull)
     lock(pull)
     lock(pull.thread)
     before, kind = PullStatus(pull.status), Kind.PULL_UPDATED
     if status not in (None, before):
-        kind = _enter(pull, PullStatus(status))
+        kind = _set_status(pull, PullStatus(status), facts)
     changed = pull.thread.revise(**wanted)
     data: dict[str, Any] = {"changed": changed}
     if kind is not Kind.PULL_UPDATED:
@@ -96,18 +98,18 @@ def _update(actor: User, pull: Pull, wanted: dict[str, str], status: PullStatus 
     record(kind, actor=actor, about=pull, data=data)
 
 
-def _enter(pull: Pull, status: PullStatus) -> Kind:
-    """Move to another status, without saving the pull; returns the event of it."""
+def _set_status(pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
+    """Change to another status, without saving the pull; returns the event of it."""
     kind = rules.kind_of_move(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
-        stand_at_tips(pull)
-        keep_head_on_commit(pull)
-    pull.enter_status(status)
+        update_from_tips(pull, facts)
+        update_pull_ref_on_commit(pull)
+    pull.set_status(status)
     return kind
 
 
-def _lock_sides(pull: Pull) -> None:
+def _lock_repos(pull: Pull) -> None:
     """Lock the fork that the source is in, then the target's repository, as a push to it does.
 
     Such a push looks for pulls once it has stored its heads: without the fork's lock the two could

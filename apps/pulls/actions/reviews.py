@@ -11,9 +11,10 @@ from apps.accounts.principal import Principal
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.git.facts import GitFacts
 from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
-from apps.pulls.pushes import name_patch
+from apps.pulls.tips import read_patch_id
 from apps.repos.access import access_to
 
 if TYPE_CHECKING:
@@ -23,16 +24,15 @@ if TYPE_CHECKING:
 def create_review(*, actor: User, pull: Pull, status: str, body: str = "") -> Review:
     """Record what somebody says of the pull's present head.
 
-    Locks the pull, so that it stays, after git has named what it changes.
+    Locks the pull, so that its head stays; asks git before.
     """
-    name_patch(pull.repo.git, pull.base_sha, pull.head_sha)
-    return _create(actor, pull, status, body)
+    return _create(actor, pull, status, body, _read_facts(pull))
 
 
 @transaction.atomic
-def _create(actor: User, pull: Pull, status: str, body: str) -> Review:
+def _create(actor: User, pull: Pull, status: str, body: str, facts: GitFacts) -> Review:
     lock(pull)
-    _name_patch(pull)
+    _store_patch_id(pull, facts)
     review = Review.objects.create(
         pull=pull,
         status=status,
@@ -45,11 +45,19 @@ def _create(actor: User, pull: Pull, status: str, body: str) -> Review:
     return review
 
 
-def _name_patch(pull: Pull) -> None:
+def _read_facts(pull: Pull) -> GitFacts:
+    """Ask git what `_store_patch_id` will need, before the lock."""
+    facts = GitFacts()
+    if pull.patch_id is None:
+        read_patch_id(pull.repo.git, pull.base_sha, pull.head_sha, facts)
+    return facts
+
+
+def _store_patch_id(pull: Pull, facts: GitFacts) -> None:
     """Make sure that the pull says what it changes, so that the review can be compared with it."""
     if pull.patch_id is not None:
         return
-    pull.patch_id = name_patch(pull.repo.git, pull.base_sha, pull.head_sha)
+    pull.patch_id = read_patch_id(pull.repo.git, pull.base_sha, pull.head_sha, facts)
     if pull.patch_id is not None:
         pull.save(update_fields=["patch_id"])
 
@@ -62,13 +70,14 @@ def update_review(
     A decision, also one that is repeated, is about the present head. Errors: 403 `role_required`
     for a dismissal, 409 `invalid_transition`, 403 `not_creator`.
     """
-    if status not in (None, ReviewStatus.DISMISSED):
-        name_patch(review.pull.repo.git, review.pull.base_sha, review.pull.head_sha)
-    _update(actor, review, status, body)
+    decides = status not in (None, ReviewStatus.DISMISSED)
+    _update(actor, review, status, body, _read_facts(review.pull) if decides else GitFacts())
 
 
 @transaction.atomic
-def _update(actor: User, review: Review, status: str | None, body: str | None) -> None:
+def _update(
+    actor: User, review: Review, status: str | None, body: str | None, facts: GitFacts
+) -> None:
     lock(review.pull)
     lock(review)
     dismisses = status == ReviewStatus.DISMISSED
@@ -78,7 +87,7 @@ def _update(actor: User, review: Review, status: str | None, body: str | None) -
         rules.check_not_dismissed(review)
     if body is not None or not dismisses:
         rules.check_reviewer(review, actor)
-    changed = _revise(actor, review, status, body)
+    changed = _revise(actor, review, status, body, facts)
     if not changed:
         return
     kind = Kind.REVIEW_UPDATED
@@ -88,7 +97,9 @@ def _update(actor: User, review: Review, status: str | None, body: str | None) -
     record(kind, actor=actor, about=review, data=data)
 
 
-def _revise(actor: User, review: Review, status: str | None, body: str | None) -> list[str]:
+def _revise(
+    actor: User, review: Review, status: str | None, body: str | None, facts: GitFacts
+) -> list[str]:
     """Save what differs; returns the names of those fields of the record."""
     wanted: dict[str, Any] = {} if body is None else {"body": body}
     if status is not None:
@@ -97,7 +108,7 @@ def _revise(actor: User, review: Review, status: str | None, body: str | None) -
         wanted["commit_sha"] = review.pull.head_sha
     changed = [name for name, value in wanted.items() if getattr(review, name) != value]
     if "commit_sha" in wanted and (changed or rules.has_decided_since(review)):
-        _name_patch(review.pull)
+        _store_patch_id(review.pull, facts)
         review.patch_id, review.decided_at = review.pull.patch_id, timezone.now()
         changed = changed or ["status"]
     for name in changed:

@@ -1,14 +1,14 @@
-"""What may happen to pulls and reviews, by whom, and what stands in a merge's way.
+"""What may happen to pulls and reviews, by whom, and what blocks a merge.
 
-behaviour.md §7 to §9; what they leave open is decided in docs/pulls.md and docs/protections.md.
+docs/pulls.md and docs/protections.md say what was decided.
 """
 
 from apps.pulls.rules.approval import (
     Approval,
-    Standing,
+    MergeReadiness,
     approval_blockers,
     approval_of,
-    standing_of,
+    readiness_of,
 )
 from apps.pulls.rules.pulls import (
     MOVES,
@@ -53,7 +53,7 @@ __all__ = [
     "Approval",
     "Blocker",
     "Eligibility",
-    "Standing",
+    "MergeReadiness",
     "approval_blockers",
     "approval_of",
     "asks",
@@ -75,10 +75,10 @@ __all__ = [
     "missing_branch",
     "names_approvers",
     "outcome_blocker",
+    "readiness_of",
     "refuse",
     "signature",
     "source_problem",
     "squash_author",
-    "standing_of",
     "state_blocker",
 ]

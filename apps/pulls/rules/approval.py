@@ -1,6 +1,6 @@
-"""What the reviews of a pull say about merging it, and all that stands in the way.
+"""What the reviews of a pull say about merging it, and everything that blocks it.
 
-behaviour.md §8.4 to §8.9.
+docs/protections.md says whose approval counts, and for how long.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from apps.core.errors import unavailable
+from apps.git import cache, merge
+from apps.git.merge import Mergeability, Strategy
+from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules.pulls import Blocker, missing_branch, outcome_blocker, state_blocker
 from apps.pulls.rules.reviews import Eligibility, asks, level_of, level_of_author
-from apps.repos.git import known, merge
-from apps.repos.git.merge import Mergeability, Strategy
-from apps.repos.git.run import GitError
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -46,13 +46,13 @@ class Approval:
 
     @cached_property
     def counting(self) -> list[Review]:
-        """Those of eligible people of what the pull still is."""
+        """Those that are not stale, of people who are eligible."""
         fresh = [one for one in self.approvals if not one.is_stale]
         return [one for one in fresh if self.reason_against(one) is None]
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
-        """Usernames; a push changes nothing about it (§8.4)."""
+        """Usernames. A push does not take a request for changes away, as it may an approval."""
         asking = [one for one in self.decisions if one.status == ReviewStatus.CHANGES_REQUESTED]
         return [one.created_by.username for one in asking if self.reason_against(one) is None]
 
@@ -61,7 +61,7 @@ class Approval:
         return sum(asks(protection, one.created_by, level_of_author(one)) for one in self.counting)
 
     def missing(self, protection: Protection) -> int:
-        """How many more it wants."""
+        """How many more it requires."""
         return max(0, protection.required_approvals - self.given(protection))
 
     @cached_property
@@ -78,7 +78,7 @@ class Approval:
 
     @cached_property
     def pending(self) -> list[User]:
-        """Those of them who have not."""
+        """The named people who have not approved."""
         given = {one.created_by_id for one in self.counting}
         return [user for user, _ in self.named.values() if user.pk not in given]
 
@@ -90,7 +90,7 @@ class Approval:
 
     @property
     def wanting(self) -> int:
-        """How many more do."""
+        """How many more approvals satisfy them."""
         lacking = [self.missing(one) for one in self.protections]
         return enough(lacking, [self._asking(person.pk) for person in self.pending])
 
@@ -99,7 +99,7 @@ class Approval:
         return [asks(one, *self.named[person]) for one in self.protections]
 
     def blockers(self) -> list[Blocker]:
-        """What reviews, or the want of them, say against merging; nothing without a protection."""
+        """The blockers that reviews, or missing approvals, make; none without a protection."""
         found = []
         if self.protections and self.changes_requested_by:
             people = ", ".join(self.changes_requested_by)
@@ -139,7 +139,7 @@ def approval_of(pull: Pull) -> Approval:
 
 
 def latest_decisions(pull: Pull) -> list[Review]:
-    """Of each person the review that was decided last, comments aside (§8.4); one query."""
+    """Each person's review that was decided last, without comments; one query."""
     reviews = pull.reviews.with_people(pull.repo).defer("body")
     latest: dict[int, Review] = {}
     for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
@@ -160,8 +160,8 @@ def approval_blockers(pull: Pull) -> list[Blocker]:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Everything about merging a pull now."""
+class MergeReadiness:
+    """Whether a pull can be merged now: its approval, all blockers, and git's answer."""
 
     pull: Pull
     approval: Approval
@@ -169,31 +169,31 @@ class Standing:
     git: Mergeability
 
 
-NOTHING_KNOWN = Mergeability((), (), nothing_to_merge=False)
+NOT_ASKED = Mergeability((), (), nothing_to_merge=False)
 
 
-def standing_of(pull: Pull) -> Standing:
-    """All blockers in the order of §8.9, and what git can do.
+def readiness_of(pull: Pull) -> MergeReadiness:
+    """All blockers: of the status, the branches, git, then the reviews.
 
-    Asks git, whose answer about two commits is kept (§8.8). 503 when it cannot tell in time.
+    Asks git, whose answer about two commits is kept in memory. 503 when it cannot tell in time.
     """
-    approval, git = approval_of(pull), NOTHING_KNOWN
+    approval, git = approval_of(pull), NOT_ASKED
     state = state_blocker(pull)
     blockers = [] if state is None else [state]
     if pull.status == PullStatus.MERGED:
-        return Standing(pull, approval, blockers, git)
+        return MergeReadiness(pull, approval, blockers, git)
     source, target = pull.tips()
     if source is None or target is None:
         blockers.append(missing_branch(pull, source))
     else:
         git = _mergeability(pull, target, source)
         blockers += _git_blockers(git)
-    return Standing(pull, approval, [*blockers, *approval.blockers()], git)
+    return MergeReadiness(pull, approval, [*blockers, *approval.blockers()], git)
 
 
 def _mergeability(pull: Pull, target: str, head: str) -> Mergeability:
     try:
-        return known.mergeability(pull.repo.git, target, head)
+        return cache.mergeability(pull.repo.git, target, head)
     except GitError:
         raise unavailable() from None
 

@@ -13,10 +13,10 @@ from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
+from apps.git import merge
+from apps.git.merge import Strategy
+from apps.git.repo import Person, valid_branch_name
 from apps.pulls.models import Pull, PullStatus
-from apps.repos.git import merge
-from apps.repos.git.merge import Strategy
-from apps.repos.git.repo import Person, valid_branch_name
 
 if TYPE_CHECKING:
     from apps.accounts.models import User
@@ -40,7 +40,7 @@ def branch_problem(name: str) -> str | None:
 
 
 def source_problem(text: str) -> str | None:
-    """The same of a source, which may name a repository before the colon (trap 2)."""
+    """The same of a source, which may name the owner of a fork before a colon."""
     return branch_problem(text.rpartition(":")[2])
 
 
@@ -82,7 +82,7 @@ def check_may_edit(pull: Pull, actor: User, level: Level) -> None:
 
 
 def kind_of_move(pull: Pull, status: PullStatus) -> Kind:
-    """The event of entering a status. 409 `pull_already_merged`, `invalid_transition`."""
+    """The event of a change to this status. 409 `pull_already_merged`, `invalid_transition`."""
     if pull.status == PullStatus.MERGED:
         raise Conflict("pull_already_merged", f"Pull {pull.number} has been merged.")
     kind = MOVES.get((PullStatus(pull.status), status))
@@ -140,7 +140,7 @@ def conflict_text(paths: Sequence[str]) -> str:
 
 
 def refuse(blockers: Sequence[Blocker]) -> Conflict:
-    """The refusal of a merge: the first blocker is the error, all are in the text (§8.9)."""
+    """The refusal of a merge: the first blocker is the error, all are in the text."""
     first = blockers[0]
     paths = None if first.conflict_paths is None else list(first.conflict_paths)
     text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
@@ -149,7 +149,7 @@ def refuse(blockers: Sequence[Blocker]) -> Conflict:
 
 
 def check_head(head: str, expected: str | None) -> None:
-    """409 `head_changed` when the head is not the one that the caller saw (trap 5)."""
+    """409 `head_changed` when the head is not the one that the caller expects."""
     if expected is not None and head != expected:
         raise Conflict("head_changed", f"The head is {head} now, not {expected}.")
 
@@ -171,7 +171,7 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
 
 
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """One line: the title may hold line ends, a subject may not (§8.11)."""
+    """One line: the title may hold line ends, a commit's subject may not."""
     title = " ".join(pull.thread.title.split())
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"

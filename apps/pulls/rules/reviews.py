@@ -1,4 +1,4 @@
-"""Who may change a review, and whose decision counts (behaviour.md §8.3)."""
+"""Who may change a review, and whose decision counts (docs/protections.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus
 
 
 def level_of(person: User, repo: Repo, role: str | None) -> Level:
-    """The twin of `Repo.access` without a query; `role` is the one in the repository's team."""
+    """The same as `Repo.access`, without a query; `role` is the one in the repository's team."""
     if person.is_staff or person.pk == repo.owner_user_id:
         return Level.OWNER
     if role:
@@ -40,23 +40,21 @@ def level_of_author(review: Review) -> Level:
 
 @dataclass(frozen=True)
 class Eligibility:
-    """Whose decision counts on a pull now: by the protections of its target, and all the same
-    without any.
-    """
+    """Whose decision counts on a pull now, with or without protections of its target."""
 
     pull: Pull
     protections: Sequence[Protection]
 
     @classmethod
     def of(cls, pull: Pull) -> Self:
-        """Asked for anew each time: two queries at most."""
+        """Reads the protections; two queries at most."""
         return cls(pull, pull.repo.protections.matching(pull.target_branch))
 
     def reason_against(self, person: User, level: Level) -> str | None:
         """Why a decision of this person would not count; None when it would.
 
         It is about the person and the pull: whether a review decides anything is its status, and
-        whether it is stale is another question (§8.4, §8.5).
+        whether it is stale its `is_stale`.
         """
         if not self.pull.is_active:
             return f"The pull is {self.pull.status}."
@@ -106,7 +104,7 @@ def check_may_dismiss(level: Level) -> None:
 
 
 def check_may_delete(review: Review, actor: User, level: Level) -> None:
-    """Its author, the owner of the repository, staff (contract): 403 `not_creator`."""
+    """Its author, the owner of the repository, staff: else 403 `not_creator`."""
     if review.created_by_id != actor.pk and level < Level.OWNER:
         raise Forbidden(
             "not_creator", "Only its author, an owner of the repository or staff may delete it."

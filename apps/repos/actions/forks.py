@@ -17,9 +17,9 @@ from apps.core.errors import ApiError, Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.git.copy import put_in_place
+from apps.git.repo import GitRepo
 from apps.repos.access import access_to, access_to_owner
-from apps.repos.git.copy import put_in_place
-from apps.repos.git.repo import GitRepo
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TRIES = 5
 
 @transaction.atomic
 def create_fork(*, actor: User, upstream: Repo, owner: Team | User) -> Fork:
-    """Ask for a copy of a repository; a worker makes it (behaviour.md §7, Fork).
+    """Ask for a copy of a repository; a worker makes it.
 
     409 `fork_exists` while the owner has one that has not failed. No event: the copy's own
     creation, or its failure, is the event.

@@ -1,6 +1,7 @@
 """Protecting branches, and naming who approves what is merged into them.
 
-Each locks the repository first: a push is let in, and a merge lands, under the same lock.
+Each locks the repository first, as do pushes when they are accepted and merges when they move their
+target.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @transaction.atomic
 def create_protection(*, actor: User, repo: Repo, branch: str) -> Protection:
-    """Close a branch, or a glob of branches, to pushes. Locks the repository.
+    """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
     409 `protection_exists` for the same pattern.
     """
@@ -71,7 +72,7 @@ def update_protection(
 
 @transaction.atomic
 def delete_protection(*, actor: User, protection: Protection) -> None:
-    """Open its branches again. Locks the repository, then the protection."""
+    """Let its branches be pushed to again. Locks the repository, then the protection."""
     lock(protection.repo)
     lock(protection)
     Protection.objects.filter(pk=protection.pk).delete()

@@ -65,7 +65,7 @@ def update_repo(
 ) -> None:
     """Change what people see of a repository; what is not given stays. Locks it.
 
-    The slug it had leads to it until another takes it (behaviour.md trap 14). 409 `slug_taken`,
+    The slug it had leads to it until another takes it. 409 `slug_taken`,
     422 for a fork that would be more visible than its upstream.
     """
     lock(repo)
@@ -125,7 +125,7 @@ def set_default_branch(*, actor: User, repo: Repo, branch: str) -> None:
 
 
 def _check_visibility(repo: Repo, visibility: str) -> None:
-    """A fork shows no more people what its upstream hides from them (behaviour.md §9)."""
+    """A fork shows no more people what its upstream hides from them."""
     upstream = repo.upstream
     widened = RANK[Visibility(visibility)] > RANK[Visibility(repo.visibility)]
     if (

@@ -1,7 +1,7 @@
 """Repositories and the heads of their refs.
 
 Everything that reads need of git is stored here when a push or a merge happens, so that no list
-and no record runs git (behaviour.md §3).
+and no record runs git.
 """
 
 from apps.repos.models.fork import Fork, ForkQuerySet, ForkStatus

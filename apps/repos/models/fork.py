@@ -1,4 +1,4 @@
-"""Forks: who asked for which copy, and how far it is. The row is the job (engine.md §5)."""
+"""Forks: who asked for which copy, and how far it is. A row is a job of the worker."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.access import Principal
-from apps.core.leases import Leased
 from apps.events.record import Keys, Target
+from apps.jobs.leases import Leased
 from apps.repos.models.repo import Repo
 from apps.teams.models import Team
 
@@ -70,10 +70,10 @@ class Fork(Leased):
     repo = models.OneToOneField(Repo, null=True, on_delete=models.CASCADE, related_name="fork")
     """The copy, once it is complete."""
     repo_uuid = models.UUIDField(default=uuid4, editable=False)
-    """What the copy's uuid will be, and so where it goes. Each attempt has its own: nobody who was
+    """What the copy's uuid will be, and so its path. Each attempt has its own: nobody who was
     thought dead can touch what another has finished."""
     status = models.CharField(max_length=10, default=ForkStatus.QUEUED)
-    error = models.TextField(null=True)  # noqa: DJ001 - behaviour.md §3: string or null
+    error = models.TextField(null=True)  # noqa: DJ001 - null: it has not failed
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

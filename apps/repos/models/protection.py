@@ -1,4 +1,4 @@
-"""Branches that only a merge changes, and whose approval counts for one (behaviour.md §8)."""
+"""Protected branches, and whose approval lets a merge change them (docs/protections.md)."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def _part_matches(pattern: str, part: str) -> bool:
     if not others:
         return pattern == part
     *middle, last = others
-    place = len(first)
+    position = len(first)
     for text in middle:
-        found = part.find(text, place)
+        found = part.find(text, position)
         if found < 0:
             return False
-        place = found + len(text)
-    return part.startswith(first) and part.endswith(last) and place + len(last) <= len(part)
+        position = found + len(text)
+    return part.startswith(first) and part.endswith(last) and position + len(last) <= len(part)
 
 
 def protecting(protections: Iterable[Protection], branch: str) -> bool:

@@ -34,10 +34,10 @@ class Ref(models.Model):
 
 
 class PushJournal(models.Model):
-    """What somebody was about to do to a ref: committed before git may do it.
+    """A step of a ref that somebody is about to make: committed before git may make it.
 
-    Should the process die between ref and rows, this says who moved the ref, and in which steps
-    (engine.md §3). A row lives until the push's events are written, or git has refused it.
+    Should the process die between ref and rows, this says who moved the ref, and in which
+    steps. A row lives until the push's events are written, or git has refused it.
     """
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="journal")

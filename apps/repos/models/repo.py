@@ -18,7 +18,7 @@ from apps.core.access import Principal
 from apps.core.search import holds
 from apps.core.slugs import REPO_SLUG_MAX
 from apps.events.record import Keys, Target
-from apps.repos.git.repo import GitRepo
+from apps.git.repo import GitRepo
 from apps.teams.models import Team
 
 BRANCHES = "refs/heads/"
@@ -157,7 +157,7 @@ class Repo(models.Model):
 
     @property
     def git(self) -> GitRepo:
-        """The repository on disk. Its place follows from the uuid, so that renames move nothing."""
+        """The repository on disk. Its path follows from the uuid, so that renames move nothing."""
         text = str(self.uuid)
         root: Path = settings.REPOSITORIES_DIR
         return GitRepo(root / text[:2] / text[2:4] / f"{text}.git")
@@ -189,8 +189,8 @@ class Repo(models.Model):
 
 
 class FormerRepoSlug(models.Model):
-    """A slug that a repository gave up. It leads there until its owner's space has another
-    repository of that slug (behaviour.md trap 14).
+    """A slug that a repository had. It leads to the repository until its owner has another one of
+    that slug.
     """
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="former_slugs")

@@ -12,7 +12,7 @@ from django.db import connections
 
 from apps.accounts import actions
 from apps.accounts.models import User
-from apps.repos import jobs
+from apps.jobs import worker
 from config import demo
 
 FIRST_USER = """\
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         self.welcome(address)
         if options["demo"]:
             self.stdout.write(demo.load())
-        jobs.start()  # all in one process, whatever the database
+        worker.start()  # all in one process, whatever the database
         connections.close_all()
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")

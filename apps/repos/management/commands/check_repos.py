@@ -1,4 +1,4 @@
-"""`manage.py check_repos`: do the database and the disk tell the same?"""
+"""`manage.py check_repos`: compares the database with the disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from apps.core.command import Command as OurCommand
 from apps.core.durations import parse_duration
 from apps.core.errors import ApiError
-from apps.repos.git.run import GitError
+from apps.git.run import GitError
 from apps.repos.models import Repo
 from apps.repos.upkeep import check, sweep
 

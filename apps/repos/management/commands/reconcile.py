@@ -1,4 +1,4 @@
-"""`manage.py reconcile`: bring rows and events up to what git has (engine.md §3)."""
+"""`manage.py reconcile`: bring rows and events up to what git has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 
 from apps.core.command import Command as OurCommand
 from apps.core.errors import ApiError
-from apps.repos.git.run import GitError
+from apps.git.run import GitError
 from apps.repos.models import Repo
 from apps.repos.pushes import reconcile
 

@@ -1,0 +1,25 @@
+"""git's answers, collected before a lock is taken."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class GitFacts:
+    """What git has said about full object names; such an answer never changes.
+
+    Whoever will hold a lock asks before taking it, and keeps this: the same question under the
+    lock then starts no git. One that has not been asked before is asked then. No error is kept.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[object, object] = {}
+
+    def ask(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The answer of a function of this package, as `ask(GitRepo.distance, repo, old, new)`."""
+        key = (question, args, tuple(kwargs.items()))
+        if key not in self._answers:
+            self._answers[key] = question(*args, **kwargs)
+        return cast(T, self._answers[key])

@@ -1,0 +1,239 @@
+"""The wire format of a push and its report, as pure functions over bytes.
+
+Ref names are decoded with `surrogateescape`, so that a report can repeat every name byte
+for byte; names that are not UTF-8 are refused later, by `repo.valid_ref_name`.
+"""
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+ZERO: Final = "0" * 40
+FLUSH: Final = b"0000"
+MAX_PAYLOAD: Final = 65516
+MAX_COMMAND_LIST: Final = 1024 * 1024
+
+_HEADER: Final = 4
+_REPORT_BAND: Final = b"\x01"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
+_LENGTH: Final = re.compile(rb"[0-9a-fA-F]{4}\Z")
+_SHALLOW: Final = re.compile(r"shallow ([0-9a-f]{40})\Z")
+# A name of any length would leave no room in a packet for the reason of its refusal.
+_COMMAND: Final = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) (.{1,4096})\Z")
+# They have to fit behind another command, should the first be refused.
+_CAPABILITIES: Final = re.compile(rb"[ -~]{0,4096}\Z")
+
+
+class Service(StrEnum):
+    """The two halves of git's smart protocol: fetch and push."""
+
+    UPLOAD_PACK = "upload-pack"
+    RECEIVE_PACK = "receive-pack"
+
+
+class ProtocolError(Exception):
+    """The client sent something that is no push; the text may be shown to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One ref of a push: its name, what it was, what it shall be; `ZERO` is "no such ref"."""
+
+    old: str
+    new: str
+    ref: str
+
+    @property
+    def creates(self) -> bool:
+        return self.old == ZERO
+
+    @property
+    def deletes(self) -> bool:
+        return self.new == ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class PushRequest:
+    """What a push asks for, and in `raw` the bytes that said so, flush included."""
+
+    commands: tuple[Command, ...]
+    capabilities: frozenset[str]
+    shallow: tuple[str, ...]
+    raw: bytes
+
+    @property
+    def atomic(self) -> bool:
+        """Either all refs are moved or none."""
+        return "atomic" in self.capabilities
+
+    @property
+    def sideband(self) -> bool:
+        """The answer travels in band 1 of a multiplexed stream."""
+        return "side-band-64k" in self.capabilities
+
+    @property
+    def wants_report(self) -> bool:
+        """Without it the client reads no answer at all."""
+        return not self.capabilities.isdisjoint({"report-status", "report-status-v2"})
+
+    def without(self, refs: Container[str]) -> bytes:
+        """The bytes that ask for the same push, but say nothing of these refs."""
+        lines = [f"shallow {sha}" for sha in self.shallow]
+        kept = [f"{c.old} {c.new} {c.ref}" for c in self.commands if c.ref not in refs]
+        capabilities = " ".join(sorted(self.capabilities))
+        lines += [f"{line}\0{capabilities}" for line in kept[:1]] + kept[1:]
+        return b"".join(pkt(line.encode("utf-8", "surrogateescape")) for line in lines) + FLUSH
+
+
+class PushParser:
+    """Reads a push up to the flush that ends its command list, piece by piece.
+
+    Holds `MAX_COMMAND_LIST` bytes and one piece at most, and raises nothing but `ProtocolError`.
+    `rest` is what followed the flush in the last piece: the beginning of the pack.
+    """
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self._buffer = bytearray()
+        self._read = 0
+        self._commands: list[Command] = []
+        self._shallow: list[str] = []
+        self._capabilities: frozenset[str] = frozenset()
+        self._request: PushRequest | None = None
+
+    def feed(self, piece: bytes) -> bool:
+        """Take the next bytes of the request; true once the list is complete."""
+        if self._request is not None:
+            raise ProtocolError("the command list has ended already")
+        self._buffer += piece
+        while (size := self._packet_size()) is not None:
+            start, self._read = self._read, self._read + max(size, _HEADER)
+            if size == 0:
+                self._end()
+                return True
+            self._line(bytes(self._buffer[start + _HEADER : self._read]))
+        return False
+
+    @property
+    def request(self) -> PushRequest:
+        """The whole push; `ProtocolError` as long as its list has not ended."""
+        if self._request is None:
+            raise ProtocolError("the command list has no end")
+        return self._request
+
+    def _packet_size(self) -> int | None:
+        """The size of the next packet, 0 for a flush, None while it is incomplete."""
+        header = bytes(self._buffer[self._read : self._read + _HEADER])
+        if len(header) < _HEADER:
+            return None
+        if not _LENGTH.match(header):
+            raise ProtocolError("a packet has no length")
+        size = int(header, 16)
+        if 0 < size <= _HEADER or size > MAX_PAYLOAD + _HEADER:
+            raise ProtocolError(f"a packet of length {size} does not belong here")
+        if self._read + max(size, _HEADER) > MAX_COMMAND_LIST:
+            raise ProtocolError("the command list is too long: push fewer refs at a time")
+        return size if self._read + size <= len(self._buffer) else None
+
+    def _line(self, payload: bytes) -> None:
+        text, nul, capabilities = payload.removesuffix(b"\n").partition(b"\0")
+        line = text.decode("utf-8", "surrogateescape")
+        if (shallow := _SHALLOW.match(line)) and not nul:
+            self._shallow.append(shallow[1])
+            return
+        command = _COMMAND.match(line)
+        if not command:
+            raise ProtocolError("expected old, new and ref")
+        # git obeys capabilities on any line; what is not read here, git must not see.
+        if nul and self._commands:
+            raise ProtocolError("capabilities belong to the first command")
+        if not _CAPABILITIES.match(capabilities):
+            raise ProtocolError("the capabilities are none that git has")
+        if nul:
+            self._capabilities = frozenset(capabilities.decode().split())
+        self._commands.append(Command(command[1], command[2], command[3]))
+
+    def _end(self) -> None:
+        if len({command.ref for command in self._commands}) < len(self._commands):
+            raise ProtocolError("a ref is named twice")
+        if "object-format=sha256" in self._capabilities:
+            raise ProtocolError("only SHA-1 repositories are served")
+        self.rest = bytes(self._buffer[self._read :])
+        self._request = PushRequest(
+            tuple(self._commands),
+            self._capabilities,
+            tuple(self._shallow),
+            bytes(self._buffer[: self._read]),
+        )
+
+
+def pkt(payload: bytes) -> bytes:
+    """One packet; `ValueError` for more than `MAX_PAYLOAD` bytes or none."""
+    if not 0 < len(payload) <= MAX_PAYLOAD:
+        raise ValueError(f"a packet cannot hold {len(payload)} bytes")
+    return b"%04x%b" % (len(payload) + _HEADER, payload)
+
+
+def report(
+    results: Iterable[tuple[str, str]], *, unpack: str = "ok", sideband: bool = False
+) -> bytes:
+    """The answer to a push: for each ref "ok" or the reason that `git push` prints beside it."""
+    first = pkt(f"unpack {_one_line(unpack)}\n".encode())
+    body = first + b"".join(map(pkt, _report_lines(results))) + FLUSH
+    return _in_band(body) + FLUSH if sideband else body
+
+
+def with_refusals(
+    answer: bytes, refused: Iterable[tuple[str, str]], *, sideband: bool = False
+) -> bytes:
+    """git's answer to the rest of a push, so that it reports these refs as well.
+
+    An answer without a whole report, because git ended before, stays as it is.
+    """
+    packets = _packets(answer)
+    if packets is None:
+        return answer
+    if not sideband:
+        return answer.removesuffix(FLUSH) + b"".join(map(pkt, _report_lines(refused))) + FLUSH
+    body = b"".join(packet[1:] for packet in packets if packet[:1] == _REPORT_BAND)
+    others = b"".join(pkt(packet) for packet in packets if packet[:1] != _REPORT_BAND)
+    if _packets(body) is None:
+        return answer
+    return others + _in_band(with_refusals(body, refused)) + FLUSH
+
+
+def _packets(stream: bytes) -> list[bytes] | None:
+    """What the packets up to a flush hold; None unless the stream ends with just that flush."""
+    found: list[bytes] = []
+    at = 0
+    while _LENGTH.match(stream[at : at + _HEADER]):
+        size = int(stream[at : at + _HEADER], 16)
+        if size <= _HEADER:
+            return found if size == 0 and at + _HEADER == len(stream) else None
+        found.append(stream[at + _HEADER : at + size])
+        at += size
+    return None
+
+
+def _in_band(body: bytes) -> bytes:
+    room = MAX_PAYLOAD - 1
+    bands = (body[start : start + room] for start in range(0, len(body), room))
+    return b"".join(pkt(_REPORT_BAND + band) for band in bands)
+
+
+def _report_lines(results: Iterable[tuple[str, str]]) -> Iterator[bytes]:
+    for ref, result in results:
+        name = ref.encode("utf-8", "surrogateescape")
+        reason = _one_line(result)
+        yield b"ok %b\n" % name if reason == "ok" else b"ng %b %b\n" % (name, reason.encode())
+
+
+def _one_line(text: str) -> str:
+    return _CONTROL.sub(" ", text).encode("utf-8", "replace").decode().strip()[:200] or "failed"
+
+
+def advertisement(service: Service, body: bytes = b"") -> bytes:
+    """The answer to `info/refs`: the line that names the service, then what git printed."""
+    return pkt(f"# service=git-{service}\n".encode()) + FLUSH + body

@@ -1,0 +1,400 @@
+"""One bare repository on disk. Every name is checked here before git gets it.
+
+git gets full object names and valid ref names only: user text as a revision would be an option
+(`--output=x` writes a file) or a search through all of history (`:/text`). `ValueError` otherwise.
+"""
+
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from uuid import uuid4
+
+from apps.git.protocol import ZERO, Service
+from apps.git.refs import read_refs
+from apps.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spawn_service
+
+EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+_SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
+_PULL_REF: Final = re.compile(r"refs/pull/[1-9][0-9]{0,17}/head\Z")
+_BAD_NAME: Final = re.compile(
+    r"""
+      [\x00-\x20\x7f~^:?*\[\\]        # git's own rules, see git-check-ref-format(1)
+    | \.\. | @\{ | // | (\A|/)\. | \.lock(/|\Z) | \A/ | /\Z | \.\Z
+    | \A- | \AHEAD\Z | \A@\Z          # would be read as an option or as another revision
+    | \A[0-9a-fA-F]{40}\Z
+    | [\ud800-\udfff]                 # bytes that were no UTF-8
+    """,
+    re.VERBOSE,
+)
+# Lines of content begin with a sign, so that these are git's own.
+_HUNK_HEADER: Final = re.compile(rb"^@@ .*", re.MULTILINE)
+_TEXT_INDEX: Final = re.compile(rb"^index .*\n(?=--- )", re.MULTILINE)
+_NAME_BYTES: Final = 255
+_COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
+_LEFTOVERS: Final = (
+    *("**/*.lock", "packed-refs.new"),
+    *("objects/tmp_objdir-*", "objects/??/tmp_obj_*", "objects/info/**/tmp_*"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*"),
+)
+_DRY: Final = "tmp_objdir-dry-"
+_LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
+_MOST_AUTHORS: Final = 1000
+
+_CONFIG: Final = """\
+[core]
+	repositoryFormatVersion = 0
+	bare = true
+	fileMode = true
+	logAllRefUpdates = false
+	bigFileThreshold = 32m
+	filesRefLockTimeout = 2000
+[pack]
+	threads = 2
+	windowMemory = 64m
+	deltaCacheSize = 64m
+[gc]
+	auto = 0
+	autoDetach = false
+[transfer]
+	hideRefs = refs
+	hideRefs = !refs/heads
+	hideRefs = !refs/tags
+[uploadpack]
+	allowFilter = true
+	hideRefs = !refs/pull
+[receive]
+	fsckObjects = true
+	maxInputSize = 2g
+	autogc = false
+	advertisePushOptions = false
+[receive "fsck"]
+	badTimezone = ignore
+	missingSpaceBeforeDate = ignore
+	zeroPaddedFilemode = ignore
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody's name and email address, as commits have them."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiffStat:
+    """What a pull changes. If the diff is too large to be counted, its three numbers are 0."""
+
+    commit_count: int
+    additions: int = 0
+    deletions: int = 0
+    changed_files: int = 0
+    too_large: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How many commits a move loses, and how many it gains. A fast-forward loses none."""
+
+    lost: int
+    gained: int
+
+
+def is_sha(text: str) -> bool:
+    """A full object name in lower case, the only form that git is given."""
+    return _SHA.match(text) is not None
+
+
+def valid_branch_name(text: str) -> bool:
+    """A name that git takes, that no command can misread and that every file system can hold."""
+    return (
+        text != ""
+        and not _BAD_NAME.search(text)
+        and len(text.encode()) <= _NAME_BYTES
+        and all(len(part.encode()) <= _COMPONENT_BYTES for part in text.split("/"))
+    )
+
+
+def valid_ref_name(text: str) -> bool:
+    """A full name of a branch, a tag or the head of a pull: no other refs exist here."""
+    for namespace in ("refs/heads/", "refs/tags/"):
+        if text.startswith(namespace):
+            return valid_branch_name(text.removeprefix(namespace))
+    return _PULL_REF.match(text) is not None
+
+
+def pull_ref(number: int) -> str:
+    """Where the head of a pull is kept, so that it outlives its branch."""
+    return f"refs/pull/{number}/head"
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepo:
+    """A bare repository; `objects` is where new objects go, if not into itself."""
+
+    path: Path
+    objects: Path | None = None
+
+    def git(
+        self,
+        subcommand: str,
+        *args: str,
+        stdin: bytes = b"",
+        ok: tuple[int, ...] = (0,),
+        config: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run git here. The caller has checked the arguments: they may hold no text of a user."""
+        env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
+        return run_git(self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config)
+
+    # The repository itself
+
+    def exists(self) -> bool:
+        return (self.path / "HEAD").is_file()
+
+    def create(self, default_branch: str = "main") -> None:
+        """Make it, complete or not at all. `FileExistsError` when it is there already.
+
+        The folders, a HEAD and a configuration are all that git asks for
+        (gitrepository-layout(5)).
+        """
+        head = _branch_ref(default_branch)
+        if self.path.exists():
+            raise FileExistsError(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = GitRepo(self.path.with_name(f"{self.path.name}.tmp-{uuid4().hex}"))
+        try:
+            for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
+                (unfinished.path / folder).mkdir(parents=True)
+            (unfinished.path / "HEAD").write_text(f"ref: {head}\n")
+            unfinished._write_config()
+            unfinished.path.rename(self.path)
+        except BaseException:
+            shutil.rmtree(unfinished.path, ignore_errors=True)
+            raise
+
+    def _write_config(self) -> None:
+        (self.path / "config").write_text(_CONFIG)
+
+    @contextmanager
+    def dry(self) -> Iterator["GitRepo"]:
+        """The same repository; what is written to it is deleted at the end. For reads that merge.
+
+        The folder lies where git keeps such of its own, so that `remove_leftovers` finds it
+        when the process dies meanwhile.
+        """
+        with TemporaryDirectory(prefix=_DRY, dir=self.path.resolve() / "objects") as folder:
+            info = Path(folder) / "info"
+            info.mkdir()
+            (info / "alternates").write_text(f"{self.path.resolve() / 'objects'}\n")
+            yield replace(self, objects=Path(folder))
+
+    def upkeep(self) -> None:
+        """Keep reads fast and the folder small. Minutes on a large one: for the worker."""
+        self.remove_leftovers()
+        self.git("pack-refs", "--all")
+        self.git("gc", "--auto", "--quiet", config={"gc.auto": "6700"})
+        self.git("commit-graph", "write", "--reachable", "--changed-paths", "--split")
+
+    def remove_leftovers(self, age: float = _LEFTOVER_SECONDS) -> int:
+        """What killed gits left: a lock closes its branch for ever, half a list of packed refs
+        keeps each of them from being deleted, half a pack may be large.
+
+        Only what is at least `age` seconds old goes. Returns how many files and folders went.
+        """
+        removed = 0
+        for pattern in _LEFTOVERS:
+            for path in list(self.path.glob(pattern)):
+                with suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime >= age:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                        removed += 1
+        return removed
+
+    def mend_config(self) -> bool:
+        """Rewrite the configuration if it differs from the present one; returns whether it did."""
+        if (self.path / "config").read_text() == _CONFIG:
+            return False
+        self._write_config()
+        return True
+
+    def serve(
+        self,
+        service: Service,
+        *,
+        advertise: bool = False,
+        protocol: str | None = None,
+    ) -> GitProcess:
+        """Start one exchange of a fetch or a push; see `run.spawn_service`."""
+        return spawn_service(self.path, service, advertise=advertise, protocol_v2_header=protocol)
+
+    # Refs
+
+    def refs(self, *, pulls: bool = False) -> dict[str, str]:
+        """Full name -> object of all branches and tags, and of the heads of pulls if asked."""
+        return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
+
+    def some_refs(self, names: Collection[str]) -> dict[str, str]:
+        """Full name -> object of those of `names` that exist, and perhaps of others.
+
+        Reads files; starts git only where they cannot be read, to get its error.
+        """
+        checked = [_ref(name) for name in names]
+        with suppress(OSError, ValueError):
+            found = read_refs(self.path, checked)
+            if self.exists():  # else all refs would seem to have gone with a disk that has
+                return found
+        return self._refs(*checked) if checked else {}
+
+    def ref(self, name: str) -> str | None:
+        """What one ref points to, or None."""
+        return self.some_refs([name]).get(name)
+
+    def _refs(self, *under: str) -> dict[str, str]:
+        out = self.git("for-each-ref", "--format=%(objectname) %(refname)", *under).out
+        lines = out.decode("utf-8", "surrogateescape").split("\n")
+        pairs = (line.split(" ", 1) for line in lines if line)
+        return {name: sha for sha, name in pairs if valid_ref_name(name)}
+
+    def head_branch(self) -> str:
+        """The branch that a clone checks out; it need not exist."""
+        out = self.git("symbolic-ref", "HEAD").out.decode("utf-8", "surrogateescape")
+        return out.removesuffix("\n").removeprefix("refs/heads/")
+
+    def set_head_branch(self, name: str) -> None:
+        self.git("symbolic-ref", "HEAD", _branch_ref(name))
+
+    def update_ref(self, ref: str, new: str, old: str) -> bool:
+        """Move a ref from `old` to `new`, or return False: somebody else moved it first.
+
+        `ZERO` as `old`: it must not exist. `ZERO` as `new`: delete it. `GitError` for other
+        failures, such as `a/b` beside `a`.
+        """
+        # git would take the two as "delete it, whatever it is".
+        if new == old == ZERO:
+            raise ValueError("a ref cannot be moved from nothing to nothing")
+        args = (_ref(ref), _sha(new), _sha(old))
+        try:
+            self.git("update-ref", *args)
+        except GitError:
+            if (self.ref(ref) or ZERO) == old:
+                raise
+            return False
+        return True
+
+    # Commits
+
+    def has_commit(self, sha: str) -> bool:
+        out = self.git("cat-file", "--batch-check", stdin=f"{_sha(sha)}\n".encode()).out
+        return out.split()[1] == b"commit"
+
+    def is_ancestor(self, a: str, b: str) -> bool:
+        """`b` contains `a`; a commit contains itself."""
+        return not self.git("merge-base", "--is-ancestor", _sha(a), _sha(b), ok=(0, 1)).code
+
+    def merge_base(self, a: str, b: str) -> str | None:
+        """The best common ancestor; None for unrelated histories."""
+        return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
+
+    def distance(self, old: str, new: str) -> Distance:
+        """How many commits of `old` are not in `new`, and how many of `new` are not in `old`."""
+        both = f"{_sha(old)}...{_sha(new)}"
+        lost, gained = self.git("rev-list", "--left-right", "--count", both).word.split()
+        return Distance(int(lost), int(gained))
+
+    def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:
+        """Who wrote `base..head`, each email once, oldest first; of the newest 1,000 commits."""
+        which = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
+        shown = ("--no-commit-header", "--format=%an%x00%ae")
+        out = self.git("rev-list", *which, *shown, _range(base, head)).out
+        lines = out.decode("utf-8", "replace").split("\n")
+        pairs = (line.split("\0") for line in lines if line)
+        people: dict[str, Person] = {}
+        for name, email in pairs:
+            people.setdefault(email.lower(), Person(name, email))
+        return tuple(people.values())
+
+    def diff_stat(self, base: str, head: str) -> DiffStat:
+        """What `head` changes since it left `base`; a rename counts as one file."""
+        distance = self.distance(base, head)
+        start = self.merge_base(base, head) or EMPTY_TREE if distance.lost else base
+        commits = distance.gained
+        try:
+            said = self.git("diff-tree", "--shortstat", "-M", "-l200", start, head).word
+        except GitTooLarge:
+            return DiffStat(commits, too_large=True)
+        count = {word: int(number) for number, word in re.findall(r"(\d+) (file|ins|del)", said)}
+        return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
+
+    def patch_id(self, base: str, head: str) -> str | None:
+        """Names what `head` changes since it left `base`, white space included.
+
+        A rebase keeps it. "" for no change; None for a change too large to be named, which
+        equals nothing.
+        """
+        start = self.merge_base(base, head) or EMPTY_TREE
+        try:
+            patch = self.git("diff-tree", "-p", "--full-index", start, head).out
+        except GitTooLarge:
+            return None
+        return _name_of(patch)
+
+    # From another repository
+
+    def fetch_objects(self, source: "GitRepo", sha: str) -> None:
+        """Copy one commit and its history from a repository on the same disk.
+
+        Nothing refers to them yet: `upkeep` removes them after two weeks.
+        """
+        self._fetch(source, _sha(sha))
+
+    def copy_branches_and_tags(self, source: "GitRepo") -> None:
+        """Make this new repository a fork: the heads of pulls are not copied."""
+        self._fetch(source, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+    def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
+        quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
+        plain = ("--no-recurse-submodules", "--no-show-forced-updates")
+        # A pack appears whole or not at all. Of single objects a killed git leaves some, and a
+        # commit that is there passes for one with all its files.
+        whole = {"fetch.unpackLimit": "1"}
+        self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
+
+
+def _name_of(patch: bytes) -> str:
+    """The same for the same changes, wherever in their files they are.
+
+    `git patch-id` forgets the name of what follows a binary file. Of such a file the full object
+    names count, so that its bytes need not be printed.
+    """
+    moveless = _HUNK_HEADER.sub(b"@@", _TEXT_INDEX.sub(b"", patch))
+    return sha256(moveless).hexdigest()[:40] if patch else ""
+
+
+def _sha(text: str) -> str:
+    if not is_sha(text):
+        raise ValueError(f"no full object name: {text!r}")
+    return text
+
+
+def _range(base: str, head: str) -> str:
+    return f"{_sha(base)}..{_sha(head)}"
+
+
+def _ref(text: str) -> str:
+    if not valid_ref_name(text):
+        raise ValueError(f"no valid ref name: {text!r}")
+    return text
+
+
+def _branch_ref(name: str) -> str:
+    return _ref(f"refs/heads/{name}")

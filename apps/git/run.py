@@ -1,0 +1,303 @@
+"""Starts git processes; no other module does. `LIMITS` lists the allowed subcommands.
+
+Each has a deadline, after which its whole process group is ended, and limits of output and of
+memory: 48 KB of hostile objects can otherwise take all that the machine has. Needs Linux
+(`RLIMIT_DATA`, pidfd).
+"""
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from select import POLLIN, poll
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from subprocess import DEVNULL, PIPE, Popen
+from threading import Lock, Thread
+from typing import IO, Final, TypeAlias, cast
+
+from apps.git.protocol import Service
+
+_MIB: Final = 1024 * 1024
+_GIB: Final = 1024 * _MIB
+_PIECE: Final = 65536
+_KEPT_OF_STDERR: Final = 65536
+_GRACE: Final = 1.0
+
+
+GitProcess: TypeAlias = Popen[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one git process may use: seconds, bytes of output, bytes of memory (`RLIMIT_DATA`)."""
+
+    deadline: float = 10
+    output: int = 16 * _MIB
+    memory: int = 256 * _MIB
+
+
+LIMITS: Final[dict[str, Limits]] = {
+    "cat-file": Limits(output=32 * _MIB),
+    "commit-graph": Limits(deadline=600, memory=_GIB),
+    "diff-tree": Limits(output=32 * _MIB),
+    "fetch": Limits(deadline=600, memory=_GIB),
+    "for-each-ref": Limits(output=64 * _MIB),
+    "gc": Limits(deadline=3600, memory=2 * _GIB),
+    "hash-object": Limits(),
+    "merge-base": Limits(),
+    "merge-tree": Limits(deadline=20, memory=512 * _MIB),
+    "pack-refs": Limits(deadline=60),
+    "rev-list": Limits(),
+    "symbolic-ref": Limits(deadline=5),
+    "update-ref": Limits(deadline=5),  # runs under the lock of a row
+}
+# A stream is as long as what it carries, so its output has no cap.
+SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
+
+# `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
+# late on a busy server: git has its memory by then. The shell sees no text but its own.
+_LIMIT: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && exec "$@"')
+_ENVIRONMENT: Final = {
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C",
+    "PATH": os.environ.get("PATH", os.defpath),
+    "TZ": "UTC",
+}
+# A shared file system may show the repositories as somebody else's.
+# By itself git lets a power cut take refs and single objects that it has reported as written.
+_CONFIG: Final = {
+    "core.fsync": "committed,loose-object,reference",
+    "core.hooksPath": "/dev/null",
+    "safe.directory": "*",
+}
+
+
+class GitError(Exception):
+    """git failed; the text holds the end of what it said and is for logs, not for clients."""
+
+
+class GitTimeout(GitError):
+    """The deadline passed, and the process group was ended."""
+
+
+class GitTooLarge(GitError):
+    """The work exceeds the limits and always will: trying again is of no use."""
+
+
+class GitOutputTooLarge(GitTooLarge):
+    """git wrote more than the limit of output."""
+
+
+class GitOutOfMemory(GitTooLarge):
+    """git met its memory limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How git ended and what it wrote; of standard error the first 64 KiB."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def word(self) -> str:
+        """The output as the one word that it is: an object name, a number."""
+        return self.out.decode("utf-8", "replace").strip()
+
+
+spawned = 0
+"""How many git processes were started here; tests read it to see that something ran none."""
+_counting = Lock()
+
+
+def run_git(
+    git_dir: Path,
+    subcommand: str,
+    *args: str,
+    stdin: bytes = b"",
+    ok: tuple[int, ...] = (0,),
+    env: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> Result:
+    """Run one git to its end. `GitError` for a status outside `ok`, or a subclass of it.
+
+    The caller has checked every argument: no text of a user may reach git unchecked.
+    """
+    memory = LIMITS[subcommand].memory
+    with _spawn(git_dir, subcommand, args, memory, PIPE, env, config) as process:
+        try:
+            out, err = _exchange(process, subcommand, stdin)
+        except BaseException:
+            kill_group(process)
+            raise
+    result = Result(process.returncode, out, err)
+    if result.code not in ok:
+        raise _failure(subcommand, result)
+    return result
+
+
+def spawn_service(
+    git_dir: Path,
+    service: Service,
+    *,
+    advertise: bool = False,
+    protocol_v2_header: str | None = None,
+    env: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None,
+) -> GitProcess:
+    """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout.
+
+    `protocol_v2_header` is the request's `Git-Protocol`. Use the process in a `with`, and call
+    `kill_group` if the client goes away; after an hour the group is ended anyway.
+    """
+    args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
+    version = {"GIT_PROTOCOL": "version=2"} if _asks_for_v2(protocol_v2_header) else {}
+    environment = {**version, **(env or {})}
+    memory = SERVICE_LIMITS.memory
+    process = _spawn(git_dir, service, args, memory, DEVNULL, environment, config)
+    Thread(target=_watch, args=(process, SERVICE_LIMITS.deadline), daemon=True).start()
+    return process
+
+
+def _asks_for_v2(header: str | None) -> bool:
+    return "version=2" in (header or "").split(":")
+
+
+def kill_group(process: GitProcess) -> None:
+    """End the process and all it started; harmless when it has ended. Takes a second at most.
+
+    TERM comes first, because git then removes its lock files: after a KILL a branch could stay
+    locked for ever. Half-written packs stay for `GitRepo.upkeep`.
+    """
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        _ends_within(process, _GRACE)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _spawn(
+    git_dir: Path,
+    subcommand: str,
+    args: Sequence[str],
+    memory: int,
+    stderr: int,
+    env: Mapping[str, str] | None,
+    config: Mapping[str, str] | None,
+) -> GitProcess:
+    settings = {**_CONFIG, **(config or {})}
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    try:
+        process = Popen(
+            [
+                *_LIMIT,
+                str(memory // 1024),
+                "git",
+                *options,
+                f"--git-dir={git_dir}",
+                subcommand,
+                *args,
+            ],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=stderr,
+            env={**_ENVIRONMENT, **(env or {})},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
+    _count()
+    return process
+
+
+def _count() -> None:
+    global spawned
+    with _counting:
+        spawned += 1
+
+
+def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes, bytes]:
+    """Feed and drain the process until it ends, within its deadline and its cap."""
+    limits = LIMITS[subcommand]
+    ends = time.monotonic() + limits.deadline
+    rest = memoryview(stdin)
+    out, err = bytearray(), bytearray()
+    with DefaultSelector() as pipes:
+        _register(pipes, process, out, err)
+        while pipes.get_map():
+            for key, _ in pipes.select(max(0, ends - time.monotonic())):
+                if key.data is None:
+                    rest = _write(key.fd, rest)
+                    finished = not rest
+                else:
+                    finished = not _read(key.fd, key.data)
+                if finished:
+                    pipes.unregister(key.fileobj)
+                    cast(IO[bytes], key.fileobj).close()
+            if len(out) > limits.output:
+                raise GitOutputTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
+            if time.monotonic() > ends:
+                break
+            del err[_KEPT_OF_STDERR:]
+    if not _ends_within(process, ends - time.monotonic()):
+        raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
+    return bytes(out), bytes(err)
+
+
+def _register(pipes: DefaultSelector, process: GitProcess, out: bytearray, err: bytearray) -> None:
+    stdin = cast(IO[bytes], process.stdin)
+    # Else a long write and git's own could wait for each other.
+    os.set_blocking(stdin.fileno(), False)
+    pipes.register(stdin, EVENT_WRITE)
+    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ, out)
+    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ, err)
+
+
+def _write(fd: int, rest: memoryview) -> memoryview:
+    try:
+        return rest[os.write(fd, rest[:_PIECE]) :]
+    except BrokenPipeError:  # git has read as much as it wanted
+        return rest[:0]
+
+
+def _read(fd: int, kept: bytearray) -> bytes:
+    piece = os.read(fd, _PIECE)
+    kept += piece
+    return piece
+
+
+def _ends_within(process: GitProcess, seconds: float) -> bool:
+    """Wait for the end without reaping: until then nobody else can get the group's number."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = poll()
+        waiting.register(handle, POLLIN)
+        return bool(waiting.poll(max(0, seconds) * 1000))
+    finally:
+        os.close(handle)
+
+
+def _watch(process: GitProcess, deadline: float) -> None:
+    if not _ends_within(process, deadline):
+        kill_group(process)
+
+
+def _failure(subcommand: str, result: Result) -> GitError:
+    said = result.err.decode("utf-8", "replace").strip()
+    short = "out of memory" in said.lower() or "cannot allocate memory" in said.lower()
+    kind = GitOutOfMemory if short else GitError
+    return kind(f"git {subcommand} ended with {result.code}: {said[-500:]}")

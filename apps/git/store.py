@@ -1,0 +1,33 @@
+"""All repositories on disk: `<root>/ab/cd/<uuid>.git`, and what killed processes left there."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+
+def folders(root: Path) -> Iterator[Path]:
+    """Every repository, finished or not."""
+    yield from root.glob("??/??/*.git*")
+
+
+def uuid_of(folder: Path) -> UUID | None:
+    """The uuid of the folder's repository; None for a copy that was never finished."""
+    try:
+        return UUID(folder.name.removesuffix(".git"))
+    except ValueError:
+        return None
+
+
+def older_than(folder: Path, age: float) -> bool:
+    """Whether nothing was created or removed in the folder for `age` seconds."""
+    try:
+        return time.time() - folder.stat().st_mtime >= age
+    except FileNotFoundError:
+        return False
+
+
+def remove(folder: Path) -> None:
+    """Remove a repository's folder, if it is there."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,102 @@
+"""What git says of a pull between the tips of its branches, and the ref that keeps its head."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from django.db import transaction
+
+from apps.git.facts import GitFacts
+from apps.git.repo import DiffStat, GitRepo, pull_ref
+from apps.git.run import GitError
+from apps.pulls import sources
+from apps.pulls.models import GitState, Pull
+from apps.repos.rules import ZERO
+
+UPDATE_TRIES = 3
+
+
+def state_between(
+    pull: Pull, base: str | None, head: str | None, facts: GitFacts, *, reviewed: bool
+) -> GitState:
+    """What git says between two tips. The patch is named once the pull has been `reviewed`.
+
+    What is stored for the same two tips is not asked again, unless git could not tell then.
+    """
+    git, same = pull.repo.git, (base, head) == (pull.base_sha, pull.head_sha)
+    figures = pull.figures if same and pull.commit_count else None
+    patch_id = pull.patch_id if same and reviewed else None
+    if figures is None:
+        figures = read_figures(git, base, head, facts)
+    if reviewed and patch_id is None:
+        patch_id = read_patch_id(git, base, head, facts)
+    return GitState(head, base, figures, patch_id)
+
+
+def read_figures(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
+    """The numbers of commits, lines and files; zeros while a tip is missing or git cannot tell."""
+    if base is None or head is None:
+        return DiffStat(0)
+    try:
+        return facts.ask(GitRepo.diff_stat, git, base, head)
+    except GitError:
+        return DiffStat(0, too_large=True)
+
+
+def read_patch_id(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> str | None:
+    """The name of what the head changes; None while a tip is missing or git cannot tell."""
+    if base is None or head is None:
+        return None
+    try:
+        return facts.ask(GitRepo.patch_id, git, base, head)
+    except GitError:
+        return None
+
+
+def read_tips(pull: Pull) -> GitFacts:
+    """Ask git what `update_from_tips` will need, before any lock. Changes no row."""
+    facts = GitFacts()
+    state_at_tips(pull, facts)
+    return facts
+
+
+def update_from_tips(pull: Pull, facts: GitFacts) -> None:
+    """Take head, base and figures from the stored tips, without saving.
+
+    A source branch that is gone leaves the head as it was.
+    """
+    state, pushed_by_id = state_at_tips(pull, facts)
+    pull.set_git_state(state)
+    pull.head_pushed_by_id = pushed_by_id
+
+
+def state_at_tips(pull: Pull, facts: GitFacts) -> tuple[GitState, int | None]:
+    """The state of the pull at the tips that are stored now, and who pushed that head."""
+    source, target = pull.tip_refs()
+    head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
+    if source is not None:
+        sources.fetch_commit(pull, source.sha)
+    if source is not None and source.sha != head:
+        head, pushed_by_id = source.sha, source.pushed_by_id
+    base = target.sha if target is not None and head is not None else None
+    reviewed = not pull._state.adding and pull.reviews.exists()
+    return state_between(pull, base, head, facts, reviewed=reviewed), pushed_by_id
+
+
+def update_pull_ref_on_commit(pull: Pull) -> None:
+    """Arrange that `refs/pull/<n>/head` points to the head, so that its commits outlive the branch.
+
+    After the commit, because git has no part in a rollback; should it fail, the next push that
+    touches the branch does it again.
+    """
+    transaction.on_commit(partial(update_pull_ref, pull.repo.git, pull.pk), robust=True)
+
+
+def update_pull_ref(git: GitRepo, pull_id: int) -> None:
+    """Move the pull's ref to the stored head, also while others move one of the two."""
+    for _ in range(UPDATE_TRIES):
+        number, head = Pull.objects.values_list("number", "head_sha").get(pk=pull_id)
+        ref = pull_ref(number)
+        present = git.ref(ref)
+        if head in (None, present) or git.update_ref(ref, str(head), present or ZERO):
+            return

@@ -1,0 +1,198 @@
+"""One push from its command list to its report.
+
+Which refs may move is decided before git starts, and git is given no others; the journal is
+written before git may move them; rows and events are written before the client gets the report.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from threading import Thread
+from typing import IO, cast
+from uuid import UUID
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.errors import BadRequest
+from apps.core.locks import give_back_connection, lock
+from apps.git.protocol import (
+    Command,
+    ProtocolError,
+    PushParser,
+    PushRequest,
+    Service,
+    report,
+    with_refusals,
+)
+from apps.git.repo import valid_ref_name
+from apps.git.run import GitProcess
+from apps.repos.access import access_to
+from apps.repos.http.streams import PIECE, end
+from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
+from apps.repos.pushes import open_journal, settle
+from apps.repos.rules import RefMove
+
+REPORT_LIMIT = 4 * 1024 * 1024
+logger = logging.getLogger(__name__)
+
+
+def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
+    """Carry out a push; returns the report that `git push` prints.
+
+    `body` yields the request. Errors: 400 for what is no push, 409 `repo_archived`. A client that
+    goes away raises whatever the server raises for it, and whatever git has moved by then has its
+    rows.
+    """
+    request, rest = read_commands(body)
+    if not request.commands:
+        # Before it sends a large pack, git asks with an empty list whether it may.
+        return b""
+    push, refused = accept_refs(actor, repo, request, stale_deletions(repo, request))
+    give_back_connection()
+    if push is None:
+        for _ in body:
+            pass
+        return report_refused(request, refused)
+    accepted = [c for c in request.commands if c.ref not in refused]
+    try:
+        return run(repo, request, refused, rest, body)
+    finally:
+        own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
+        settle(repo=repo, push=push, own=own)
+
+
+@transaction.atomic
+def accept_refs(
+    actor: User, repo: Repo, request: PushRequest, stale: dict[str, str]
+) -> tuple[UUID | None, dict[str, str]]:
+    """Decide which refs may move, and write them to the journal.
+
+    Returns the push's id, None when no ref may move, and the refused refs with the reasons.
+
+    Locks the repository, as whoever protects a branch does: a push that is accepted first is
+    carried out (docs/protections.md).
+    """
+    lock(repo)
+    access_to(Principal(actor), repo).check_writable()
+    refused = refusals(request, list(repo.protections.all()), stale)
+    moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
+    return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused
+
+
+def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
+    """The command list, and what came of the pack with its last piece."""
+    parser = PushParser()
+    try:
+        for piece in body:
+            if parser.feed(piece):
+                break
+        return parser.request, parser.rest
+    except ProtocolError as error:
+        raise BadRequest("malformed_request", f"This is no push: {error}.") from None
+
+
+def stale_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
+    """Deletions of something else than what is there now, with the reason against them.
+
+    git compares the old value only if it has that object. Else it deletes whatever there is, and
+    no step of the journal would lead there.
+    """
+    deleted = [command for command in request.commands if command.deletes]
+    present = repo.git.refs() if deleted else {}
+    wrong = [command for command in deleted if present.get(command.ref) != command.old]
+    return {command.ref: "this is not what is there now" for command in wrong}
+
+
+def refusals(
+    request: PushRequest, protections: Sequence[Protection], stale: dict[str, str]
+) -> dict[str, str]:
+    """Which refs may not move, and why. Where the client asked for `atomic`, all or none."""
+    commands = request.commands
+    ruled = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
+    found = {**stale, **ruled}
+    if found and request.atomic:
+        return {**{c.ref: "atomic push failed" for c in commands}, **found}
+    return found
+
+
+def reason_against(command: Command, protections: Sequence[Protection]) -> str | None:
+    """Why nobody may move this ref; None when one may.
+
+    A protected branch may be created: git checks that there is none. What is "not there" before and
+    after is no creation: git would delete whatever there is.
+    """
+    if not command.ref.startswith((BRANCHES, TAGS)):
+        return "only branches and tags can be pushed"
+    if not valid_ref_name(command.ref):
+        return "this name is not allowed"
+    if command.old == command.new:
+        return "old and new are the same"
+    name = command.ref.removeprefix(BRANCHES)
+    if name != command.ref and not command.creates and protecting(protections, name):
+        return "protected branch"
+    return None
+
+
+def report_refused(request: PushRequest, refused: dict[str, str]) -> bytes:
+    if not request.wants_report:
+        return b""
+    return report(list(refused.items()), sideband=request.sideband)
+
+
+def run(
+    repo: Repo,
+    request: PushRequest,
+    refused: dict[str, str],
+    rest: bytes,
+    body: Iterator[bytes],
+) -> bytes:
+    """Give the rest of the push to git; returns what it answers, and the refusals with it."""
+    asked = request.without(refused) if refused else request.raw
+    kept = bytearray()
+    process = repo.git.serve(Service.RECEIVE_PACK)
+    try:
+        reader = Thread(target=drain, args=(process, kept), daemon=True)
+        reader.start()
+        feed(process, asked + rest, body)
+        reader.join()
+        process.wait()
+    finally:
+        end(process)
+    if process.returncode:
+        logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
+    if not refused or not request.wants_report:
+        return bytes(kept)
+    return with_refusals(bytes(kept), refused.items(), sideband=request.sideband)
+
+
+def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
+    """Write the request to git; what git no longer wants is read to its end all the same, so
+    that the client gets to read the report.
+    """
+    stdin = cast("IO[bytes]", process.stdin)
+    listening = True
+    for piece in _after(beginning, body):
+        if listening:
+            try:
+                stdin.write(piece)
+            except BrokenPipeError:
+                listening = False
+    with suppress(BrokenPipeError):
+        stdin.close()
+
+
+def _after(beginning: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
+    yield beginning
+    yield from body
+
+
+def drain(process: GitProcess, kept: bytearray) -> None:
+    """Collect git's answer; of one that somebody makes large, the first `REPORT_LIMIT` bytes."""
+    output = cast("IO[bytes]", process.stdout)
+    while piece := output.read1(PIECE):  # type: ignore[attr-defined]
+        if len(kept) < REPORT_LIMIT:
+            kept += piece

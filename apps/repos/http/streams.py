@@ -1,0 +1,160 @@
+"""Bytes between a request and a git process, in pieces, under WSGI and ASGI alike."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from threading import Thread
+from typing import IO, Any, TypeAlias, cast
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, StreamingHttpResponse
+
+from apps.core.errors import BadRequest
+from apps.core.parsers import too_large
+from apps.git.run import GitProcess, kill_group
+
+PIECE = 64 * 1024
+GZIP = 16 + zlib.MAX_WBITS
+
+Start: TypeAlias = Callable[[], GitProcess]
+
+
+def pieces(request: HttpRequest) -> Iterator[bytes]:
+    """The body, inflated if it came as gzip; 400 when that is broken.
+
+    Under WSGI a chunked body has no length, and only the server's own stream knows its end.
+    """
+    stream: Any = request
+    if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
+        stream = request.META.get("wsgi.input", request)
+    raw = iter(lambda: cast("bytes", stream.read(PIECE)), b"")
+    if request.META.get("HTTP_CONTENT_ENCODING", "") in {"gzip", "x-gzip"}:
+        return inflated(raw)
+    return raw
+
+
+def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
+    """What a gzip stream holds, a bounded piece at a time whatever its ratio."""
+    unpacker = zlib.decompressobj(GZIP)
+    try:
+        for piece in raw:
+            rest = piece
+            while rest:
+                yield unpacker.decompress(rest, PIECE)
+                rest = unpacker.unconsumed_tail
+        yield unpacker.flush()
+    except zlib.error:
+        raise broken_gzip() from None
+    if not unpacker.eof:
+        raise broken_gzip()
+
+
+def broken_gzip() -> BadRequest:
+    return BadRequest("malformed_request", "The body is not valid gzip.")
+
+
+def whole_body(request: HttpRequest, limit: int) -> bytes:
+    """All of a small body; 413 past `limit` bytes, counted after inflating."""
+    body = bytearray()
+    for piece in pieces(request):
+        body += piece
+        if len(body) > limit:
+            raise too_large(limit)
+    return bytes(body)
+
+
+def fed_aside(start: Start, body: bytes) -> Start:
+    """`start`, and `body` written to that git by a thread: git may answer while it reads."""
+
+    def start_and_feed() -> GitProcess:
+        process = start()
+        Thread(target=_feed, args=(process, body), daemon=True).start()
+        return process
+
+    return start_and_feed
+
+
+def _feed(process: GitProcess, body: bytes) -> None:
+    stdin = cast("IO[bytes]", process.stdin)
+    # git reads no further, or the client has gone and the pipe was closed.
+    with suppress(BrokenPipeError, ValueError):
+        stdin.write(body)
+        stdin.close()
+
+
+def answer(
+    request: HttpRequest, start: Start, content_type: str, *, first: bytes = b""
+) -> StreamingHttpResponse:
+    """Stream what the git that `start` gives writes. However the answer ends, git ends with it."""
+    if isinstance(request, ASGIRequest):
+        # Django would collect a synchronous iterator into a list before sending it. And it drops
+        # an answer whose client has gone before it was made, so that nothing may have begun yet.
+        source: Any = async_output(start, first)
+    else:
+        source = SyncOutput(start(), first)
+    return StreamingHttpResponse(
+        source, content_type=content_type, headers={"Cache-Control": "no-cache"}
+    )
+
+
+class SyncOutput:
+    """git's output for a WSGI server, which calls `close` when done or when the client left."""
+
+    def __init__(self, process: GitProcess, first: bytes) -> None:
+        self.process = process
+        self.first = first
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self.first:
+            yield self.first
+        output: Any = self.process.stdout
+        yield from iter(lambda: output.read1(PIECE), b"")
+
+    def close(self) -> None:
+        end(self.process)
+
+
+async def async_output(start: Start, first: bytes) -> AsyncIterator[bytes]:
+    """git's output for an ASGI server, read only as fast as the client takes it."""
+    loop = asyncio.get_running_loop()
+    async with running(start) as process:
+        reader = asyncio.StreamReader(limit=PIECE)
+        pipe, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), process.stdout
+        )
+        # Else the loop would go on watching a number that is soon another file's.
+        with closing(pipe):
+            if first:
+                yield first
+            while piece := await reader.read(PIECE):
+                yield piece
+
+
+@asynccontextmanager
+async def running(start: Start) -> AsyncIterator[GitProcess]:
+    """git, started and ended beside the loop: either may take a while.
+
+    A client that leaves meanwhile interrupts the waiting, but not the start: that is ended after.
+    """
+    starting = asyncio.ensure_future(asyncio.to_thread(start))
+    try:
+        yield await asyncio.shield(starting)
+    finally:
+        starting.add_done_callback(_end_started)
+
+
+def _end_started(starting: asyncio.Future[GitProcess]) -> None:
+    if not starting.cancelled() and starting.exception() is None:
+        Thread(target=end, args=[starting.result()]).start()
+
+
+def end(process: GitProcess) -> None:
+    """Make sure that the process has ended, and close its pipes."""
+    kill_group(process)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()

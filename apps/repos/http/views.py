@@ -1,0 +1,168 @@
+"""git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
+
+Refusals come in the order of the API: 401 → 429 → 404 → 403. They are plain text, which git
+prints behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+
+from apps.accounts.authentication import credentials_of, principal_of
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.core.access import Level
+from apps.core.errors import (
+    ApiError,
+    Forbidden,
+    Moved,
+    Unauthenticated,
+    UnsupportedMediaType,
+    as_api_error,
+    plain_error,
+)
+from apps.core.locks import give_back_connection
+from apps.core.views import base_url
+from apps.git.protocol import Service, advertisement
+from apps.repos.access import RepoAccess, open_repo, owner_path
+from apps.repos.http import push, streams
+from apps.site import limits
+
+FETCH_LIMIT = 16 * 1024 * 1024
+"""Bytes of a fetch's request: what the client has and wants, not objects."""
+SERVICES = {f"git-{service}": service for service in Service}
+
+View = Callable[..., HttpResponseBase]
+
+
+def git_view(method: str) -> Callable[[View], View]:
+    """Answer this method only, and every refusal in the form that git prints."""
+
+    def wrap(view: View) -> View:
+        @csrf_exempt
+        @wraps(view)
+        def answer(request: HttpRequest, **names: Any) -> HttpResponseBase:
+            try:
+                if request.method != method:
+                    raise plain_error(405)
+                return view(request, names)
+            except Exception as exception:
+                error = as_api_error(exception)
+                if error is None:
+                    raise
+                return refusal(error)
+
+        return answer
+
+    return wrap
+
+
+def refusal(error: ApiError) -> HttpResponse:
+    """An error as git shows it; 401 asks for Basic only, which is all that git speaks."""
+    headers = dict(error.headers)
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="Guildhall"'
+    text = f"{error.detail}\n"
+    return HttpResponse(text, status=error.status, content_type="text/plain", headers=headers)
+
+
+@git_view("GET")
+def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+    """`info/refs?service=…`: what the repository has, before a fetch or a push."""
+    service = SERVICES.get(request.GET.get("service", ""))
+    if service is None:
+        raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
+    repo = open_for(request, names, service).repo
+    start = partial(repo.git.serve, service, advertise=True, protocol=protocol_of(request))
+    kind = f"application/x-git-{service}-advertisement"
+    return streams.answer(request, start, kind, first=advertisement(service))
+
+
+@git_view("POST")
+def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+    """A clone or fetch: a small request, an answer of any size."""
+    repo = open_for(request, names, Service.UPLOAD_PACK).repo
+    check_content_type(request, Service.UPLOAD_PACK)
+    wanted = streams.whole_body(request, FETCH_LIMIT)
+    start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol_of(request))
+    fed = streams.fed_aside(start, wanted)
+    return streams.answer(request, fed, "application/x-git-upload-pack-result")
+
+
+@git_view("POST")
+def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+    """A push: a request of any size, and a small answer once rows and events are written."""
+    access = open_for(request, names, Service.RECEIVE_PACK)
+    check_content_type(request, Service.RECEIVE_PACK)
+    pieces = streams.pieces(request)
+    report = push.receive(actor=access.user, repo=access.repo, body=pieces)
+    return HttpResponse(
+        report,
+        content_type="application/x-git-receive-pack-result",
+        headers={"Cache-Control": "no-cache"},
+    )
+
+
+def open_for(request: HttpRequest, names: dict[str, Any], service: Service) -> RepoAccess:
+    """Access to the repository, if the caller may do this there.
+
+    Over git any username goes: the token decides. Anonymous people may fetch
+    what is public; for anything else they are asked to sign in, whether it exists or not. Then
+    the database connection is given back: what follows may take minutes.
+    """
+    principal = principal_in(request)
+    writing = service is Service.RECEIVE_PACK
+    needs = Level.WRITE if writing else Level.READ
+    owner, slug = owner_path(names), names["repo_slug"]
+    try:
+        access = open_repo(principal, owner, slug, needs=needs, writing=writing, former=True)
+    except (Http404, Forbidden):
+        if principal.person is None:
+            raise Unauthenticated(
+                "not_authenticated", "Sign in with an API token as the password."
+            ) from None
+        raise
+    if principal.person is None:
+        limits.throttle_git(request, None)
+    repo = access.repo
+    # git follows the move of the GET that begins each exchange, but none of a POST: those are
+    # answered where they arrive, so that a rename cuts no push or fetch that is under way.
+    if request.method == "GET" and access.moved:
+        raise Moved(f"{base_url(request)}/{repo.path}.git/info/refs?service=git-{service}")
+    if writing:
+        access.require_change(needs)
+    give_back_connection()
+    return access
+
+
+def principal_in(request: HttpRequest) -> Principal:
+    """Who calls, throttled for this request; nobody without a token. 401, 429.
+
+    A token that is not valid is counted for the address. That git asks without one first is not
+    counted here: it does so whenever it signs in.
+    """
+    try:
+        credentials = credentials_of(request.META)
+        principal = principal_of(credentials[1]) if credentials else ANONYMOUS
+    except Unauthenticated:
+        limits.throttle_git(request, None)
+        raise
+    if principal.person is not None:
+        limits.throttle_git(request, principal.user)
+    return principal
+
+
+def check_content_type(request: HttpRequest, service: Service) -> None:
+    expected = f"application/x-git-{service}-request"
+    if request.META.get("CONTENT_TYPE") != expected:
+        raise UnsupportedMediaType("unsupported_media_type", f"Expected {expected}.")
+
+
+def protocol_of(request: HttpRequest) -> str | None:
+    """The `Git-Protocol` header, which asks for version 2."""
+    return request.META.get("HTTP_GIT_PROTOCOL")

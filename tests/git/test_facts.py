@@ -1,0 +1,31 @@
+"""apps/git/facts.py: what was asked before a lock is not asked again under it."""
+
+import pytest
+
+from apps.git import run
+from apps.git.facts import GitFacts
+from apps.git.repo import GitRepo
+from apps.git.run import GitError
+from tests.git.scratch import Scratch
+
+
+def test_a_question_is_asked_once_for_each_repository_and_each_commit(repo: Scratch) -> None:
+    one = repo.commit({"a": b"1"})
+    two = repo.commit({"a": b"2"}, one)
+    facts, before = GitFacts(), run.spawned
+    for _ in range(2):
+        # An equal repository is the same one.
+        assert facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), one, two)
+        assert not facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), two, one)
+    assert run.spawned == before + 2
+    assert GitFacts().ask(GitRepo.is_ancestor, GitRepo(repo.path), one, two)
+    assert run.spawned == before + 3
+
+
+def test_an_error_is_not_kept(repo: Scratch) -> None:
+    facts, one = GitFacts(), repo.commit({"a": b"1"})
+    for _ in range(2):
+        before = run.spawned
+        with pytest.raises(GitError):
+            facts.ask(GitRepo.distance, GitRepo(repo.path), one, "1" * 40)
+        assert run.spawned == before + 1

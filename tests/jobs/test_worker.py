@@ -1,0 +1,69 @@
+"""The worker runs what `settings.JOBS` lists, in that order."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+
+from apps.jobs import worker
+from apps.jobs.worker import OnDone
+
+runs: list[str] = []
+"""Which jobs have run, in order."""
+work: list[str] = []
+"""What `queue` still has to do."""
+stop = Event()
+
+
+def periodic(on_done: OnDone) -> bool:
+    runs.append("periodic")
+    return True  # what it returns does not begin another round
+
+
+def queue(on_done: OnDone) -> bool:
+    if not work:
+        return False
+    runs.append(work.pop())
+    on_done(runs[-1])
+    return True
+
+
+def broken(on_done: OnDone) -> bool:
+    runs.append("broken")
+    raise RuntimeError("as asked")
+
+
+def last(on_done: OnDone) -> bool:
+    runs.append("last")
+    stop.set()
+    return False
+
+
+def row(name, **more):
+    return {"function": f"{__name__}.{name}", **more}
+
+
+@pytest.fixture(autouse=True)
+def begin():
+    runs.clear()
+    work.clear()
+    stop.clear()
+
+
+@pytest.mark.django_db
+def test_a_job_goes_on_while_it_has_work_before_those_below_it_run(settings):
+    settings.JOBS = [row("periodic", every=3600.0), row("queue"), row("last")]
+    work.extend(["two", "one"])
+    done: list[str] = []
+    worker.run(stop, on_done=done.append)
+    assert runs == ["periodic", "one", "two", "last"]
+    assert done == ["one", "two"]
+
+
+@pytest.mark.django_db
+def test_a_job_that_fails_is_logged_and_due_again_after_its_time(settings, caplog):
+    settings.JOBS = [row("broken", every=3600.0), row("last")]
+    worker.run(stop)
+    assert runs == ["broken", "last"]
+    assert "The worker failed" in caplog.text
