@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from tests.web.visitor import Visitor
+from tests.web.page_client import PageClient
 
 
 @pytest.fixture
 def visit(db: None) -> Any:
-    return Visitor
+    return PageClient
 
 
 @pytest.fixture
-def staff(sam: User) -> Visitor:
-    return Visitor(sam)
+def staff(sam: User) -> PageClient:
+    return PageClient(sam)

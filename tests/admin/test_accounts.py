@@ -6,7 +6,7 @@ from apps.accounts import actions
 from apps.accounts.models import ApiToken, Invite, User
 from apps.core.durations import parse_future
 from apps.site.models import SiteSettings
-from tests.admin.pages import address, at
+from tests.admin.urls import address, at
 
 
 def errors(page):

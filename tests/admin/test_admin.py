@@ -10,8 +10,8 @@ from apps.accounts.models import Invite, User
 from apps.core.admin.site import WORK
 from apps.core.sessions import DAY
 from apps.site.models import RateLimit
-from tests.admin.pages import address, at
-from tests.web.visitor import PASSWORD, Visitor
+from tests.admin.urls import address, at
+from tests.web.page_client import PASSWORD, PageClient
 
 LISTS = [address(model) for model in admin.site._registry]
 
@@ -63,7 +63,7 @@ def test_a_form_without_a_csrf_token_does_nothing(sam, make, events):
     row = make.user("kim")
     with events():
         for path in (at(row), at(row, "deactivate"), address(RateLimit, "add")):
-            Visitor(sam, strict=True).post(path, display_name="X").gives(403)
+            PageClient(sam, strict=True).post(path, display_name="X").gives(403)
 
 
 def test_moves_and_rows_that_are_not_there_are_404(staff, sam, events):

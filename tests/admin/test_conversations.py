@@ -5,7 +5,7 @@ import pytest
 from apps.events.models import Event
 from apps.repos.actions import set_archived
 from apps.threads.models import Reply, Thread
-from tests.admin.pages import address, at
+from tests.admin.urls import address, at
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from apps.repos.actions import set_archived
 from apps.repos.models import Repo
 from apps.teams.models import Team
 from apps.threads.models import Thread
-from tests.admin.pages import address
+from tests.admin.urls import address
 
 
 @pytest.fixture

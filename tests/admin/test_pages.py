@@ -15,8 +15,8 @@ from apps.core.durations import parse_future
 from apps.events.models import Event
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Reply, Thread
-from tests.admin.pages import address, at, everything
-from tests.web.visitor import Visitor
+from tests.admin.urls import address, at, everything
+from tests.web.page_client import PageClient
 
 MODELS = list(admin.site._registry.items())
 
@@ -41,7 +41,7 @@ def full(filled, db):
 @pytest.fixture(scope="module")
 def pages(filled):
     """Every page by its address, opened once by staff."""
-    staff = Visitor(filled.people["sam"])
+    staff = PageClient(filled.people["sam"])
     return {path: staff.get(path) for path in everything()}
 
 
@@ -62,7 +62,7 @@ def test_no_page_shows_a_secret(full, pages):
 
 
 def test_nothing_is_deleted_or_logged_past_the_actions(full):
-    staff = Visitor(full.people["sam"])
+    staff = PageClient(full.people["sam"])
     for model, pages in MODELS:
         assert isinstance(pages, StaffAdmin)
         row = model._default_manager.first()
@@ -80,7 +80,7 @@ def test_nothing_is_deleted_or_logged_past_the_actions(full):
 
 @pytest.mark.parametrize("model", [Event, Thread, Reply, ApiToken])
 def test_what_is_only_read_takes_no_change(model, full):
-    staff, row = Visitor(full.people["sam"]), model.objects.first()
+    staff, row = PageClient(full.people["sam"]), model.objects.first()
     assert 'name="_save"' not in staff.get(at(row)).gives().html
     before = {**vars(row)}
     staff.post(at(row), kind="x", body="x", title="x", name="x").gives(403)
@@ -91,12 +91,12 @@ def test_what_is_only_read_takes_no_change(model, full):
 
 
 def test_nobody_else_opens_a_page_or_does_anything(full, events):
-    bob, ina = (Visitor(full.people[name]) for name in ("bob", "ina"))
+    bob, ina = (PageClient(full.people[name]) for name in ("bob", "ina"))
     lists = {address(model) for model, _ in MODELS}
     routes = {re.sub(r"/\d+/", "/1/", path): path for path in everything()}  # one row is enough
     with events():
         for path in routes.values():  # who is inactive is nobody, whatever the page
-            for person in (Visitor(), bob, *([ina] if path in lists else [])):
+            for person in (PageClient(), bob, *([ina] if path in lists else [])):
                 for page in (person.get(path), person.post(path, name="x", display_name="x")):
                     assert page.status == 302, path
                     assert page.header("Location").startswith("/admin/login/?next="), path
@@ -130,7 +130,7 @@ ODD += [
 @pytest.mark.parametrize("path", [address(model) for model, _ in MODELS])
 def test_odd_questions_break_no_list(path, full, monkeypatch):
     monkeypatch.setattr(StaffAdmin, "list_per_page", 5)  # there are several pages, and short ones
-    staff = Visitor(full.people["sam"])
+    staff = PageClient(full.people["sam"])
     for question in [f"q={odd}" for odd in ODD] + [
         "p=0",
         "p=x",
@@ -154,14 +154,14 @@ def test_odd_questions_break_no_list(path, full, monkeypatch):
     ],
 )
 def test_no_filter_tells_a_secret_bit_by_bit(model, question, full):
-    staff = Visitor(full.people["sam"])
+    staff = PageClient(full.people["sam"])
     staff.get(f"{address(model)}?{question}").gives(400)
     for field in ("digest", "password"):
         staff.get(f"{address(model)}?_to_field={field}&_popup=1").gives(400)
 
 
 def test_a_list_has_one_order(full):
-    staff = Visitor(full.people["sam"])
+    staff = PageClient(full.people["sam"])
     usual, asked = (staff.get(address(User) + query).html for query in ("", "?o=1"))
     names = [re.findall(r'change/[^"]*">(\w+)</a>', html) for html in (usual, asked)]
     assert names[0] == names[1] and names[0][0] == "sam"

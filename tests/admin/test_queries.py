@@ -17,9 +17,9 @@ from apps.site.actions import create_rate_limit
 from apps.site.models import RateLimit
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
-from tests.admin.pages import address, at
+from tests.admin.urls import address, at
 from tests.test_queries import costing
-from tests.web.visitor import Visitor
+from tests.web.page_client import PageClient
 
 ROWS: set[Any] = {
     User,
@@ -54,7 +54,7 @@ def test_every_list_is_here():
 
 
 def test_six_rows_cost_no_more_queries_than_two(make, sam):
-    staff = Visitor(sam)
+    staff = PageClient(sam)
     costs: list[dict[str, int]] = []
     for numbers in (range(2), range(2, 6)):
         for number in numbers:
@@ -72,7 +72,7 @@ def test_six_rows_cost_no_more_queries_than_two(make, sam):
 
 
 def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
-    staff, counts = Visitor(sam), []
+    staff, counts = PageClient(sam), []
     repo = make.repo(acme, by=alice)
     rows = [acme, repo, make.protection(repo, by=alice)]
     for row in rows:
@@ -94,7 +94,7 @@ def test_a_list_is_counted_no_further_than_it_is_shown(make, sam, monkeypatch):
     for number in range(4):
         one_of_each(make, sam, number)
     monkeypatch.setattr(FirstPages, "most", 3)
-    staff = Visitor(sam)
+    staff = PageClient(sam)
     for model in ROWS:
         with CaptureQueriesContext(connection) as captured:
             page = staff.get(address(model)).gives()

@@ -2,8 +2,8 @@
 
 from apps.repos.models import Fork, Protection, Repo
 from apps.teams.models import Team
-from tests.admin.pages import address, at
 from tests.admin.test_accounts import errors
+from tests.admin.urls import address, at
 from tests.gitclient import Clone
 
 

@@ -5,8 +5,8 @@ import re
 from apps.site import limits
 from apps.site.actions import create_rate_limit
 from apps.site.models import RateLimit, SiteSettings
-from tests.admin.pages import address, at
 from tests.admin.test_accounts import errors
+from tests.admin.urls import address, at
 
 SETTINGS = {
     "signups_enabled": "on",

@@ -8,12 +8,12 @@ import pytest
 
 from apps.accounts.models import User
 from tests.make import Make
-from tests.web.visitor import PASSWORD, Visitor
+from tests.web.page_client import PASSWORD, PageClient
 
 
 @pytest.fixture
 def visit(db: None) -> Any:
-    return Visitor
+    return PageClient
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from apps.site.models import RateLimit
-from tests.web.visitor import PASSWORD, Visitor
+from tests.web.page_client import PASSWORD, PageClient
 
 LOGIN = [("/signin", {"username": "Ada", "password": "wrong"}), ("/reset", {"email": "a@b.org"})]
 OWN = ["/settings", "/settings/password"]
@@ -27,7 +27,7 @@ def test_tries_to_sign_in_are_counted_by_address_and_looking_is_free(visit, ada,
     assert 0 < int(seconds) <= 120
     visit().sign_in("Ada", PASSWORD).gives(429)
     visit().get(path).gives(200)
-    elsewhere = Visitor()
+    elsewhere = PageClient()
     elsewhere.client.defaults["REMOTE_ADDR"] = "192.0.2.7"
     elsewhere.sign_in("Ada").leads("/")
 

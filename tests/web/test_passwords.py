@@ -11,7 +11,7 @@ from django.core.mail.backends.locmem import EmailBackend
 from apps.accounts.actions import users
 from apps.web import mail as sending
 from tests.api import Api
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
 
 NEW = "new horse, new battery"
 SENT = "Look into your mail"

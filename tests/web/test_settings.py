@@ -3,7 +3,7 @@
 import pytest
 
 from apps.accounts.models import DISPLAY_NAME_MAX
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
 
 
 def save(person, **changed):

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.contrib.auth import hashers
 
 from apps.web.signin import WRONG
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
 
 ELSEWHERE = [
     "https://evil.example/",

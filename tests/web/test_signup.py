@@ -8,8 +8,8 @@ from django.utils import timezone
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.site.models import SiteSettings
+from tests.web.page_client import PASSWORD
 from tests.web.test_limits import limited
-from tests.web.visitor import PASSWORD
 
 WANTED = {"username": "Zoe", "email": "zoe@example.org", "password": PASSWORD, "again": PASSWORD}
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 from tests.server import Server
 
 
-class Person:
+class FormClient:
     """`status`, `location` and `html` are those of the last answer."""
 
     def __init__(self, server: Server) -> None:
@@ -21,10 +21,10 @@ class Person:
         self.status = 0
         self.location = self.html = ""
 
-    def get(self, path: str) -> Person:
+    def get(self, path: str) -> FormClient:
         return self.ask("GET", path)
 
-    def send(self, path: str, /, **fields: str) -> Person:
+    def send(self, path: str, /, **fields: str) -> FormClient:
         """Look at the page, fill in its form and send it to where the form says."""
         self.get(path)
         form = re.findall(r"<form.*?</form>", self.html, re.DOTALL)[-1]
@@ -33,7 +33,7 @@ class Person:
         known = {name: unescape(value) for name, value in hidden}
         return self.ask("POST", target[1] if target else path, {**known, **fields})
 
-    def ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> Person:
+    def ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> FormClient:
         parts = urlsplit(path)
         connection = self.server.connect()
         headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}

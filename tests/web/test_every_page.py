@@ -19,7 +19,7 @@ from apps.core.sessions import DAY
 from apps.web import errors, headers
 from apps.web.door import page
 from config.environment import origin_of
-from tests.web.visitor import Page
+from tests.web.page_client import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 SAME = {"Sec-Fetch-Site": "same-origin"}

@@ -63,7 +63,7 @@ def plain(html: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-class Visitor:
+class PageClient:
     """A browser without JavaScript; `strict` asks for CSRF tokens."""
 
     def __init__(self, user: User | None = None, *, strict: bool = False) -> None:
