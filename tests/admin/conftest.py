@@ -1,4 +1,4 @@
-"""`staff` is sam at the admin's pages; `visit(bob)` somebody else."""
+"""`staff` is a client for the pages, signed in as sam, who is staff; `visit(bob)` as bob."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The addresses of the admin, all of them, from what is registered."""
+"""The URLs of the admin, all of them, from what is registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.events.models import Event
 from apps.repos.models import Protection
 from apps.threads.models import Reply, Thread
 
-LOOKS: dict[type[Model], Callable[[Any], object]] = {
+DISTINGUISHED_BY: dict[type[Model], Callable[[Any], object]] = {
     Event: attrgetter("kind"),
     ApiToken: attrgetter("is_usable"),
     User: lambda user: (user.is_active, user.is_staff, user.has_usable_password()),
@@ -23,31 +23,32 @@ LOOKS: dict[type[Model], Callable[[Any], object]] = {
     Thread: attrgetter("kind", "repo.owner_team_id"),
     Reply: attrgetter("thread.repo.owner_team_id"),
 }
-"""What makes the page of one row another than that of the next, where there are many rows."""
+"""Where there are many rows: the values by which the pages of two of them differ."""
 
 
-def address(model: type[Model], page: str = "changelist", *args: object) -> str:
+def admin_url(model: type[Model], page: str = "changelist", *args: object) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
-def at(row: Model, move: str = "") -> str:
-    """The page of a row, or the question of one of its moves."""
-    return (
-        address(type(row), "move", row.pk, move) if move else address(type(row), "change", row.pk)
-    )
+def row_url(row: Model, action: str = "") -> str:
+    """The page of a row, or the one that asks to confirm this action on it."""
+    if action:
+        return admin_url(type(row), "move", row.pk, action)
+    return admin_url(type(row), "change", row.pk)
 
 
-def everything() -> Iterator[str]:
-    """The index, and each list, page for a new row, page of a row and question of a move.
+def all_urls() -> Iterator[str]:
+    """The index, and of each model the list, the page for a new row, the page of a row and those
+    that ask to confirm an action on it.
 
-    Of rows whose pages look the same, one.
+    Of rows whose pages do not differ, one is taken.
     """
     yield reverse("admin:index")
     for model, pages in admin.site._registry.items():
-        yield address(model)
+        yield admin_url(model)
         if getattr(pages, "add_form", None):
-            yield address(model, "add")
-        look = LOOKS.get(model, attrgetter("pk"))
-        for row in {look(row): row for row in model._default_manager.all()}.values():
-            yield at(row)
-            yield from (at(row, move.name) for move in getattr(pages, "moves", ()))
+            yield admin_url(model, "add")
+        key = DISTINGUISHED_BY.get(model, attrgetter("pk"))
+        for row in {key(row): row for row in model._default_manager.all()}.values():
+            yield row_url(row)
+            yield from (row_url(row, move.name) for move in getattr(pages, "moves", ()))

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--disable-gpu", "--disable-quic", "--disable-sync"]
-"""Beside Playwright's own, which keep the browser from asking anything of the network by itself."""
+"""Added to Playwright's own arguments, which keep the browser from network requests by itself."""
 TIMEOUT = 60_000.0
 """Milliseconds that Playwright waits for what should happen: many, the machine may be busy."""
 
@@ -40,7 +40,7 @@ def program() -> str:
 
 @contextmanager
 def chromium(home: Path) -> Iterator[Browser]:
-    """A browser whose home is this folder. It runs in its sandbox, except as root, who has none."""
+    """A browser whose home is this folder. As root it runs without its sandbox, or not at all."""
     executable = program()
     expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:

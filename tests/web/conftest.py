@@ -1,4 +1,4 @@
-"""`visit(alice)` looks at pages as alice, `visit()` as nobody; `ada` has a password."""
+"""`visit(alice)` is a client for the pages, signed in as alice; `visit()` is not signed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody at a browser without JavaScript, before a real server: keeps cookies, fills in forms."""
+"""A client for the pages of a real server, which keeps cookies and fills in forms."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.server import Server
 
 
 class FormClient:
-    """`status`, `location` and `html` are those of the last answer."""
+    """`status`, `location` and `html` are those of the last response."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.cookies: dict[str, str] = {}
         self.seen: set[str] = set()
-        """Every cookie that there ever was."""
+        """The values of all cookies so far, also of those that were replaced."""
         self.status = 0
         self.location = self.html = ""
 
@@ -25,7 +25,7 @@ class FormClient:
         return self.ask("GET", path)
 
     def send(self, path: str, /, **fields: str) -> FormClient:
-        """Look at the page, fill in its form and send it to where the form says."""
+        """Get the page, fill in its last form and send it to where the form says."""
         self.get(path)
         form = re.findall(r"<form.*?</form>", self.html, re.DOTALL)[-1]
         hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)

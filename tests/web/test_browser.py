@@ -196,7 +196,7 @@ def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
     expect_heading(page, "Tokens")
 
 
-def test_an_error_is_said_and_its_link_leads_to_the_field(page):
+def test_an_error_gets_the_focus_and_its_link_leads_to_the_field(page):
     password = page.locator("[name=password]")
     page.goto("/signin")
     page.fill("[name=username]", "Ada1")
