@@ -1,4 +1,4 @@
-"""`staff` is sam at the admin's pages; `visit(bob)` somebody else."""
+"""`staff` is a client for the pages, signed in as sam, who is staff; `visit(bob)` as bob."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from tests.web.visitor import Visitor
+from tests.web.page_client import PageClient
 
 
 @pytest.fixture
 def visit(db: None) -> Any:
-    return Visitor
+    return PageClient
 
 
 @pytest.fixture
-def staff(sam: User) -> Visitor:
-    return Visitor(sam)
+def staff(sam: User) -> PageClient:
+    return PageClient(sam)

@@ -1,11 +1,16 @@
 """The admin in a real Chromium: what axe finds, which is nothing, and what its policy stops."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
 import pytest
+from playwright.sync_api import Page, expect
 
 from tests.server import Server
-from tests.web.browser import Browser, need_browser
-from tests.web.test_browser import AXE, TAGS
-from tests.web.visitor import PASSWORD
+from tests.web.chromium import chromium, complaints, new_page, resize, violations
+from tests.web.page_client import PASSWORD
+from tests.web.test_browser import TAGS
 
 pytestmark = pytest.mark.browser
 SAM = f"""
@@ -13,45 +18,41 @@ from apps.accounts.actions import create_user
 from apps.accounts.models import User
 create_user(actor=None, username="sam", is_staff=True, password={PASSWORD!r})
 """
-PAGES = ["/admin/", "/admin/site/ratelimit/", "/admin/site/sitesettings/1/change/"]
-PAGES += ["/admin/accounts/user/", "/admin/accounts/apitoken/add/", "/admin/events/event/"]
-PAGES += ["/admin/accounts/user/1/change/", "/admin/accounts/user/1/deactivate/"]
-FINDS = "return axe.run(document, {runOnly: arguments[0]}).then(r => r.violations.map(v => v.id))"
+PATHS = ["/admin/", "/admin/site/ratelimit/", "/admin/site/sitesettings/1/change/"]
+PATHS += ["/admin/accounts/user/", "/admin/accounts/apitoken/add/", "/admin/events/event/"]
+PATHS += ["/admin/accounts/user/1/change/", "/admin/accounts/user/1/deactivate/"]
+WCAG = [tag for tag in TAGS if tag.startswith("wcag")]
 
 
 @pytest.fixture(scope="module")
-def window(tmp_path_factory):
-    """Sam, signed in at a server of their own."""
-    need_browser()
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A window in which sam has signed in, at a server of their own."""
     folder = tmp_path_factory.mktemp("admin")
-    with Server(folder) as server, Browser(folder) as browser:
+    with chromium(folder) as browser, Server(folder) as server:
         server.run(SAM)
-        browser.open(f"{server.url}/signin?next=/admin/")
-        browser.fill("[name=username]", "sam")
-        browser.fill("[name=password]", PASSWORD)
-        browser.click("main button.primary")
-        browser.arrive("Administration")
-        yield server, browser
+        with new_page(browser, server.url) as page:
+            page.goto("/signin?next=/admin/")
+            page.fill("[name=username]", "sam")
+            page.fill("[name=password]", PASSWORD)
+            page.click("main button.primary")
+            expect(page.locator("h1")).to_have_text("Administration")
+            yield page
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_axe_finds_nothing_and_nothing_is_blocked(window, width, theme):
-    server, browser = window
-    wcag = [tag for tag in TAGS if tag.startswith("wcag")]
-    for path in PAGES:
-        with browser.looking(width=width, theme=theme):
-            browser.open(server.url + path)
-            browser.until("document.querySelector('h1')")
-            browser.run(AXE.read_text() + ";0")
-            assert (path, browser.run(FINDS, wcag)) == (path, [])
-            assert not browser.console(), path
+@pytest.mark.parametrize("look", [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize("path", PATHS)
+def test_axe_finds_nothing_and_nothing_is_blocked(page, path, look):
+    resize(page, look)
+    page.goto(path)
+    expect(page.locator("h1").first).to_be_attached()
+    assert not violations(page, WCAG)
+    assert not complaints(page)
 
 
-def test_a_token_is_copied_by_a_button(window):
-    server, browser = window
-    browser.open(f"{server.url}/admin/accounts/apitoken/add/?username=sam")
-    browser.fill("[name=name]", "laptop")
-    browser.click("[name=_save]")
-    browser.until("document.querySelector('input.secret + button')")
-    browser.click("input.secret + button")
-    browser.until("document.querySelector('input.secret + button').textContent === 'Copied'")
+def test_a_token_is_copied_by_a_button(page):
+    page.goto("/admin/accounts/apitoken/add/?username=sam")
+    page.fill("[name=name]", "laptop")
+    page.click("[name=_save]")
+    button = page.locator("input.secret + button")
+    button.click()
+    expect(button).to_have_text("Copied")

@@ -1,11 +1,11 @@
-"""Staff moderates, and reads what happened."""
+"""Staff moderates threads and replies, and reads events."""
 
 import pytest
 
 from apps.events.models import Event
 from apps.repos.actions import set_archived
 from apps.threads.models import Reply, Thread
-from tests.admin.pages import address, at
+from tests.admin.urls import admin_url, row_url
 
 
 @pytest.fixture
@@ -14,17 +14,17 @@ def reply(make, team_repo, bob, alice):
 
 
 def test_a_reply_is_blanked(staff, sam, team_repo, reply, events):
-    assert "Rude <b>words</b>." in staff.get(at(reply)).text.replace("&lt;", "<")
-    assert "<b>words" not in staff.get(at(reply)).html
+    assert "Rude <b>words</b>." in staff.get(row_url(reply)).text.replace("&lt;", "<")
+    assert "<b>words" not in staff.get(row_url(reply)).html
     with events("repo-updated"):
         set_archived(actor=sam, repo=team_repo, archived=True)
-        staff.post(at(reply, "blank")).leads(at(reply), 302)
-    assert "is archived" in staff.get(at(reply)).text
+        staff.post(row_url(reply, "blank")).redirects_to(row_url(reply), 302)
+    assert "is archived" in staff.get(row_url(reply)).text
     set_archived(actor=sam, repo=team_repo, archived=False)
     with events("reply-deleted"):
-        staff.post(at(reply, "blank")).leads(at(reply), 302)
-        staff.post(at(reply, "blank")).leads(at(reply), 302)
-    page = staff.get(at(reply)).text
+        staff.post(row_url(reply, "blank")).redirects_to(row_url(reply), 302)
+        staff.post(row_url(reply, "blank")).redirects_to(row_url(reply), 302)
+    page = staff.get(row_url(reply)).text
     assert "already been deleted" in page and "Rude" not in page
 
 
@@ -32,13 +32,13 @@ def test_a_thread_is_deleted_but_not_that_of_a_pull(staff, make, team_repo, alic
     pull = make.pull(team_repo, by=alice)
     companion = Thread.objects.get(repo=team_repo, number=pull.number)
     with events():
-        staff.get(at(companion, "remove")).leads(at(companion), 302)
-        staff.post(at(companion, "remove")).leads(at(companion), 302)
-        assert "belongs to a pull" in staff.get(at(companion)).text
+        staff.get(row_url(companion, "remove")).redirects_to(row_url(companion), 302)
+        staff.post(row_url(companion, "remove")).redirects_to(row_url(companion), 302)
+        assert "belongs to a pull" in staff.get(row_url(companion)).text
     with events("thread-deleted"):
-        staff.post(at(reply.thread, "remove")).leads(address(Thread), 302)
-    staff.post(at(reply.thread, "remove")).gives(404)
-    staff.get(at(reply)).leads("/admin/", 302)
+        staff.post(row_url(reply.thread, "remove")).redirects_to(admin_url(Thread), 302)
+    staff.post(row_url(reply.thread, "remove")).gives(404)
+    staff.get(row_url(reply)).redirects_to("/admin/", 302)
 
 
 def test_threads_and_replies_are_found(staff, make, team_repo, reply, carol):
@@ -47,20 +47,20 @@ def test_threads_and_replies_are_found(staff, make, team_repo, reply, carol):
     texts = {Thread: ("alice", "teams/acme/api"), Reply: ("BOB",)}
     for model, row in found.items():
         for text in (*texts[model], f"teams/acme/api%23{number}"):
-            page = staff.get(f"{address(model)}?q={text}").gives().html
-            assert at(row) in page and at(row) in page
-            assert at({Thread: other.thread, Reply: other}[model]) not in page
+            page = staff.get(f"{admin_url(model)}?q={text}").gives().html
+            assert row_url(row) in page
+            assert row_url({Thread: other.thread, Reply: other}[model]) not in page
         for text in ("teams/acme/api%2399", "teams/acme/none", "a/b/c/d", "nobody", "x/%23%C2%B2"):
-            assert at(row) not in staff.get(f"{address(model)}?q={text}").gives().html
+            assert row_url(row) not in staff.get(f"{admin_url(model)}?q={text}").gives().html
 
 
-def test_events_are_found_by_scope_and_actor(staff, reply, carol, make):
+def test_events_are_found_by_event_scope_and_actor(staff, reply, carol, make):
     event = Event.objects.get(kind="reply-created")
     mine = f"thread:teams/acme/api/{reply.thread.number}"
     for text in ("bob", "team:acme", "repo:teams/acme/api", mine):
-        page = staff.get(f"{address(Event)}?q={text}").gives()
-        assert at(event) in page.html and "teams/acme/api" in page.text, text
+        page = staff.get(f"{admin_url(Event)}?q={text}").gives()
+        assert row_url(event) in page.html and "teams/acme/api" in page.text, text
     for text in ("carol", "site", "team:none", "repo:x", "what:ever", "thread:teams/acme/api/x"):
-        assert at(event) not in staff.get(f"{address(Event)}?q={text}").gives().html, text
-    assert at(event) in staff.get(f"{address(Event)}?kind=reply-created").html
-    assert "replied" in staff.get(at(event)).text
+        assert row_url(event) not in staff.get(f"{admin_url(Event)}?q={text}").gives().html, text
+    assert row_url(event) in staff.get(f"{admin_url(Event)}?kind=reply-created").html
+    assert "replied" in staff.get(row_url(event)).text

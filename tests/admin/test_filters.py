@@ -11,15 +11,15 @@ from apps.repos.actions import set_archived
 from apps.repos.models import Repo
 from apps.teams.models import Team
 from apps.threads.models import Thread
-from tests.admin.pages import address
+from tests.admin.urls import admin_url
 
 
 @pytest.fixture
 def shown(staff):
-    """`shown(User, "staff=others")` are the rows of that list, by how they are called."""
+    """`shown(User, "staff=others")` are the rows of that list, by their names."""
 
     def rows(model, question):
-        page = staff.get(f"{address(model)}?{question}").gives()
+        page = staff.get(f"{admin_url(model)}?{question}").gives()
         return {str(row) for row in page.response.context["cl"].result_list}
 
     return rows
@@ -40,7 +40,7 @@ def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alic
     assert shown(Repo, "state=archived") == {"teams/core/shelf"}
 
 
-def test_a_filter_by_words_shows_the_rows_that_have_it(shown, make, alice):
+def test_a_filter_by_a_choice_shows_the_rows_that_have_it(shown, make, alice):
     core = make.team("core", owner=alice)
     repo = make.repo(core, "api", by=alice, visibility="public")
     make.repo(core, "vault", by=alice)

@@ -1,4 +1,4 @@
-"""All pages of the admin, with a whole world in them: they open, show no secret, delete nothing."""
+"""All pages of the admin, with rows of every kind: they open, show no secret, delete nothing."""
 
 import re
 
@@ -15,15 +15,15 @@ from apps.core.durations import parse_future
 from apps.events.models import Event
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Reply, Thread
-from tests.admin.pages import address, at, everything
-from tests.web.visitor import Visitor
+from tests.admin.urls import admin_url, all_urls, row_url
+from tests.web.page_client import PageClient
 
 MODELS = list(admin.site._registry.items())
 
 
 @pytest.fixture(scope="module")
 def filled(world):
-    """The world with one of each thing that the admin knows, for all tests here."""
+    """The sample data with at least one row of each model in the admin, for all tests here."""
     actor = world.people["sam"]
     create_invite(actor=actor, expires_at=parse_future("1 day"), email="eve@example.org")
     create_rate_limit(actor=actor, scope="write", max_requests=5, window_seconds=60)
@@ -40,9 +40,9 @@ def full(filled, db):
 
 @pytest.fixture(scope="module")
 def pages(filled):
-    """Every page by its address, opened once by staff."""
-    staff = Visitor(filled.people["sam"])
-    return {path: staff.get(path) for path in everything()}
+    """Every page by its URL, opened once by staff."""
+    staff = PageClient(filled.people["sam"])
+    return {path: staff.get(path) for path in all_urls()}
 
 
 def test_every_page_opens(full, pages):
@@ -61,8 +61,8 @@ def test_no_page_shows_a_secret(full, pages):
         assert not re.search(r"name=\"(password|digest)\"", page.html), path
 
 
-def test_nothing_is_deleted_or_logged_past_the_actions(full):
-    staff = Visitor(full.people["sam"])
+def test_nothing_is_deleted_or_logged_except_by_the_actions(full):
+    staff = PageClient(full.people["sam"])
     for model, pages in MODELS:
         assert isinstance(pages, StaffAdmin)
         row = model._default_manager.first()
@@ -70,20 +70,20 @@ def test_nothing_is_deleted_or_logged_past_the_actions(full):
             continue
         for page in ("delete", "history"):
             with pytest.raises(NoReverseMatch):
-                address(model, page, row.pk)
-            assert staff.post(f"{address(model)}{row.pk}/{page}/", post="yes").status == 404
+                admin_url(model, page, row.pk)
+            assert staff.post(f"{admin_url(model)}{row.pk}/{page}/", post="yes").status == 404
         before = model._default_manager.count()
-        staff.post(address(model), action="delete_selected", _selected_action=row.pk, post="yes")
+        staff.post(admin_url(model), action="delete_selected", _selected_action=row.pk, post="yes")
         assert model._default_manager.count() == before
     assert not LogEntry.objects.exists()
 
 
 @pytest.mark.parametrize("model", [Event, Thread, Reply, ApiToken])
-def test_what_is_only_read_takes_no_change(model, full):
-    staff, row = Visitor(full.people["sam"]), model.objects.first()
-    assert 'name="_save"' not in staff.get(at(row)).gives().html
+def test_a_read_only_page_accepts_no_change(model, full):
+    staff, row = PageClient(full.people["sam"]), model.objects.first()
+    assert 'name="_save"' not in staff.get(row_url(row)).gives().html
     before = {**vars(row)}
-    staff.post(at(row), kind="x", body="x", title="x", name="x").gives(403)
+    staff.post(row_url(row), kind="x", body="x", title="x", name="x").gives(403)
     row.refresh_from_db()
     assert {name: vars(row)[name] for name in before if name[0] != "_"} == {
         name: value for name, value in before.items() if name[0] != "_"
@@ -91,12 +91,12 @@ def test_what_is_only_read_takes_no_change(model, full):
 
 
 def test_nobody_else_opens_a_page_or_does_anything(full, events):
-    bob, ina = (Visitor(full.people[name]) for name in ("bob", "ina"))
-    lists = {address(model) for model, _ in MODELS}
-    routes = {re.sub(r"/\d+/", "/1/", path): path for path in everything()}  # one row is enough
+    bob, ina = (PageClient(full.people[name]) for name in ("bob", "ina"))
+    lists = {admin_url(model) for model, _ in MODELS}
+    routes = {re.sub(r"/\d+/", "/1/", path): path for path in all_urls()}  # one row is enough
     with events():
-        for path in routes.values():  # who is inactive is nobody, whatever the page
-            for person in (Visitor(), bob, *([ina] if path in lists else [])):
+        for path in routes.values():  # an inactive user is refused alike on all pages
+            for person in (PageClient(), bob, *([ina] if path in lists else [])):
                 for page in (person.get(path), person.post(path, name="x", display_name="x")):
                     assert page.status == 302, path
                     assert page.header("Location").startswith("/admin/login/?next="), path
@@ -127,10 +127,10 @@ ODD += [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [address(model) for model, _ in MODELS])
-def test_odd_questions_break_no_list(path, full, monkeypatch):
+@pytest.mark.parametrize("path", [admin_url(model) for model, _ in MODELS])
+def test_odd_queries_break_no_list(path, full, monkeypatch):
     monkeypatch.setattr(StaffAdmin, "list_per_page", 5)  # there are several pages, and short ones
-    staff = Visitor(full.people["sam"])
+    staff = PageClient(full.people["sam"])
     for question in [f"q={odd}" for odd in ODD] + [
         "p=0",
         "p=x",
@@ -154,14 +154,14 @@ def test_odd_questions_break_no_list(path, full, monkeypatch):
     ],
 )
 def test_no_filter_tells_a_secret_bit_by_bit(model, question, full):
-    staff = Visitor(full.people["sam"])
-    staff.get(f"{address(model)}?{question}").gives(400)
+    staff = PageClient(full.people["sam"])
+    staff.get(f"{admin_url(model)}?{question}").gives(400)
     for field in ("digest", "password"):
-        staff.get(f"{address(model)}?_to_field={field}&_popup=1").gives(400)
+        staff.get(f"{admin_url(model)}?_to_field={field}&_popup=1").gives(400)
 
 
 def test_a_list_has_one_order(full):
-    staff = Visitor(full.people["sam"])
-    usual, asked = (staff.get(address(User) + query).html for query in ("", "?o=1"))
+    staff = PageClient(full.people["sam"])
+    usual, asked = (staff.get(admin_url(User) + query).html for query in ("", "?o=1"))
     names = [re.findall(r'change/[^"]*">(\w+)</a>', html) for html in (usual, asked)]
     assert names[0] == names[1] and names[0][0] == "sam"

@@ -1,4 +1,4 @@
-"""No list asks more for six rows than for two, and none counts its whole table."""
+"""No list takes more queries for six rows than for two, and none counts its whole table."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ from apps.site.actions import create_rate_limit
 from apps.site.models import RateLimit
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
-from tests.admin.pages import address, at
+from tests.admin.urls import admin_url, row_url
 from tests.test_queries import costing
-from tests.web.visitor import Visitor
+from tests.web.page_client import PageClient
 
 ROWS: set[Any] = {
     User,
@@ -54,16 +54,16 @@ def test_every_list_is_here():
 
 
 def test_six_rows_cost_no_more_queries_than_two(make, sam):
-    staff = Visitor(sam)
+    staff = PageClient(sam)
     costs: list[dict[str, int]] = []
     for numbers in (range(2), range(2, 6)):
         for number in numbers:
             one_of_each(make, sam, number)
         found = {}
-        staff.get(address(RateLimit))  # limits that have changed are read anew
+        staff.get(admin_url(RateLimit))  # limits that have changed are read anew
         for model in ROWS:
             with costing() as cost:
-                page = staff.get(address(model)).gives()
+                page = staff.get(admin_url(model)).gives()
             assert page.html.count("field-") >= model.objects.count() > max(numbers)
             found[model.__name__] = cost.sql
         costs.append(found)
@@ -72,11 +72,11 @@ def test_six_rows_cost_no_more_queries_than_two(make, sam):
 
 
 def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
-    staff, counts = Visitor(sam), []
+    staff, counts = PageClient(sam), []
     repo = make.repo(acme, by=alice)
     rows = [acme, repo, make.protection(repo, by=alice)]
     for row in rows:
-        staff.get(at(row)).gives()
+        staff.get(row_url(row)).gives()
     for number in (1, 5):
         for turn in range(number):
             person = make.user(f"person{number}-{turn}")
@@ -85,7 +85,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
             add_approver(actor=alice, protection=rows[2], user=person)
         with costing() as cost:
             for row in rows:
-                staff.get(at(row)).gives()
+                staff.get(row_url(row)).gives()
         counts.append(cost.sql)
     assert counts[0] == counts[1]
 
@@ -94,10 +94,10 @@ def test_a_list_is_counted_no_further_than_it_is_shown(make, sam, monkeypatch):
     for number in range(4):
         one_of_each(make, sam, number)
     monkeypatch.setattr(FirstPages, "most", 3)
-    staff = Visitor(sam)
+    staff = PageClient(sam)
     for model in ROWS:
         with CaptureQueriesContext(connection) as captured:
-            page = staff.get(address(model)).gives()
+            page = staff.get(admin_url(model)).gives()
         counts = [one["sql"] for one in captured.captured_queries if "COUNT(*)" in one["sql"]]
         assert counts and all("LIMIT 3" in one for one in counts), model
         assert "The first 3; search or filter" in page.text, model

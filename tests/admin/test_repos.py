@@ -1,9 +1,9 @@
-"""Staff at teams, repositories, protections and forks."""
+"""Staff changes teams, repositories and protections, and finds forks."""
 
 from apps.repos.models import Fork, Protection, Repo
 from apps.teams.models import Team
-from tests.admin.pages import address, at
 from tests.admin.test_accounts import errors
+from tests.admin.urls import admin_url, row_url
 from tests.gitclient import Clone
 
 
@@ -11,38 +11,38 @@ def test_a_team_is_renamed_and_retired(staff, make, acme, alice, events):
     make.team("taken", owner=alice)
     same = {"name": "Acme", "slug": "acme", "is_active": "on"}
     with events():
-        assert "errorlist" in staff.post(at(acme), **{**same, "slug": "No!"}).gives().html
-        refused = staff.post(at(acme), **{**same, "slug": "taken"}).gives(409)
+        assert "errorlist" in staff.post(row_url(acme), **{**same, "slug": "No!"}).gives().html
+        refused = staff.post(row_url(acme), **{**same, "slug": "taken"}).gives(409)
         assert "is taken" in errors(refused) and 'value="taken"' in refused.html
-        staff.post(at(acme), **same).leads(address(Team), 302)
+        staff.post(row_url(acme), **same).redirects_to(admin_url(Team), 302)
     with events("team-updated") as recorded:
-        staff.post(at(acme), name="Acme", slug="acme").leads(address(Team), 302)
+        staff.post(row_url(acme), name="Acme", slug="acme").redirects_to(admin_url(Team), 302)
     assert recorded[0].data == {"changed": ["is_active"]}
-    page = staff.get(at(acme)).text
+    page = staff.get(row_url(acme)).text
     assert "alice owner" in page and "bob member" in page
 
 
 def test_a_repository_is_archived_and_opened_again(staff, repo, events):
     with events("repo-updated"):
-        staff.post(at(repo, "archive")).leads(at(repo), 302)
-        staff.post(at(repo, "archive")).leads(at(repo), 302)
+        staff.post(row_url(repo, "archive")).redirects_to(row_url(repo), 302)
+        staff.post(row_url(repo, "archive")).redirects_to(row_url(repo), 302)
     with events():
-        refused = staff.post(at(repo), default_branch="next").gives(409)
+        refused = staff.post(row_url(repo), default_branch="next").gives(409)
         assert "is archived" in errors(refused)
     with events("repo-updated"):
-        staff.post(at(repo, "unarchive")).leads(at(repo), 302)
+        staff.post(row_url(repo, "unarchive")).redirects_to(row_url(repo), 302)
 
 
 def test_the_default_branch_has_to_exist(staff, team_repo, alice, tmp_path, events):
     clone = Clone(tmp_path / "clone", team_repo, alice)
-    clone.commit("main", {"README": "A place.\n"})
-    clone.commit("next", {"door": "open\n"}, onto="main")
+    clone.commit("main", {"README": "First\n"})
+    clone.commit("next", {"README": "Second\n"}, onto="main")
     clone.push("main", "next")
     with events():
-        refused = staff.post(at(team_repo), default_branch="nowhere").gives(422)
+        refused = staff.post(row_url(team_repo), default_branch="nowhere").gives(422)
         assert "There is no branch" in errors(refused)
     with events("repo-updated"):
-        staff.post(at(team_repo), default_branch="next").leads(address(Repo), 302)
+        staff.post(row_url(team_repo), default_branch="next").redirects_to(admin_url(Repo), 302)
     assert team_repo.git.head_branch() == "next"
 
 
@@ -50,17 +50,17 @@ def test_more_approvals_are_asked_for(staff, make, team_repo, acme, alice, event
     row = make.protection(team_repo, by=alice)
     with events():
         for number in ("0", "101", "many"):
-            assert "errorlist" in staff.post(at(row), required_approvals=number).gives().html
+            assert "errorlist" in staff.post(row_url(row), required_approvals=number).gives().html
     with events("protection-updated"):
-        staff.post(at(row), required_approvals="2").leads(address(Protection), 302)
+        staff.post(row_url(row), required_approvals="2").redirects_to(admin_url(Protection), 302)
     with events():
         Team.objects.filter(pk=acme.pk).update(is_active=False)
-        assert "deactivated" in errors(staff.post(at(row), required_approvals="3").gives(403))
-        staff.post(at(row, "remove")).leads(at(row), 302)
-    assert "2 needed" in staff.get(at(team_repo)).text
+        assert "deactivated" in errors(staff.post(row_url(row), required_approvals="3").gives(403))
+        staff.post(row_url(row, "remove")).redirects_to(row_url(row), 302)
+    assert "2 needed" in staff.get(row_url(team_repo)).text
     with events("protection-deleted"):
         Team.objects.filter(pk=acme.pk).update(is_active=True)
-        staff.post(at(row, "remove")).leads(address(Protection), 302)
+        staff.post(row_url(row, "remove")).redirects_to(admin_url(Protection), 302)
 
 
 def test_repositories_and_what_is_theirs_are_found_by_path(staff, make, repo, alice, carol):
@@ -71,6 +71,10 @@ def test_repositories_and_what_is_theirs_are_found_by_path(staff, make, repo, al
     make.protection(other, by=carol)
     for text in (repo.path, repo.path.upper(), "api", "ap", repo.owner.path):
         for model, wanted in ((Repo, repo), (Protection, row), (Fork, fork)):
-            page = staff.get(f"{address(model)}?q={text}").gives().html
-            assert at(wanted) in page and page.count('class="field-') and at(other) not in page
-    assert at(repo) not in staff.get(f"{address(Repo)}?q=users/nobody/api").html
+            page = staff.get(f"{admin_url(model)}?q={text}").gives().html
+            assert (
+                row_url(wanted) in page
+                and page.count('class="field-')
+                and row_url(other) not in page
+            )
+    assert row_url(repo) not in staff.get(f"{admin_url(Repo)}?q=users/nobody/api").html

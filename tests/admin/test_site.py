@@ -5,8 +5,8 @@ import re
 from apps.site import limits
 from apps.site.actions import create_rate_limit
 from apps.site.models import RateLimit, SiteSettings
-from tests.admin.pages import address, at
 from tests.admin.test_accounts import errors
+from tests.admin.urls import admin_url, row_url
 
 SETTINGS = {
     "signups_enabled": "on",
@@ -21,20 +21,20 @@ LIMIT = {"scope": "write", "max_requests": "5", "window_seconds": "60", "is_enab
 
 def test_settings_are_one_page_and_change_as_over_the_api(staff, events):
     row = SiteSettings.load()
-    staff.get(address(SiteSettings)).leads(at(row), 302)
-    staff.get(address(SiteSettings, "add")).gives(403)
+    staff.get(admin_url(SiteSettings)).redirects_to(row_url(row), 302)
+    staff.get(admin_url(SiteSettings, "add")).gives(403)
     with events():
-        staff.post(at(row), **SETTINGS).leads(address(SiteSettings), 302)
+        staff.post(row_url(row), **SETTINGS).redirects_to(admin_url(SiteSettings), 302)
         for name, value in (
             ("signup_invite_max_per_24h", "100001"),
             ("signup_invite_min_account_age", "3 fortnights"),
             ("signup_invite_creators", "everybody"),
         ):
-            assert "errorlist" in staff.post(at(row), **{**SETTINGS, name: value}).gives().html
+            assert "errorlist" in staff.post(row_url(row), **{**SETTINGS, name: value}).gives().html
     changed = {**SETTINGS, "signup_invite_min_account_age": "3 d"}
     del changed["signups_require_invite"]
     with events("site-settings-updated") as recorded:
-        staff.post(at(row), **changed).leads(address(SiteSettings), 302)
+        staff.post(row_url(row), **changed).redirects_to(admin_url(SiteSettings), 302)
     assert sorted(recorded[0].data["changed"]) == [
         "signup_invite_min_account_age",
         "signups_require_invite",
@@ -46,20 +46,20 @@ def test_a_rate_limit_is_made_changed_and_lifted(staff, events):
     RateLimit.objects.all().delete()
     with events():
         for bad in ({"scope": "nothing"}, {"max_requests": "0"}, {"window_seconds": "86401"}):
-            refused = staff.post(address(RateLimit, "add"), **{**LIMIT, **bad})
+            refused = staff.post(admin_url(RateLimit, "add"), **{**LIMIT, **bad})
             assert refused.status in {200, 422} and "errorlist" in refused.html
     with events("rate-limit-created"):
-        staff.post(address(RateLimit, "add"), **LIMIT).leads(address(RateLimit), 302)
+        staff.post(admin_url(RateLimit, "add"), **LIMIT).redirects_to(admin_url(RateLimit), 302)
     row = RateLimit.objects.get()
     with events():
-        again = staff.post(address(RateLimit, "add"), **LIMIT).gives(409)
+        again = staff.post(admin_url(RateLimit, "add"), **LIMIT).gives(409)
         assert "already" in errors(again) and 'value="write"' in again.html
-        staff.post(at(row), **LIMIT).leads(address(RateLimit), 302)
+        staff.post(row_url(row), **LIMIT).redirects_to(admin_url(RateLimit), 302)
     with events("rate-limit-updated") as recorded:
-        staff.post(at(row), **{**LIMIT, "max_requests": "6", "is_enabled": ""})
+        staff.post(row_url(row), **{**LIMIT, "max_requests": "6", "is_enabled": ""})
     assert recorded[0].data["changed"] == ["max_requests", "is_enabled"]
     with events("rate-limit-deleted"):
-        staff.post(at(row, "remove")).leads(address(RateLimit), 302)
+        staff.post(row_url(row, "remove")).redirects_to(admin_url(RateLimit), 302)
     assert not RateLimit.objects.exists()
 
 
@@ -72,9 +72,9 @@ def test_the_list_shows_who_uses_a_limit_most(staff, sam, api, bob, carol):
         api(bob).get("/users/self").gives()
     api(carol).get("/users/self").gives()
     api().get("/check-username?username=x")
-    rows = re.findall(r"<tr>.*?</tr>", staff.get(address(RateLimit)).html, re.DOTALL)
+    rows = re.findall(r"<tr>.*?</tr>", staff.get(admin_url(RateLimit)).html, re.DOTALL)
     anonymous, authenticated = rows[-2:]
     assert "127.0.0.1: 1 of 7" in anonymous
     assert re.search(r">2</td>.*bob</a>: 3 of 9", authenticated, re.DOTALL)
-    shown = staff.get(at(RateLimit.objects.get(scope="authenticated"))).text
+    shown = staff.get(row_url(RateLimit.objects.get(scope="authenticated"))).text
     assert "bob : 3 of 9" in shown

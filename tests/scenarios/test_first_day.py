@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from tests.server import PATIENCE, Server
-from tests.web.person import Person
+from tests.web.form_client import FormClient
 
 ADDRESS, PASSWORD, NEXT = "zoe@example.org", "first horse battery", "second horse battery"
 STAFF = "third horse battery"
@@ -74,7 +74,7 @@ def deactivate(staff):
 def test_a_first_day_that_ends_early(tmp_path, kind):
     folder = tmp_path / "mail"
     with Server(tmp_path, kind, EMAIL_URL=f"file://{folder}") as server:
-        person = Person(server)
+        person = FormClient(server)
         invite = join(server, person)
         made = person.send("/settings/tokens", name="laptop", expires_at="90 days")
         assert made.status == 201
@@ -84,7 +84,7 @@ def test_a_first_day_that_ends_early(tmp_path, kind):
         reset = forget(person, folder)
         zoe.get("/users/self").gives()
 
-        staff = Person(server)
+        staff = FormClient(server)
         server.run(GIVE_SAM_A_PASSWORD)
         deactivate(staff)
         zoe.get("/users/self").fails(401, "inactive_user")

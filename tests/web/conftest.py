@@ -1,4 +1,4 @@
-"""`visit(alice)` looks at pages as alice, `visit()` as nobody; `ada` has a password."""
+"""`visit(alice)` is a client for the pages, signed in as alice; `visit()` is not signed in."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from apps.accounts.models import User
 from tests.make import Make
-from tests.web.visitor import PASSWORD, Visitor
+from tests.web.page_client import PASSWORD, PageClient
 
 
 @pytest.fixture
 def visit(db: None) -> Any:
-    return Visitor
+    return PageClient
 
 
 @pytest.fixture

@@ -5,22 +5,24 @@ pixels, in light and dark; and what axe finds, which is nothing.
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import ROOT, Server
-from tests.web.browser import Browser, need_browser
-from tests.web.visitor import PASSWORD
+from tests.web.chromium import Look, chromium, complaints, new_page, resize, violations
+from tests.web.page_client import PASSWORD
 
 pytestmark = pytest.mark.browser
-AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-WIDE = [(1280, "light"), (1280, "dark"), (320, "light")]
+WIDE: list[Look] = [(1280, "light"), (1280, "dark"), (320, "light")]
 LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
-"""Narrow and dark every time; the other three are slow."""
-PEOPLE = f"""
+"""Narrow and dark every time, the other three as slow tests."""
+DATA = f"""
 import json
 from datetime import timedelta
 from django.contrib.auth.tokens import default_token_generator
@@ -44,157 +46,183 @@ print(json.dumps({{
     "reset": f"user={{people[2].uuid}}&token={{reset}}",
 }}))
 """
-ANYBODY = ["/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
-ANYBODY += ["/reset/new?{reset}", "/nowhere"]
+PUBLIC = ["/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
+PUBLIC += ["/reset/new?{reset}", "/nowhere"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete"]
-OUTLINE = (
-    "const s = getComputedStyle(document.activeElement); return [s.outlineStyle, s.outlineWidth]"
-)
-FOCUSED = "const e = document.activeElement; return e.name || e.innerText"
+NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
+EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FOCUSED = """() => {
+    const focused = document.activeElement;
+    const style = getComputedStyle(focused);
+    return [focused.name || focused.innerText, style.outlineStyle, style.outlineWidth];
+}"""
+"""What has the focus, by its name or its text, and how it is outlined."""
 
 
+@dataclass(frozen=True)
 class Site:
-    """A server and a browser; `made` are a token and an invite of Ada0's, and a reset of Ada2's."""
+    """A server and a browser."""
 
-    def __init__(self, server: Server, browser: Browser) -> None:
-        self.server, self.browser = server, browser
-        browser.devtools("Page.addScriptToEvaluateOnNewDocument", source=AXE.read_text())
-        self.made = json.loads(server.run(PEOPLE))
-
-    def open(self, path: str) -> None:
-        self.browser.open(self.server.url + path)
-
-    def sign_in(self, name: str) -> None:
-        self.browser.forget()
-        self.open("/signin")
-        self.browser.fill("[name=username]", name)
-        self.browser.fill("[name=password]", PASSWORD)
-        self.browser.follow("main button")
-
-    def tab_to(self, name: str) -> None:
-        """Press Tab until this has the focus, which is to be seen at every stop."""
-        for _ in range(30):
-            self.browser.press("Tab")
-            style, width = self.browser.run(OUTLINE)
-            assert style == "solid" and width == "2px", f"Tab does not reach {name}"
-            if self.focused() == name:
-                return
-        raise AssertionError(f"Tab does not reach {name}")
-
-    def go(self, name: str, *keys: str, to: str) -> None:
-        """Tab to this, press these keys there, and come to the page with that heading."""
-        self.tab_to(name)
-        self.browser.run("document.querySelector('h1').remove()")
-        self.browser.press(*keys)
-        self.browser.arrive(to)
-
-    def focused(self) -> str:
-        """The name or the words of what has the focus."""
-        return " ".join(self.browser.run(FOCUSED).split())
-
-    def check(self, path: str, looks: list[tuple[int, str]]) -> None:
-        """What holds for every page, in each of these looks."""
-        self.browser.console()
-        for width, theme in looks:
-            with self.browser.looking(width=width, theme=theme):
-                self.open(path)
-                self.check_shown(f"{path} at {width}, {theme}")
-        assert all(" 404 " in line for line in self.browser.console() if path == "/nowhere")
-
-    def check_shown(self, where: str) -> None:
-        """axe finds nothing, nothing sticks out, and there is one heading."""
-        options = {"runOnly": TAGS, "resultTypes": ["violations", "incomplete"]}
-        found = self.browser.run("return axe.run(document, arguments[0])", options)
-        wrong = [(one["id"], node["html"]) for one in found["violations"] for node in one["nodes"]]
-        assert not wrong, (where, wrong)
-        wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert self.browser.run(wide) == 0, where
-        assert self.browser.run("return document.querySelectorAll('h1').length") == 1, where
+    url: str
+    browser: Browser
+    values: dict[str, str]
+    """A token and an invite of Ada0's, and a link by which Ada2 may reset her password."""
+    signed_in: StorageState
+    """The cookies of Ada0, who has signed in."""
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    need_browser()
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("browser")
-    with Server(folder) as server, Browser(folder) as browser:
-        yield Site(server, browser)
+    with chromium(folder) as browser, Server(folder) as server:
+        values = json.loads(server.run(DATA))
+        with new_page(browser, server.url) as page:
+            sign_in(page, "Ada0")
+            cookies = page.context.storage_state()
+        yield Site(server.url, browser, values, cookies)
+
+
+@pytest.fixture
+def page(site: Site) -> Iterator[Page]:
+    """The window of somebody who is not signed in."""
+    with new_page(site.browser, site.url) as page:
+        yield page
+
+
+def sign_in(page: Page, username: str) -> None:
+    page.goto("/signin")
+    page.fill("[name=username]", username)
+    page.fill("[name=password]", PASSWORD)
+    page.click("main button")
+    expect(page).to_have_url("/")
+
+
+def check(page: Page, where: str) -> None:
+    """axe finds nothing, nothing is wider than the window, and there is one main heading."""
+    assert not violations(page, TAGS), where
+    assert page.evaluate(EXCESS_WIDTH) == 0, where
+    assert page.locator("h1").count() == 1, where
+
+
+def check_path(page: Page, path: str, looks: list[Look]) -> None:
+    """Open this path in each look: what `check` says holds, and the browser complains of nothing
+    but the status of a page that is not there.
+    """
+    for look in looks:
+        resize(page, look)
+        page.goto(path)
+        check(page, f"{path} at {look}")
+    expected = [f"{NOT_FOUND} {page.url}"] * len(looks) if path == "/nowhere" else []
+    assert complaints(page) == expected
+
+
+def expect_heading(page: Page, text: str) -> None:
+    """Wait until a page with this main heading is there as a whole."""
+    expect(page.locator("h1")).to_have_text(text)
+    page.wait_for_load_state()
+
+
+def focused(page: Page) -> str:
+    """The name or the text of what has the focus."""
+    return " ".join(page.evaluate(FOCUSED)[0].split())
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until this has the focus, which is to be seen wherever it goes."""
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        _, style, width = page.evaluate(FOCUSED)
+        assert (style, width) == ("solid", "2px"), f"{focused(page)} has no outline"
+        if focused(page) == name:
+            return
+    raise AssertionError(f"Tab does not reach {name}")
 
 
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
-@pytest.mark.parametrize("path", ANYBODY)
-def test_axe_finds_nothing_for_anybody(site, path, looks):
-    site.browser.forget()
-    site.check(path.format(**site.made), looks)
+@pytest.mark.parametrize("path", PUBLIC)
+def test_axe_finds_nothing_for_anybody(site, page, path, looks):
+    check_path(page, path.format(**site.values), looks)
 
 
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", SIGNED_IN)
 def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):
-    site.sign_in("Ada0")
-    site.check(path.format(**site.made), looks)
+    with new_page(site.browser, site.url, storage_state=site.signed_in) as page:
+        check_path(page, path.format(**site.values), looks)
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_axe_finds_nothing_on_what_is_shown_without_a_database(site, status):
+def test_axe_finds_nothing_on_what_is_shown_without_a_database(page, status):
     html = (ROOT / f"templates/web/{status}.html").read_text()
-    site.open("/")
-    for width, theme in ((1280, "light"), (320, "dark")):
-        with site.browser.looking(width=width, theme=theme):
-            site.browser.run("document.write(arguments[0]); document.close()", html)
-            site.browser.until("document.styleSheets.length")
-            site.check_shown(f"{status} at {width}, {theme}")
+    page.goto("/")
+    for look in WIDE[:1] + LOOKS[0]:
+        resize(page, look)
+        page.set_content(html)
+        assert page.evaluate("document.styleSheets.length")
+        check(page, f"{status} at {look}")
 
 
-def test_a_token_is_made_and_revoked_by_keyboard_alone(site):
-    browser = site.browser
-    browser.forget()
-    site.open("/")
-    browser.press("Tab")
-    assert site.focused() == "Skip to content"
-    site.go("Sign in", "Enter", to="Sign in")
-    site.tab_to("username")
-    browser.press("Ada1")
-    site.tab_to("password")
-    browser.press(PASSWORD, "Enter")
-    browser.arrive("Hello, Ada1")
-    site.go("Tokens", "Enter", to="Tokens")
-    site.go("name", "laptop", "Enter", to="Tokens")
-    assert "Copy it now" in browser.text()
-    site.check_shown("the new token")
-    site.go("Revoke laptop", "Enter", to="Revoke laptop?")
-    site.go("Revoke token", "Space", to="Tokens")
-    assert "The token laptop is revoked." in browser.text()
+def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
+    keyboard = page.keyboard
+    page.goto("/")
+    keyboard.press("Tab")
+    assert focused(page) == "Skip to content"
+    tab_to(page, "Sign in")
+    keyboard.press("Enter")
+    expect_heading(page, "Sign in")
+    tab_to(page, "username")
+    keyboard.type("Ada1")
+    tab_to(page, "password")
+    keyboard.type(PASSWORD)
+    keyboard.press("Enter")
+    expect_heading(page, "Hello, Ada1")
+    tab_to(page, "Tokens")
+    keyboard.press("Enter")
+    expect_heading(page, "Tokens")
+    tab_to(page, "name")
+    keyboard.type("laptop")
+    keyboard.press("Enter")
+    expect(page.get_by_text("Copy it now")).to_be_visible()
+    expect_heading(page, "Tokens")
+    check(page, "the new token")
+    tab_to(page, "Revoke laptop")
+    keyboard.press("Enter")
+    expect_heading(page, "Revoke laptop?")
+    tab_to(page, "Revoke token")
+    keyboard.press("Space")
+    expect(page.get_by_text("The token laptop is revoked.")).to_be_visible()
+    expect_heading(page, "Tokens")
 
 
-def test_an_error_is_said_and_its_link_leads_to_the_field(site):
-    browser = site.browser
-    browser.forget()
-    site.open("/signin")
-    browser.fill("[name=username]", "Ada1")
-    browser.click("main button")
-    browser.until("document.activeElement.role === 'alert'")
-    site.check_shown("a refused sign-in")
-    browser.press("Tab", "Enter")
-    browser.until("document.activeElement.name === 'password'")
-    browser.press("x")
-    assert browser.run("return document.querySelector('[name=password]').value") == "x"
-    assert browser.run("return document.title").startswith("Error: Sign in")
+def test_an_error_gets_the_focus_and_its_link_leads_to_the_field(page):
+    password = page.locator("[name=password]")
+    page.goto("/signin")
+    page.fill("[name=username]", "Ada1")
+    page.click("main button")
+    expect(page.get_by_role("alert")).to_be_focused()
+    page.wait_for_load_state()
+    check(page, "a refused sign-in")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(password).to_be_focused()
+    page.keyboard.type("x")
+    expect(password).to_have_value("x")
+    expect(page).to_have_title(re.compile("^Error: Sign in"))
 
 
 def test_everything_works_without_javascript(site):
-    browser = site.browser
-    with browser.without_javascript():
-        site.sign_in("Ada2")
-        assert browser.path == "/"
-        browser.follow("a[href='/settings/tokens']")
-        browser.fill("[name=name]", "phone")
-        browser.follow("main button")
-        browser.find("input.secret")
-        browser.follow("a[href$='/revoke']")
-        browser.follow("main button")
-        assert browser.path == "/settings/tokens"
-        assert "is revoked" in browser.text()
-        browser.follow("header button")
-        assert browser.path == "/" and "Sign in" in browser.text("header")
+    with new_page(site.browser, site.url, java_script_enabled=False) as page:
+        sign_in(page, "Ada2")
+        page.click("a[href='/settings/tokens']")
+        page.fill("[name=name]", "phone")
+        page.get_by_role("button", name="Make token").click()
+        expect(page.locator("input.secret")).to_be_visible()
+        page.get_by_role("link", name="Revoke phone").click()
+        page.get_by_role("button", name="Revoke token").click()
+        expect(page.get_by_text("The token phone is revoked.")).to_be_visible()
+        expect(page).to_have_url("/settings/tokens")
+        page.click("header button")
+        expect(page).to_have_url("/")
+        expect(page.locator("header").get_by_text("Sign in")).to_be_visible()

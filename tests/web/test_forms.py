@@ -30,7 +30,7 @@ def test_a_form_has_the_limits_of_the_input_that_it_stands_for(form):
             assert field.max_length == wanted[name].max_length, name
 
 
-def test_every_end_that_a_new_token_offers_is_one_for_the_api():
+def test_every_expiry_that_a_new_token_offers_is_accepted_by_the_api():
     for end in filter(None, forms.NewToken.ENDS):
         assert validated(forms.NewToken.request_serializer(), {"name": "x", "expires_at": end})
 

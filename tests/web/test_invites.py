@@ -3,29 +3,29 @@
 import pytest
 
 from apps.accounts.models import Invite
-from tests.web.test_signup import site
+from tests.web.test_signup import change_site_settings
 
 PATH = "/settings/invites"
 NEW = {"email": "", "expires_at": "7 days"}
 
 
 def test_only_staff_invites_until_the_site_lets_everybody(visit, ada, sam, events):
-    visit().get(PATH).leads(f"/signin?next={PATH}", 302)
+    visit().get(PATH).redirects_to(f"/signin?next={PATH}", 302)
     with events():
         assert "only staff" in visit(ada).get(PATH).gives(403).text
         visit(ada).post(PATH, **NEW).gives(403)
     assert PATH not in visit(ada).get("/settings").html + visit(ada).get("/").html
     assert PATH in visit(sam).get("/").html
     with events("invite-created"):
-        visit(sam).post(PATH, **NEW).leads(PATH)
-    site(signup_invite_creators="users")
+        visit(sam).post(PATH, **NEW).redirects_to(PATH)
+    change_site_settings(signup_invite_creators="users")
     assert PATH in visit(ada).get("/settings").html and PATH in visit(ada).get("/").html
     with events("invite-created"):
-        visit(ada).post(PATH, **NEW).leads(PATH)
+        visit(ada).post(PATH, **NEW).redirects_to(PATH)
 
 
-def test_an_invite_is_listed_with_its_link_for_its_creator_alone(visit, sam, make):
-    visit(sam).post(PATH, email="zoe@example.org", expires_at="30 days").leads(PATH)
+def test_an_invite_is_listed_with_its_link_for_its_creator_only(visit, sam, make):
+    visit(sam).post(PATH, email="zoe@example.org", expires_at="30 days").redirects_to(PATH)
     link = f"http://testserver/signup?invite={Invite.objects.get().uuid}"
     page = visit(sam).get(PATH)
     assert link in page.html and "zoe@example.org" in page.text
@@ -37,18 +37,18 @@ def test_an_invite_is_listed_with_its_link_for_its_creator_alone(visit, sam, mak
 
 
 @pytest.mark.parametrize("changed", [{"email": "nonsense"}, {"expires_at": "3 fortnights"}])
-def test_what_will_not_do_is_said(visit, sam, events, changed):
+def test_an_invalid_field_is_named(visit, sam, events, changed):
     with events():
         page = visit(sam).post(PATH, **(NEW | changed)).gives(422)
     assert page.alert() and page.value("email") == changed.get("email", "")
 
 
-def test_age_and_number_are_limited_and_the_text_stays(visit, sam, events):
-    site(signup_invite_min_account_age="1d")
+def test_account_age_and_number_of_invites_are_limited_and_the_text_stays(visit, sam, events):
+    change_site_settings(signup_invite_min_account_age="1d")
     page = visit(sam).post(PATH, **NEW | {"email": "zoe@example.org"}).gives(403)
     assert "1d old" in page.alert() and page.value("email") == "zoe@example.org"
-    site(signup_invite_min_account_age="0s", signup_invite_max_per_24h=1)
-    visit(sam).post(PATH, **NEW).leads(PATH)
+    change_site_settings(signup_invite_min_account_age="0s", signup_invite_max_per_24h=1)
+    visit(sam).post(PATH, **NEW).redirects_to(PATH)
     with events():
         page = visit(sam).post(PATH, **NEW).gives(429)
     assert "which is the limit" in page.alert() and int(page.header("Retry-After")) > 86000
@@ -63,7 +63,7 @@ def test_deleting_asks_first_and_ends_the_link(visit, sam, make, events):
         other.post(path).gives(404)
         assert visit(sam).get(path).gives().h1 == "Delete this invite?"
     with events("invite-deleted"):
-        visit(sam).post(path).leads(PATH)
+        visit(sam).post(path).redirects_to(PATH)
     with events():
         visit(sam).post(path).gives(404)
     visit().get(f"/signup?invite={invite.uuid}").gives(404)

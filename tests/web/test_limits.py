@@ -1,22 +1,22 @@
-"""Who tries too often to get in is told when to come back; the scopes `login` and `signup`."""
+"""Too many attempts to sign in are refused, with the seconds to wait: the rate limit `login`."""
 
 import pytest
 
 from apps.site.models import RateLimit
-from tests.web.visitor import PASSWORD, Visitor
+from tests.web.page_client import PASSWORD, PageClient
 
 LOGIN = [("/signin", {"username": "Ada", "password": "wrong"}), ("/reset", {"email": "a@b.org"})]
 OWN = ["/settings", "/settings/password"]
 
 
-def limited(scope, most=2):
-    RateLimit.objects.filter(scope=scope).delete()
-    RateLimit.objects.create(scope=scope, max_requests=most, window_seconds=60)
+def set_rate_limit(rate_scope, max_requests=2):
+    RateLimit.objects.filter(scope=rate_scope).delete()
+    RateLimit.objects.create(scope=rate_scope, max_requests=max_requests, window_seconds=60)
 
 
 @pytest.mark.parametrize(("path", "fields"), LOGIN)
-def test_tries_to_sign_in_are_counted_by_address_and_looking_is_free(visit, ada, path, fields):
-    limited("login")
+def test_attempts_to_sign_in_are_counted_by_address_and_looking_is_free(visit, ada, path, fields):
+    set_rate_limit("login")
     for _ in range(3):
         visit().get(path).gives(200)
     for _ in range(2):
@@ -27,14 +27,14 @@ def test_tries_to_sign_in_are_counted_by_address_and_looking_is_free(visit, ada,
     assert 0 < int(seconds) <= 120
     visit().sign_in("Ada", PASSWORD).gives(429)
     visit().get(path).gives(200)
-    elsewhere = Visitor()
+    elsewhere = PageClient()
     elsewhere.client.defaults["REMOTE_ADDR"] = "192.0.2.7"
-    elsewhere.sign_in("Ada").leads("/")
+    elsewhere.sign_in("Ada").redirects_to("/")
 
 
 @pytest.mark.parametrize("path", OWN)
-def test_guesses_at_a_password_from_inside_a_session_are_counted_too(visit, ada, path):
-    limited("login")
+def test_wrong_passwords_within_a_session_are_counted_too(visit, ada, path):
+    set_rate_limit("login")
     person = visit(ada)
     fields = {"current": "wrong", "password": "x", "again": "x", "email": "x@example.org"}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`/settings/password`, `/reset` and what comes by mail."""
+"""`/settings/password`, `/reset` and the message with its link."""
 
 import re
 from threading import get_ident
@@ -11,7 +11,7 @@ from django.core.mail.backends.locmem import EmailBackend
 from apps.accounts.actions import users
 from apps.web import mail as sending
 from tests.api import Api
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
 
 NEW = "new horse, new battery"
 SENT = "Look into your mail"
@@ -23,8 +23,8 @@ def change(person, current=PASSWORD, password=NEW, again=NEW):
 
 
 def mails():
-    """What has been sent, once nothing waits any more."""
-    sending.SENDER.submit(get_ident).result()
+    """All messages, once those that wait to be sent are sent."""
+    sending.SENDER.submit(get_ident).result(timeout=60)
     return mail.outbox
 
 
@@ -48,18 +48,18 @@ def test_a_wrong_old_or_a_weak_new_password_changes_nothing(visit, ada, events, 
         page = change(person, **fields).gives(422)
     assert said in page.alert() and person.is_signed_in
     assert not any(page.value(name) for name in ("current", "password", "again"))
-    visit().sign_in("Ada").leads("/")
+    visit().sign_in("Ada").redirects_to("/")
 
 
 def test_a_new_password_ends_all_other_sessions_but_no_token(visit, ada, make, events):
     person, elsewhere = visit(ada), visit(ada)
     before = person.client.session.session_key
     with events("user-updated"):
-        change(person).leads("/settings/password")
+        change(person).redirects_to("/settings/password")
     assert person.is_signed_in and not elsewhere.is_signed_in
     assert person.client.session.session_key != before
     visit().sign_in("Ada").gives(422)
-    visit().sign_in("Ada", NEW).leads("/")
+    visit().sign_in("Ada", NEW).redirects_to("/")
     Api(make.token(ada)).get("/api-tokens/self").gives()
 
 
@@ -68,16 +68,16 @@ def test_a_reset_answers_the_same_whether_there_is_such_an_account_or_not(visit,
     gone.is_active = False
     gone.save()
     for address in ("nobody@example.org", "gone@example.org", ada.email):
-        visit().post("/reset", email=address).leads("/reset/sent")
+        visit().post("/reset", email=address).redirects_to("/reset/sent")
     assert visit().get("/reset/sent").gives().h1 == SENT
     assert [one.to for one in mails()] == [["ada@example.org"]]
     visit().post("/reset", email="").gives(422)
 
 
-def test_a_link_does_not_lead_to_a_host_that_the_asker_names(visit, ada, settings):
+def test_the_link_does_not_lead_to_a_host_that_the_request_names(visit, ada, settings):
     settings.ALLOWED_HOSTS, settings.PORT = ["*"], 8000
     sent = visit().post("/reset", {"host": "evil.example"}, email=ada.email)
-    sent.leads("/reset/sent")
+    sent.redirects_to("/reset/sent")
     settings.BASE_URL = "https://code.example.org"
     visit().post("/reset", {"host": "evil.example"}, email=ada.email)
     bodies = [message.body for message in mails()]
@@ -90,14 +90,14 @@ def test_the_answer_does_not_wait_for_the_mail(visit, ada, monkeypatch):
     senders = []
     monkeypatch.setattr(EmailBackend, "open", lambda self: senders.append(get_ident()))
     monkeypatch.setattr(EmailBackend, "send_messages", lambda self, some: self.open())
-    visit().post("/reset", email=ada.email).leads("/reset/sent")
+    visit().post("/reset", email=ada.email).redirects_to("/reset/sent")
     mails()
     assert senders and get_ident() not in senders
 
 
 def test_the_link_gives_a_new_password_once_and_ends_every_session(visit, ada, events):
     inside = visit(ada)
-    visit().post("/reset", email="ADA@example.org").leads("/reset/sent")
+    visit().post("/reset", email="ADA@example.org").redirects_to("/reset/sent")
     link = link_in(mails()[0])
     reader = visit()
     page = reader.get(link).gives()
@@ -107,12 +107,12 @@ def test_the_link_gives_a_new_password_once_and_ends_every_session(visit, ada, e
     with events():
         reader.post("/reset/new", **sent, password="short1!", again="short1!").gives(422)
     with events("user-updated"):
-        reader.post("/reset/new", **sent, password=NEW, again=NEW).leads("/signin")
+        reader.post("/reset/new", **sent, password=NEW, again=NEW).redirects_to("/signin")
     assert not inside.is_signed_in and not reader.is_signed_in
     assert "Sign in with it" in reader.get("/signin").text
     assert "has been used" in reader.get(link).gives(404).text
     reader.post("/reset/new", **sent, password=PASSWORD, again=PASSWORD).gives(404)
-    visit().sign_in("Ada", NEW).leads("/")
+    visit().sign_in("Ada", NEW).redirects_to("/")
 
 
 def test_of_two_who_use_one_link_at_once_one_chooses_the_password(visit, ada, monkeypatch):
@@ -123,16 +123,16 @@ def test_of_two_who_use_one_link_at_once_one_chooses_the_password(visit, ada, mo
 
     def hash_late(password):
         if quick:
-            quick.pop().post("/reset/new", **sent, password=NEW, again=NEW).leads("/signin")
+            quick.pop().post("/reset/new", **sent, password=NEW, again=NEW).redirects_to("/signin")
         return make_password(password)
 
     monkeypatch.setattr(users, "make_password", hash_late)
     late = visit().post("/reset/new", **sent, password=NEW + "!", again=NEW + "!").gives(409)
     assert "changed in the meantime" in late.alert()
-    visit().sign_in("Ada", NEW).leads("/")
+    visit().sign_in("Ada", NEW).redirects_to("/")
 
 
-def test_a_link_ends_in_time_with_the_account_and_with_another_address(visit, ada, settings):
+def test_a_link_expires_with_time_with_the_account_and_with_a_new_address(visit, ada, settings):
     visit().post("/reset", email=ada.email)
     link = link_in(mails()[0])
     for wrong in (link[:-1] + "x", "/reset/new", "/reset/new?user=x&token=\0"):
@@ -157,7 +157,7 @@ def test_a_message_that_cannot_be_sent_is_logged_without_its_address(
         raise OSError("ada@example.org refused")
 
     monkeypatch.setattr(EmailBackend, "send_messages", refuse)
-    visit().post("/reset", email=ada.email).leads("/reset/sent")
+    visit().post("/reset", email=ada.email).redirects_to("/reset/sent")
     mails()
     assert [record.getMessage() for record in caplog.records] == [
         "A message could not be sent: OSError"

@@ -1,4 +1,4 @@
-"""Pages ask the database as much for many rows as for one, and never for git."""
+"""A page takes as many queries for many rows as for one, and starts no git."""
 
 import datetime as dt
 

@@ -3,7 +3,7 @@
 import pytest
 
 from apps.accounts.models import DISPLAY_NAME_MAX
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
 
 
 def save(person, **changed):
@@ -16,9 +16,9 @@ def test_a_name_is_changed_without_the_password(visit, ada, events):
     with events():
         assert "x" * 101 in save(person, display_name="x" * (DISPLAY_NAME_MAX + 1)).gives(422).html
     with events("user-updated"):
-        save(person).leads("/settings")
+        save(person).redirects_to("/settings")
     with events():
-        save(person).leads("/settings")
+        save(person).redirects_to("/settings")
     shown = person.get("/settings")
     assert shown.value("display_name") == "Ada L." and "is saved" in shown.text
     assert "Ada L." in person.get("/").h1
@@ -32,11 +32,11 @@ def test_an_address_is_changed_with_the_password_only(visit, ada, events, addres
             page = save(person, email=address, current=wrong).gives(422)
             assert "not your password" in page.alert() and page.value("email") == address
     with events("user-updated"):
-        save(person, email=address, current=PASSWORD).leads("/settings")
+        save(person, email=address, current=PASSWORD).redirects_to("/settings")
     assert person.get("/settings").value("email") == address
 
 
-def test_what_the_action_refuses_stands_at_its_field(visit, ada, make, events):
+def test_a_refusal_of_the_action_is_shown_at_its_field(visit, ada, make, events):
     make.user("bob", email="bob@example.org")
     with events():
         for address in ("nonsense", "BOB@example.org"):
@@ -44,8 +44,8 @@ def test_what_the_action_refuses_stands_at_its_field(visit, ada, make, events):
             assert 'href="#id_email"' in page.html and page.value("email") == address
 
 
-def test_the_address_is_for_its_person_alone(visit, ada, alice):
-    visit().get("/settings").leads("/signin?next=/settings", 302)
+def test_the_address_is_shown_to_its_owner_only(visit, ada, alice):
+    visit().get("/settings").redirects_to("/signin?next=/settings", 302)
     assert "ada@example.org" in visit(ada).get("/settings").html
     for path in ("/", "/settings"):
         assert "ada@example.org" not in visit(alice).get(path).html

@@ -1,11 +1,11 @@
-"""`/signin` and `/signout`: who gets in, what is told to whom, and where it leads."""
+"""`/signin` and `/signout`: who can sign in, what a refusal says, and which page comes next."""
 
 import pytest
 from django.conf import settings
 from django.contrib.auth import hashers
 
 from apps.web.signin import WRONG
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
 
 ELSEWHERE = [
     "https://evil.example/",
@@ -19,16 +19,16 @@ ELSEWHERE = [
 ]
 
 
-def test_username_and_password_let_in_ignoring_the_case_of_the_name(visit, ada):
+def test_username_and_password_sign_in_ignoring_the_case_of_the_name(visit, ada):
     person = visit()
     assert person.sign_in("Ada", "wrong").gives(422).alert() == WRONG
     assert not person.is_signed_in
-    person.sign_in("aDA").leads("/")
+    person.sign_in("aDA").redirects_to("/")
     assert person.is_signed_in
 
 
 @pytest.mark.parametrize("fields", [("Ada", ""), ("", PASSWORD), ("", "")])
-def test_what_is_missing_is_named_and_linked(visit, ada, fields):
+def test_a_missing_field_is_named_and_linked(visit, ada, fields):
     page = visit().sign_in(*fields).gives(422)
     assert page.alert().count("This is needed.") == fields.count("")
     assert page.value("username") == fields[0] and page.value("password") == ""
@@ -59,7 +59,7 @@ def test_unknown_wrong_and_deactivated_answer_the_same_after_the_same_work(
     assert answers == {(422, WRONG, 1)}
 
 
-def test_the_deactivated_do_not_get_in_and_drop_out(visit, ada):
+def test_a_deactivated_user_cannot_sign_in_and_is_signed_out(visit, ada):
     inside = visit(ada)
     assert inside.is_signed_in
     ada.is_active = False
@@ -71,18 +71,20 @@ def test_the_deactivated_do_not_get_in_and_drop_out(visit, ada):
 @pytest.mark.parametrize("path", ELSEWHERE)
 def test_next_leads_to_no_other_host(visit, ada, path):
     assert visit().get("/signin?next=" + path).value("next") == "/"
-    visit().sign_in("Ada", next=path).leads("/")
+    visit().sign_in("Ada", next=path).redirects_to("/")
 
 
-def test_next_leads_back_to_where_somebody_was(visit, ada):
+def test_next_leads_back_to_the_page_that_was_asked_for(visit, ada):
     person = visit()
-    person.get("/settings/tokens?page=2").leads("/signin?next=/settings/tokens%3Fpage%3D2", 302)
+    person.get("/settings/tokens?page=2").redirects_to(
+        "/signin?next=/settings/tokens%3Fpage%3D2", 302
+    )
     goal = person.get("/signin?next=/settings/tokens%3Fpage%3D2").value("next")
     assert person.sign_in("Ada", "wrong", next=goal).value("next") == goal
-    person.sign_in("Ada", next=goal).leads("/settings/tokens?page=2")
+    person.sign_in("Ada", next=goal).redirects_to("/settings/tokens?page=2")
 
 
-def test_the_session_is_another_one_after_signing_in(visit, ada, alice):
+def test_signing_in_starts_a_new_session(visit, ada, alice):
     person = visit()
     person.sign_in("Ada")
     first = person.client.cookies[settings.SESSION_COOKIE_NAME].value
@@ -98,10 +100,10 @@ def test_signing_out_takes_a_post_and_ends_the_session_for_good(visit, ada):
     key = person.client.cookies[settings.SESSION_COOKIE_NAME].value
     assert person.get("/signout").status == 405
     assert person.is_signed_in
-    person.post("/signout").leads("/")
+    person.post("/signout").redirects_to("/")
     person.client.cookies[settings.SESSION_COOKIE_NAME] = key
     assert not person.is_signed_in
-    person.post("/signout").leads("/")
+    person.post("/signout").redirects_to("/")
 
 
 def test_who_is_signed_in_already_is_told_so(visit, ada):
@@ -109,10 +111,10 @@ def test_who_is_signed_in_already_is_told_so(visit, ada):
     assert "signed in as Ada" in page.text and 'href="/settings">Go on' in page.html
 
 
-def test_the_admin_sends_people_to_the_same_door(visit, alice, sam):
-    visit().get("/admin/").leads("/admin/login/?next=/admin/", 302)
+def test_the_admin_uses_the_same_sign_in_page(visit, alice, sam):
+    visit().get("/admin/").redirects_to("/admin/login/?next=/admin/", 302)
     asked = visit().get("/admin/login/?next=/admin/")
-    asked.leads("/signin?next=/admin/login/%3Fnext%3D/admin/", 302)
+    asked.redirects_to("/signin?next=/admin/login/%3Fnext%3D/admin/", 302)
     assert visit(alice).get("/admin/login/?next=/admin/").gives(403).h1
-    visit(sam).get("/admin/login/?next=/admin/").leads("/admin/", 302)
+    visit(sam).get("/admin/login/?next=/admin/").redirects_to("/admin/", 302)
     visit(sam).get("/admin/").gives(200)

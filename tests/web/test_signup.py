@@ -8,20 +8,20 @@ from django.utils import timezone
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.site.models import SiteSettings
-from tests.web.test_limits import limited
-from tests.web.visitor import PASSWORD
+from tests.web.page_client import PASSWORD
+from tests.web.test_limits import set_rate_limit
 
 WANTED = {"username": "Zoe", "email": "zoe@example.org", "password": PASSWORD, "again": PASSWORD}
 
 
-def site(**wanted):
+def change_site_settings(**fields):
     SiteSettings.load()
-    SiteSettings.objects.update(**wanted)
+    SiteSettings.objects.update(**fields)
 
 
 @pytest.fixture
 def invite(sam):
-    """For whoever has it."""
+    """One without an address: whoever has its link can use it."""
     return actions.create_invite(actor=sam, expires_at=timezone.now() + dt.timedelta(days=1))
 
 
@@ -30,16 +30,16 @@ def test_without_an_invite_nobody_signs_up_unless_the_site_is_open(visit, events
         assert "needs an invite" in visit().get("/signup").gives(403).text
         visit().post("/signup", **WANTED).gives(403)
     assert "Signing up needs an invite" in visit().get("/signin").text
-    site(signups_require_invite=False)
+    change_site_settings(signups_require_invite=False)
     assert 'href="/signup"' in visit().get("/signin").html
     person = visit()
     with events("user-joined"):
-        person.post("/signup", **WANTED).leads("/")
+        person.post("/signup", **WANTED).redirects_to("/")
     assert person.is_signed_in and "Hello, Zoe" in person.get("/").h1
 
 
 def test_where_sign_up_is_closed_an_invite_does_not_help(visit, invite, events):
-    site(signups_enabled=False, signups_require_invite=False)
+    change_site_settings(signups_enabled=False, signups_require_invite=False)
     with events():
         for path in ("/signup", f"/signup?invite={invite.uuid}"):
             assert "at the moment" in visit().get(path).gives(403).text
@@ -47,13 +47,13 @@ def test_where_sign_up_is_closed_an_invite_does_not_help(visit, invite, events):
     assert "Nobody can sign up" in visit().get("/").text
 
 
-def test_an_invite_lets_one_person_in(visit, invite, events):
+def test_an_invite_lets_one_person_sign_up(visit, invite, events):
     person = visit()
     page = person.get(f"/signup?invite={invite.uuid}").gives(200)
     assert "sam has invited you" in page.text and page.value("invite") == str(invite.uuid)
     assert page.header("Referrer-Policy") == "strict-origin"
     with events("user-joined", "invite-accepted"):
-        person.post("/signup", **WANTED, invite=page.value("invite")).leads("/")
+        person.post("/signup", **WANTED, invite=page.value("invite")).redirects_to("/")
     assert User.objects.get(username="Zoe").check_password(PASSWORD)
     again = {**WANTED, "username": "eve", "email": "eve@example.org"}
     with events():
@@ -64,7 +64,9 @@ def test_an_invite_lets_one_person_in(visit, invite, events):
 
 
 @pytest.mark.parametrize("named", ["nonsense", "00000000-0000-4000-8000-000000000000", "\0"])
-def test_an_unknown_a_deleted_and_an_ended_invite_are_told(visit, invite, sam, named):
+def test_an_unknown_a_deleted_and_an_expired_invite_are_refused_with_the_reason(
+    visit, invite, sam, named
+):
     page = visit().post("/signup", **WANTED, invite=named).gives(404)
     assert page.alert() == "There is no such invite." and page.value("username") == "Zoe"
     Invite.objects.update(expires_at=timezone.now())
@@ -82,7 +84,7 @@ def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, event
     assert 'href="#id_email"' in page.html and "ZOE@" not in page.html
     assert page.value("username") == "Zoe" and page.value("invite") == str(mine.uuid)
     assert "ZOE@" not in visit().get(f"/signup?invite={mine.uuid}").html
-    visit().post("/signup", **WANTED, invite=str(mine.uuid)).leads("/")
+    visit().post("/signup", **WANTED, invite=str(mine.uuid)).redirects_to("/")
 
 
 @pytest.mark.parametrize(
@@ -98,10 +100,10 @@ def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, event
         ({"again": "other"}, 422, "not the same"),
     ],
 )
-def test_what_will_not_do_is_said_and_nothing_typed_is_lost(
+def test_an_invalid_field_is_named_and_nothing_typed_is_lost(
     visit, ada, events, changed, status, said
 ):
-    site(signups_require_invite=False)
+    change_site_settings(signups_require_invite=False)
     sent = WANTED | changed
     with events():
         page = visit().post("/signup", **sent).gives(status)
@@ -111,13 +113,13 @@ def test_what_will_not_do_is_said_and_nothing_typed_is_lost(
 
 
 def test_who_is_signed_in_signs_nobody_up(visit, alice, events):
-    site(signups_require_invite=False)
+    change_site_settings(signups_require_invite=False)
     with events():
         assert "signed in as alice" in visit(alice).post("/signup", **WANTED).gives(200).text
 
 
-def test_tries_to_sign_up_are_limited(visit, invite):
-    limited("signup", 1)
+def test_attempts_to_sign_up_are_limited(visit, invite):
+    set_rate_limit("signup", 1)
     visit().post("/signup", **WANTED).gives(403)
     assert visit().post("/signup", **WANTED).gives(429).header("Retry-After")
     visit().get(f"/signup?invite={invite.uuid}").gives(200)

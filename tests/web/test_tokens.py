@@ -12,7 +12,7 @@ PATH = "/settings/tokens"
 
 
 def test_a_token_is_shown_once_and_works(visit, ada, events):
-    visit().get(PATH).leads(f"/signin?next={PATH}", 302)
+    visit().get(PATH).redirects_to(f"/signin?next={PATH}", 302)
     person = visit(ada)
     with events("token-created"):
         made = person.post(PATH, name="laptop", expires_at="90 days").gives(201)
@@ -24,7 +24,7 @@ def test_a_token_is_shown_once_and_works(visit, ada, events):
     assert Api(text[0]).get("/api-tokens/self").gives()["name"] == "laptop"
 
 
-def test_a_token_without_a_name_or_with_an_odd_end_is_refused_and_keeps_what_was_typed(
+def test_a_token_without_a_name_or_with_an_invalid_expiry_is_refused_and_keeps_what_was_typed(
     visit, ada, events
 ):
     person = visit(ada)
@@ -38,7 +38,7 @@ def test_a_token_without_a_name_or_with_an_odd_end_is_refused_and_keeps_what_was
     assert page.header("Cache-Control") == "no-store"
 
 
-def test_a_token_ends_when_the_form_says(visit, ada):
+def test_a_token_expires_when_the_form_says(visit, ada):
     for chosen, days in {"30 days": 30, "90 days": 90, "1y": 365.25}.items():
         visit(ada).post(PATH, name=chosen, expires_at=chosen).gives(201)
         end = timezone.now() + dt.timedelta(days=days)
@@ -51,14 +51,14 @@ def test_a_token_ends_when_the_form_says(visit, ada):
 def test_revoking_asks_first_and_ends_the_token(visit, make, ada, events):
     text = make.token(ada)
     path = f"{PATH}/{ada.tokens.get().uuid}/revoke"
-    visit().get(path).leads(f"/signin?next={path}", 302)
+    visit().get(path).redirects_to(f"/signin?next={path}", 302)
     person = visit(ada)
     with events():
         assert person.get(path).gives().h1 == "Revoke tests?"
     with events("token-revoked"):
-        person.post(path).leads(PATH)
+        person.post(path).redirects_to(PATH)
     with events():
-        person.post(path).leads(PATH)
+        person.post(path).redirects_to(PATH)
     assert "The token tests is revoked." in person.get(PATH).text
     Api(text).get("/api-tokens/self").fails(401, "invalid_token")
 
@@ -93,7 +93,7 @@ def test_hostile_names_are_shown_as_text(visit, ada):
         assert name in shown.text and "<script" not in shown.html
 
 
-def test_a_page_that_is_none_is_refused_before_a_token_is_made(visit, ada, events):
-    """Its text would be lost: it is in that one answer."""
+def test_an_invalid_page_number_is_refused_before_a_token_is_made(visit, ada, events):
+    """The text of the token would be lost: only the response that makes it has it."""
     with events():
         visit(ada).post("/settings/tokens?page=x", name="laptop", expires_at="1y").gives(422)

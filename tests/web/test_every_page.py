@@ -1,4 +1,4 @@
-"""What holds for every page: who is let in, headers, sessions, old forms, refusals as pages."""
+"""What holds for every page: access, headers, sessions, CSRF tokens, refusals as pages."""
 
 import os
 import re
@@ -20,20 +20,20 @@ from apps.core.sessions import DAY
 from apps.web import errors, headers
 from apps.web.decorators import page
 from config.environment import origin_of
-from tests.web.visitor import Page
+from tests.web.page_client import PageResponse
 
 ROOT = Path(__file__).resolve().parents[2]
-SAME = {"Sec-Fetch-Site": "same-origin"}
+SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 PATHS = ["/", "/signin", "/settings", "/settings/tokens", "/nowhere"]
 
 
-def test_every_line_of_the_table_leads_to_a_page():
-    lines = import_module("apps.web.routes").urlpatterns
-    assert all(isinstance(vars(line.callback)["page"], Level) for line in lines)
+def test_every_route_declares_who_may_open_it():
+    routes = import_module("apps.web.routes").urlpatterns
+    assert all(isinstance(vars(route.callback)["page"], Level) for route in routes)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_each_page_loads_from_here_alone_and_has_one_heading(visit, ada, path):
+def test_each_page_loads_from_its_own_host_only_and_has_one_heading(visit, ada, path):
     page = visit(ada).get(path)
     assert page.header("Content-Security-Policy") == headers.PAGES
     assert page.header("Referrer-Policy") in {"same-origin", "strict-origin"}
@@ -54,12 +54,12 @@ def test_the_policy_is_the_strict_one_and_the_admin_keeps_its_own(visit, sam):
 
 
 @pytest.mark.parametrize("path", ["/", "/settings/tokens"])
-def test_pages_are_for_one_person_and_short(visit, ada, path):
+def test_pages_are_private_to_one_person_and_small(visit, ada, path):
     person = visit(ada)
     answer = person.get(path)
     assert answer.header("Cache-Control") in {"private, no-cache", "no-store"}
-    packed = person.client.get(path, headers={"accept-encoding": "gzip"})
-    assert packed.headers["Content-Encoding"] == "gzip" and len(packed.content) < 4000
+    compressed = person.client.get(path, headers={"accept-encoding": "gzip"})
+    assert compressed.headers["Content-Encoding"] == "gzip" and len(compressed.content) < 4000
 
 
 def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
@@ -71,15 +71,15 @@ def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
 def test_an_unknown_method_is_405(visit, ada):
     answer = visit(ada).client.delete("/reset/sent")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
-    assert Page(answer).h1 == "This page does not do that"
+    assert PageResponse(answer).h1 == "This page does not do that"
     assert visit(ada).client.head("/settings").status_code == 200
 
 
-def test_the_cookies_are_for_the_server_alone(visit, ada):
+def test_the_cookies_are_for_the_server_only(visit, ada):
     assert settings.SESSION_COOKIE_AGE == 14 * 86400
     person = visit(strict=True)
     token = person.get("/signin").value("csrfmiddlewaretoken")
-    person.sign_in("Ada", csrfmiddlewaretoken=token).leads("/")
+    person.sign_in("Ada", csrfmiddlewaretoken=token).redirects_to("/")
     assert len(person.client.cookies) == 2
     for cookie in person.client.cookies.values():
         assert cookie["httponly"] and cookie["samesite"] == "Lax"
@@ -113,7 +113,7 @@ def test_a_session_is_prolonged_once_a_day_and_reading_costs_no_write(visit, ada
     assert renewed["max-age"] == 14 * 86400
 
 
-def test_the_api_and_git_know_no_session_and_ask_for_none(visit, ada, api, make):
+def test_the_api_and_git_accept_no_session_and_read_none(visit, ada, api, make):
     person = visit(ada)
     person.get("/settings")
     repo = make.repo(ada, by=ada, visibility="private")
@@ -141,29 +141,35 @@ def test_a_post_without_a_csrf_token_is_refused_and_does_nothing(visit, ada, eve
         for headers in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
             refused = person.post("/settings/tokens", headers, name="laptop").gives(403)
             assert "laptop" not in refused.html
-        person.post("/signout", SAME).gives(403)
+        person.post("/signout", SAME_ORIGIN).gives(403)
     assert person.is_signed_in
 
 
-def test_a_form_that_has_grown_old_comes_back_with_its_text_and_a_fresh_token(visit, ada, events):
+def test_a_form_with_an_old_csrf_token_comes_back_with_its_text_and_a_fresh_one(visit, ada, events):
     person = visit(ada, strict=True)
     with events():
-        old = person.post("/settings/tokens", SAME, name="laptop", expires_at="1y").gives(403)
+        old = person.post("/settings/tokens", SAME_ORIGIN, name="laptop", expires_at="1y").gives(
+            403
+        )
     assert old.value("name") == "laptop" and 'value="1y" selected' in old.html
     assert "Your page was old" in old.alert()
     fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
-    person.post("/settings/tokens", SAME, name="laptop", expires_at="1y", **fresh).gives(201)
-    old = person.post("/signout", SAME).gives(403)
+    person.post("/settings/tokens", SAME_ORIGIN, name="laptop", expires_at="1y", **fresh).gives(201)
+    old = person.post("/signout", SAME_ORIGIN).gives(403)
     fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
-    person.post("/signout", SAME, **fresh).leads("/")
+    person.post("/signout", SAME_ORIGIN, **fresh).redirects_to("/")
 
 
-def test_an_old_sign_in_does_not_show_the_password(visit, ada):
-    old = visit(strict=True).post("/signin", SAME, username="Ada", password="secret").gives(403)
+def test_a_sign_in_with_an_old_csrf_token_does_not_show_the_password(visit, ada):
+    old = (
+        visit(strict=True)
+        .post("/signin", SAME_ORIGIN, username="Ada", password="secret")
+        .gives(403)
+    )
     assert old.value("username") == "Ada" and "secret" not in old.html
 
 
-def test_behind_a_proxy_that_ends_tls_the_origin_of_base_url_is_ours(visit, ada):
+def test_behind_a_proxy_that_ends_tls_the_origin_of_base_url_is_accepted(visit, ada):
     assert origin_of("https://code.example.org:8443/here") == "https://code.example.org:8443"
     person = visit(strict=True)
     origin = {"Origin": "https://code.example.org"}
@@ -177,22 +183,22 @@ def test_behind_a_proxy_that_ends_tls_the_origin_of_base_url_is_ours(visit, ada)
         assert person.post("/signin", origin, **fields).status == 422
 
 
-def test_what_is_too_much_or_no_form_is_a_page_too(visit, ada):
+def test_a_body_that_is_too_large_or_no_form_is_answered_with_a_page(visit, ada):
     for body, kind in ((b"x" * 3_000_000, "application/x-www-form-urlencoded"), (b"x", "")):
         sent = {"data": body, "content_type": kind or "multipart/form-data; boundary=x"}
-        for handled in (visit(), visit(strict=True)):
-            answer = Page(handled.client.post("/signin", **sent))
+        for person in (visit(), visit(strict=True)):
+            answer = PageResponse(person.client.post("/signin", **sent))
             assert answer.status in {400, 403, 413, 422} and answer.h1
     assert "http" not in visit().client.post("/signin", {"next": "/x\0\n"}).headers
 
 
-def test_what_is_too_much_says_so_and_leaves_no_stack_trace_in_the_log(visit, caplog):
+def test_a_body_that_is_too_large_is_told_and_leaves_no_stack_trace_in_the_log(visit, caplog):
     person = visit(strict=True)
     person.get("/signin")
     fields = "&".join(f"field{n}=x" for n in range(2000))
     for body, status, said in (("x" * 3_000_000, 413, "too much"), (fields, 400, "not understood")):
         form = {"data": body, "content_type": "application/x-www-form-urlencoded"}
-        assert said in Page(person.client.post("/signin", **form)).gives(status).h1
+        assert said in PageResponse(person.client.post("/signin", **form)).gives(status).h1
     assert not caplog.records
 
 
@@ -205,7 +211,7 @@ def test_refusals_are_pages_with_their_status(visit):
 
 
 @pytest.mark.parametrize(("raised", "status"), [(OperationalError, 503), (ZeroDivisionError, 500)])
-def test_what_breaks_is_answered_without_the_database(raised, status, rf, db):
+def test_an_error_of_the_server_is_answered_without_the_database(raised, status, rf, db):
     @page(Level.PUBLIC)
     def breaks(request):
         raise raised("on purpose")
@@ -215,15 +221,15 @@ def test_what_breaks_is_answered_without_the_database(raised, status, rf, db):
     request.principal = ANONYMOUS
     with CaptureQueriesContext(connection) as captured:
         try:
-            answer = Page(breaks(request))
+            answer = PageResponse(breaks(request))
         except ZeroDivisionError:
-            answer = Page(errors.broken(request))
+            answer = PageResponse(errors.broken(request))
     assert answer.gives(status).h1 and not captured.captured_queries
     assert bool(answer.header("Retry-After")) == (status == 503)
     assert f'href="{settings.STATIC_URL}guildhall.css"' in answer.html
 
 
-def test_the_api_keeps_its_own_words(api):
+def test_the_api_answers_errors_in_its_own_format(api):
     api().get("/nowhere").fails(404, "not_found")
     request = RequestFactory().get("/api/v1/x")
     assert errors.broken(request).content == b""

@@ -1,4 +1,4 @@
-"""Somebody at a browser without JavaScript, before a real server: keeps cookies, fills in forms."""
+"""A client for the pages of a real server, which keeps cookies and fills in forms."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from urllib.parse import urlencode, urlsplit
 from tests.server import Server
 
 
-class Person:
-    """`status`, `location` and `html` are those of the last answer."""
+class FormClient:
+    """`status`, `location` and `html` are those of the last response."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.cookies: dict[str, str] = {}
         self.seen: set[str] = set()
-        """Every cookie that there ever was."""
+        """The values of all cookies so far, also of those that were replaced."""
         self.status = 0
         self.location = self.html = ""
 
-    def get(self, path: str) -> Person:
+    def get(self, path: str) -> FormClient:
         return self.ask("GET", path)
 
-    def send(self, path: str, /, **fields: str) -> Person:
-        """Look at the page, fill in its form and send it to where the form says."""
+    def send(self, path: str, /, **fields: str) -> FormClient:
+        """Get the page, fill in its last form and send it to where the form says."""
         self.get(path)
         form = re.findall(r"<form.*?</form>", self.html, re.DOTALL)[-1]
         hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
@@ -33,7 +33,7 @@ class Person:
         known = {name: unescape(value) for name, value in hidden}
         return self.ask("POST", target[1] if target else path, {**known, **fields})
 
-    def ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> Person:
+    def ask(self, method: str, path: str, fields: dict[str, str] | None = None) -> FormClient:
         parts = urlsplit(path)
         connection = self.server.connect()
         headers = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}

@@ -1,4 +1,4 @@
-"""Somebody who looks at pages: `visit(alice).get("/settings").gives(200)`."""
+"""A client for the web pages: `visit(alice).get("/settings").gives(200)`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ STRICT = ClientHandler(enforce_csrf_checks=True)
 PASSWORD = "correct horse battery"
 
 
-class Page:
-    """What came back, as a person sees it."""
+class PageResponse:
+    """A response, with what a person sees of its page."""
 
     def __init__(self, response: Any) -> None:
         self.response = response
@@ -26,23 +26,23 @@ class Page:
         self.html: str = response.content.decode()
 
     def gives(self, status: int = 200) -> Self:
-        """A page with this status."""
+        """Assert that the response has this status."""
         assert self.status == status, f"{self.status} {self.text}"
         return self
 
-    def leads(self, path: str, status: int = 303) -> Self:
-        """A redirect to this path."""
+    def redirects_to(self, path: str, status: int = 303) -> Self:
+        """Assert that the response redirects to this path."""
         assert (self.status, self.header("Location")) == (status, path), self.text
         return self
 
     def alert(self) -> str:
-        """The words of the error summary; nothing when there is none."""
+        """The text of the error summary; empty when there is none."""
         found = re.search(r'<div[^>]* role="alert".*?</div>', self.html, re.DOTALL)
         return plain(found[0]) if found else ""
 
     @property
     def text(self) -> str:
-        """The words of the page, without its markup."""
+        """The text of the page, without its markup."""
         return plain(self.html)
 
     @property
@@ -53,18 +53,19 @@ class Page:
         return str(self.response.headers.get(name, ""))
 
     def value(self, name: str) -> str:
-        """What the input of this name holds."""
+        """The value of the input with this name."""
         found = re.search(rf'<input[^>]* name="{name}"[^>]*>', self.html)
         value = re.search(r' value="([^"]*)"', found[0]) if found else None
         return unescape(value[1]) if value else ""
 
 
 def plain(html: str) -> str:
+    """The text of this HTML, with single spaces."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 
-class Visitor:
-    """A browser without JavaScript; `strict` asks for CSRF tokens."""
+class PageClient:
+    """Django's test client, signed in as this user; with `strict` it checks CSRF tokens."""
 
     def __init__(self, user: User | None = None, *, strict: bool = False) -> None:
         self.client = Client(raise_request_exception=False)
@@ -72,13 +73,15 @@ class Visitor:
         if user is not None:
             self.client.force_login(user)
 
-    def get(self, path: str, **headers: str) -> Page:
-        return Page(self.client.get(path, headers=headers))
+    def get(self, path: str, **headers: str) -> PageResponse:
+        return PageResponse(self.client.get(path, headers=headers))
 
-    def post(self, path: str, /, headers: dict[str, str] | None = None, **fields: Any) -> Page:
-        return Page(self.client.post(path, fields, headers=headers))
+    def post(
+        self, path: str, /, headers: dict[str, str] | None = None, **fields: Any
+    ) -> PageResponse:
+        return PageResponse(self.client.post(path, fields, headers=headers))
 
-    def sign_in(self, username: str, password: str = PASSWORD, **fields: Any) -> Page:
+    def sign_in(self, username: str, password: str = PASSWORD, **fields: Any) -> PageResponse:
         return self.post("/signin", username=username, password=password, **fields)
 
     @property

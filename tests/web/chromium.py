@@ -1,0 +1,97 @@
+"""A real Chromium for tests, the one that the system has installed, driven by Playwright.
+
+A page keeps an event loop running in its thread, where Django then refuses its ORM: a test with a
+page asks a server in another process, and `chromium` belongs to a module, not to the whole run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = ["--disable-gpu", "--disable-quic", "--disable-sync"]
+"""Added to Playwright's own arguments, which keep the browser from network requests by itself."""
+TIMEOUT = 60_000.0
+"""Milliseconds that Playwright waits for what should happen: many, the machine may be busy."""
+
+Look = tuple[int, Literal["light", "dark"]]
+"""The width of a window, in CSS pixels, and a theme."""
+
+
+def program() -> str:
+    """The path of the browser. Without one the test is skipped, and in CI it fails."""
+    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        reason = "Chromium is not installed (Debian: apt install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@contextmanager
+def chromium(home: Path) -> Iterator[Browser]:
+    """A browser whose home is this folder. As root it runs without its sandbox, or not at all."""
+    executable = program()
+    expect.set_options(timeout=TIMEOUT)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable,
+            chromium_sandbox=os.geteuid() != 0,
+            args=ARGUMENTS,
+            env={**os.environ, "HOME": str(home)},
+            timeout=TIMEOUT,
+        )
+        with browser:
+            yield browser
+
+
+@contextmanager
+def new_page(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
+    """A window with cookies of its own, at the server with this URL.
+
+    The options are those of Playwright's `Browser.new_context`.
+    """
+    with browser.new_context(base_url=url, **options) as context:
+        context.set_default_timeout(TIMEOUT)
+        yield context.new_page()
+
+
+def resize(page: Page, look: Look) -> None:
+    """Show the page to somebody with a window of this width who prefers this theme."""
+    width, theme = look
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=theme)
+
+
+def violations(page: Page, tags: list[str]) -> list[tuple[str, str]]:
+    """What axe finds on the page by its rules with these tags: each rule and the HTML.
+
+    It loads no style sheets of its own, which no rule with these tags needs: it looks for those
+    that others import in the wrong folder, and what it does not find the browser complains about.
+    """
+    options = {"runOnly": tags, "resultTypes": ["violations"], "preload": {"assets": ["media"]}}
+    found = Axe().run(page, options=options).response["violations"]
+    return [(rule["id"], node["html"]) for rule in found for node in rule["nodes"]]
+
+
+def complaints(page: Page) -> list[str]:
+    """Warnings and errors that the browser has for the page, each with what it is about.
+
+    Among them are what the Content-Security-Policy blocks and what its scripts raise.
+    """
+    found = [
+        f"{message.text} {message.location['url']}"
+        for message in page.console_messages(filter="all")
+        if message.type in {"warning", "error"}
+    ]
+    return found + [str(error) for error in page.page_errors(filter="all")]
