@@ -1,0 +1,309 @@
+"""docs/api.md says what is so: its examples run, and its tables are those of the code.
+
+The ```sh blocks run in order in one bash, against a server of their own. `# 201` behind a call is
+the status that `api` prints for it. A ```json block compares the fields that it shows with the
+last line of JSON that the block before it printed; a ```text block is how that output ends. `…`
+in either stands for any text. The ```python block is the client of the live stream.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+
+from apps.core import errors
+from apps.events.kinds import Kind
+from tests.server import PATIENCE, ROOT, Server
+
+PAGE = (ROOT / "docs" / "api.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = BLOCK.findall(PAGE)
+CODES = re.findall(r"`([^`\n]+)`", PAGE)
+WORDS = {*CODES, *(word for code in CODES for word in re.split(r'[\s=":{},]+', code))}
+"""What is set as code, and each word of it."""
+DESCRIPTION = orjson.loads((ROOT / "docs" / "openapi.json").read_bytes())
+END = "-- end of the block --"
+STATUS = re.compile(r"^[1-5][0-9]{2}$", re.MULTILINE)
+SAID = re.compile(r"  # ([0-9]{3})$", re.MULTILINE)
+NEEDS = ("nobody", "signed in", "reader", "viewer", "writer", "admin", "owner", "staff", "author")
+COLUMNS = ("An", "S0", "S1", "V", "M", "D", "O", "St")
+"""Of permissions.csv: who is let in by the first eight of NEEDS, from each on."""
+OF_ONESELF = ("own", "of own", "in own", "oneself", "deleted already")
+"""Cases in permissions.csv that are about who made something, not about levels."""
+NO_WORDS_OF_THE_API = {"Service"}
+"""Enums that name something else: git's two services."""
+
+
+# What the examples print
+
+
+@pytest.mark.slow
+def test_the_examples_give_what_they_show(tmp_path):
+    examples = list(shown_blocks())
+    script = "".join(f"{code}echo '{END}'\n" for code, _, _ in examples)
+    assert ".venv/bin/python" in script and "http://127.0.0.1:8000" in script
+    with Server(tmp_path) as server:
+        printed = run(script, server, tmp_path)
+    outputs = printed.split(f"{END}\n")
+    assert len(outputs) == len(examples) + 1, printed
+    for output, (code, kind, shown) in zip(outputs, examples, strict=False):
+        said = SAID.findall(code)
+        assert STATUS.findall(output)[: len(said)] == said, f"{code}\nprinted\n{output}"
+        if kind == "json":
+            last = [line for line in output.splitlines() if line.startswith("{")][-1]
+            assert fits(orjson.loads(shown), orjson.loads(last)), f"{shown}\nis not in\n{last}"
+        elif kind == "text":
+            assert re.search(pattern(shown) + r"\Z", output), f"{shown}\nis not in\n{output}"
+
+
+def shown_blocks() -> Iterator[tuple[str, str, str]]:
+    """Each shell block, with the kind and the text of what it is said to print, if anything is."""
+    for place, (kind, code) in enumerate(BLOCKS):
+        after = BLOCKS[place + 1] if place + 1 < len(BLOCKS) else ("", "")
+        if kind == "sh":
+            yield code, *(after if after[0] in {"json", "text"} else ("", ""))
+
+
+def run(script: str, server: Server, folder: Path) -> str:
+    """What bash prints, with the address of the server instead of the one on the page."""
+    script = script.replace(".venv/bin/python", sys.executable)
+    done = subprocess.run(
+        ["bash", "-ec", script.replace("http://127.0.0.1:8000", server.url)],
+        env={**server.environment, "HOME": str(folder), "TMPDIR": str(folder)},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=10 * PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def fits(shown: Any, got: Any) -> bool:
+    """Whether everything that is shown is there: fields of objects, all items of lists."""
+    if isinstance(shown, dict):
+        return isinstance(got, dict) and all(
+            name in got and fits(value, got[name]) for name, value in shown.items()
+        )
+    if isinstance(shown, list):
+        return isinstance(got, list) and len(shown) == len(got) and all(map(fits, shown, got))
+    if isinstance(shown, str) and isinstance(got, str):
+        return re.fullmatch(pattern(shown), got) is not None
+    return type(shown) is type(got) and bool(shown == got)
+
+
+def pattern(text: str) -> str:
+    return re.escape(text).replace("…", ".*")
+
+
+def test_an_answer_that_differs_does_not_fit():
+    got = {"a": 1, "b": ["x", "y"], "c": "http://host/path", "d": None}
+    assert fits({"a": 1, "b": ["x", "…"], "c": "…/path"}, got)
+    wrong: list[Any] = [{"a": 2}, {"a": True}, {"b": ["x"]}, {"c": "/path"}, {"d": {}}, {"e": None}]
+    assert not [one for one in wrong if fits(one, got)]
+
+
+@pytest.mark.slow
+def test_the_client_misses_nothing_while_it_or_the_server_is_away(tmp_path):
+    [code] = [code for kind, code in BLOCKS if kind == "python"]
+    (tmp_path / "follow.py").write_text(code)
+    assert len(code.splitlines()) <= 40
+    seen: list[int] = []
+    with Server(tmp_path) as server:
+        server.environment["PORT"] = str(urlsplit(server.url).port)
+        alice = server.api("alice")
+        alice.post("/teams", name="Acme", slug="followed").gives(201)
+        with client(tmp_path, server) as ids:
+            take(ids, seen, create_repos(server, "one", "two"))
+            server.kill()
+            server.start()
+            take(ids, seen, create_repos(server, "three"))
+        newest = create_repos(server, "four", "five")
+        with client(tmp_path, server) as ids:
+            take(ids, seen, newest)
+        page = alice.get("/events?scope=team:followed&per_page=100").gives()
+        there = sorted(event["id"] for event in page["results"])
+    assert list(dict.fromkeys(seen)) == there
+
+
+@contextmanager
+def client(folder: Path, server: Server) -> Iterator[Iterator[int]]:
+    """The page's client, which is killed in the end; yields the ids that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, "follow.py", "team:followed"],
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "API": f"{server.url}/api/v1",
+            "TOKEN": server.token("alice"),
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    late = Timer(PATIENCE, process.kill)
+    late.start()
+    with process:
+        assert process.stdout is not None
+        try:
+            yield (int(line.split()[0]) for line in process.stdout)
+        finally:
+            late.cancel()
+            process.kill()
+
+
+def create_repos(server: Server, *slugs: str) -> int:
+    """Make something happen; returns the id of its last event."""
+    alice = server.api("alice")
+    for slug in slugs:
+        alice.post("/teams/followed/repos", name=slug, slug=slug).gives(201)
+    newest = alice.get("/events?scope=team:followed&per_page=1").gives()
+    return int(newest["results"][0]["id"])
+
+
+def take(ids: Iterator[int], seen: list[int], last: int) -> None:
+    """Read on until the client has printed this id."""
+    while last not in seen:
+        found = next(ids, None)
+        assert found is not None, f"event {last} has not come, but {seen}"
+        seen.append(found)
+
+
+# What the tables say
+
+
+def test_every_error_stands_on_the_page_with_its_status_and_no_other():
+    told = {(int(status), code.strip("`")) for status, code, _ in table("Status", "`error`")}
+    assert told == raised()
+
+
+def raised() -> set[tuple[int, str]]:
+    """Status and code of every refusal in `apps/`."""
+    known = {one.__name__: one.status for one in errors.ApiError.__subclasses__()}
+    status_of = {**known, "Blocker": 409}
+    found = {(status, code) for status, (code, _) in errors.PLAIN.items()}
+    for tree in trees():
+        found |= {(status_of[name], code) for name, code in calls(tree) if name in status_of}
+    return found
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The name of what is called with a text first, and the text; `super().__init__` in a class
+    counts as a call of the class.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for name, text in calls(ast.Module(node.body, [])):
+                if name == "__init__":
+                    yield node.name, text
+        elif isinstance(node, ast.Call) and node.args:
+            first = node.args[0]
+            name = getattr(node.func, "id", "") or getattr(node.func, "attr", "")
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield name, first.value
+
+
+def test_every_kind_of_event_stands_on_the_page_and_no_other():
+    told = [kind for kinds, _ in table("Kind", "`data`") for kind in re.findall(r"`(.+?)`", kinds)]
+    assert sorted(told) == sorted(Kind)
+
+
+def test_every_word_of_a_closed_vocabulary_stands_on_the_page():
+    missing = {*words_of_enums(), *map(str, enums(DESCRIPTION))} - WORDS - {"None"}
+    assert not missing
+
+
+def words_of_enums() -> Iterator[str]:
+    for tree in trees():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ClassDef) or node.name in NO_WORDS_OF_THE_API:
+                continue
+            if any(getattr(base, "id", "") == "StrEnum" for base in node.bases):
+                values = [one.value for one in node.body if isinstance(one, ast.Assign)]
+                yield from (str(one.value) for one in values if isinstance(one, ast.Constant))
+
+
+def enums(part: Any) -> Iterator[Any]:
+    """Every word of every `enum` in the description."""
+    if isinstance(part, dict):
+        yield from part["enum"] if isinstance(part.get("enum"), list) else ()
+    for inner in (
+        part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    ):
+        yield from enums(inner)
+
+
+def test_every_field_tag_and_parameter_of_the_description_stands_on_the_page():
+    schemas = DESCRIPTION["components"]["schemas"].items()
+    described = [one for name, one in schemas if name != "Document"]
+    names = {name for schema in described for name in schema.get("properties", {})}
+    for operations in DESCRIPTION["paths"].values():
+        for operation in operations.values():
+            names |= {*operation["tags"]}
+            names |= {one["name"] for one in operation.get("parameters", []) if one["in"] != "path"}
+    missing = names - WORDS
+    assert not missing
+
+
+def test_every_operation_stands_on_the_page_with_what_it_needs():
+    told = {code.strip("`"): needs for code, needs, _ in table("Operation", "Needs", "Note")}
+    told = {short.replace("…", "/{owner}/repos/{repo_slug}"): told[short] for short in told}
+    with (ROOT / "tests" / "permissions.csv").open() as file:
+        found = [row for row in csv.DictReader(file) if not row["case"].startswith(OF_ONESELF)]
+    let_in: dict[str, set[str]] = {}
+    for row in found:
+        allowed = {name for name in COLUMNS if row[name] not in {"401", "403", "404"}}
+        let_in.setdefault(row["operation"], set()).update(allowed)
+    assert told == {name: least(who) for name, who in let_in.items()}
+
+
+def least(who: set[str]) -> str:
+    """The word for these people: the first of them, and all after them."""
+    first = min((COLUMNS.index(name) for name in who), default=len(COLUMNS))
+    assert who == {*COLUMNS[first:]}
+    return NEEDS[first]
+
+
+def test_every_operation_of_the_description_stands_on_the_page():
+    told = {code.strip("`") for code, _, _ in table("Operation", "Needs", "Note")}
+    told = {one.replace("…", "/{owner}/repos/{repo_slug}") for one in told}
+    owners = ("teams/{team_slug}", "users/{username}")
+    spread = {one.replace("{owner}", owner) for one in told for owner in owners}
+    routed = {
+        f"{method.upper()} {path}"
+        for path, operations in DESCRIPTION["paths"].items()
+        for method in operations
+    }
+    assert spread == routed
+
+
+def table(*header: str) -> Iterator[list[str]]:
+    """The rows of all tables whose header begins with these cells."""
+    inside = False
+    for line in PAGE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            inside = False
+        elif not inside:
+            inside = cells[: len(header)] == list(header)
+        elif set(line) - set("|-"):
+            yield cells
+
+
+def trees() -> Iterator[ast.Module]:
+    for path in sorted((ROOT / "apps").rglob("*.py")):
+        yield ast.parse(path.read_text())
