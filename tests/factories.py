@@ -1,0 +1,227 @@
+"""Rows for tests, one factory a model. They write no events and ask no rules: what a test is about
+goes through actions or the API.
+
+`UserFactory.create(username="alice")`, `UserFactory.create(staff=True)`,
+`MemberFactory.create(team=acme, viewer=True)`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django.contrib.auth.hashers import make_password
+from django.utils import timezone
+from factory.declarations import (
+    LazyAttribute,
+    LazyFunction,
+    SelfAttribute,
+    Sequence,
+    SubFactory,
+    Trait,
+)
+from factory.django import DjangoModelFactory
+from factory.helpers import post_generation
+
+from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, Invite, User, digest, new_token
+from apps.events.models import Event
+from apps.pulls.models import Pull, Review, ReviewStatus
+from apps.repos.models import Approver, Fork, ForkStatus, Protection, Ref, Repo
+from apps.site.models import RateLimit
+from apps.teams.models import Member, Role, Team
+from apps.threads.models import Reply, Thread, ThreadKind
+from apps.threads.tree import child_path
+
+
+class UserFactory(DjangoModelFactory[User]):
+    class Meta:
+        model = User
+        skip_postgeneration_save = True
+
+    class Params:
+        staff = Trait(is_staff=True, is_superuser=True)
+        inactive = Trait(is_active=False)
+        clear_password: str | None = None
+
+    username = Sequence(lambda n: f"user{n + 1}")
+    password = LazyAttribute(lambda row: make_password(row.clear_password))
+
+
+class ApiTokenFactory(DjangoModelFactory[ApiToken]):
+    """A token whose text stays on the row as `text`; the database has its digest alone."""
+
+    class Meta:
+        model = ApiToken
+
+    class Params:
+        text = LazyFunction(new_token)
+
+    user = SubFactory(UserFactory)
+    name = "tests"
+    digest = LazyAttribute(lambda row: digest(row.text))
+    token_prefix = LazyAttribute(lambda row: row.text[: len(TOKEN_PREFIX) + SHOWN])
+
+
+class InviteFactory(DjangoModelFactory[Invite]):
+    class Meta:
+        model = Invite
+
+    created_by = SubFactory(UserFactory, staff=True)
+    expires_at = LazyFunction(lambda: timezone.now() + dt.timedelta(days=1))
+
+
+class RateLimitFactory(DjangoModelFactory[RateLimit]):
+    class Meta:
+        model = RateLimit
+
+    scope = "api"
+    max_requests = 10
+    window_seconds = 60
+
+
+class TeamFactory(DjangoModelFactory[Team]):
+    """`owner=alice` makes her its first member."""
+
+    class Meta:
+        model = Team
+        skip_postgeneration_save = True
+
+    slug = Sequence(lambda n: f"team{n + 1}")
+    name = LazyAttribute(lambda row: row.slug.title())
+
+    @post_generation  # type: ignore[untyped-decorator]
+    def owner(self: Any, create: bool, owner: User | None, **_: Any) -> None:
+        if owner is not None:
+            MemberFactory.create(team=self, user=owner, role=Role.OWNER, added_by=owner)
+
+
+class MemberFactory(DjangoModelFactory[Member]):
+    class Meta:
+        model = Member
+
+    class Params:
+        admin = Trait(role=Role.ADMIN)
+        viewer = Trait(role=Role.VIEWER)
+
+    team = SubFactory(TeamFactory)
+    user = SubFactory(UserFactory)
+    role = Role.MEMBER
+
+
+class RepoFactory(DjangoModelFactory[Repo]):
+    """The row alone: what git has is made by `actions.create_repo`. `owner`: a team or a person."""
+
+    class Meta:
+        model = Repo
+
+    class Params:
+        owner = SubFactory(TeamFactory)
+
+    owner_team = LazyAttribute(lambda row: None if isinstance(row.owner, User) else row.owner)
+    owner_user = LazyAttribute(lambda row: row.owner if isinstance(row.owner, User) else None)
+    slug = Sequence(lambda n: f"repo{n + 1}")
+    name = LazyAttribute(lambda row: row.slug.title())
+
+
+class ForkFactory(DjangoModelFactory[Fork]):
+    """A completed fork, without the work of a copy: rows alone. `owner`: a team or a person."""
+
+    class Meta:
+        model = Fork
+
+    class Params:
+        owner = SubFactory(UserFactory)
+
+    upstream = SubFactory(RepoFactory)
+    owner_team = LazyAttribute(lambda row: None if isinstance(row.owner, User) else row.owner)
+    owner_user = LazyAttribute(lambda row: row.owner if isinstance(row.owner, User) else None)
+    created_by = SubFactory(UserFactory)
+    status = ForkStatus.COMPLETED
+    repo = SubFactory(
+        RepoFactory,
+        owner=SelfAttribute("..owner"),
+        upstream=SelfAttribute("..upstream"),
+        visibility=SelfAttribute("..upstream.visibility"),
+    )
+
+
+class RefFactory(DjangoModelFactory[Ref]):
+    class Meta:
+        model = Ref
+
+    repo = SubFactory(RepoFactory)
+    full_name = "refs/heads/main"
+    sha = "a" * 40
+
+
+class ProtectionFactory(DjangoModelFactory[Protection]):
+    class Meta:
+        model = Protection
+
+    repo = SubFactory(RepoFactory)
+    branch = "main"
+    created_by = SubFactory(UserFactory)
+
+
+class ApproverFactory(DjangoModelFactory[Approver]):
+    class Meta:
+        model = Approver
+
+    protection = SubFactory(ProtectionFactory)
+    user = SubFactory(UserFactory)
+
+
+class ThreadFactory(DjangoModelFactory[Thread]):
+    class Meta:
+        model = Thread
+
+    repo = SubFactory(RepoFactory)
+    number = LazyAttribute(lambda row: row.repo.take_number())
+    title = "Slow pushes"
+    created_by = SubFactory(UserFactory)
+
+
+class ReplyFactory(DjangoModelFactory[Reply]):
+    """A reply in its place in the tree; the thread's counters are left alone."""
+
+    class Meta:
+        model = Reply
+
+    thread = SubFactory(ThreadFactory)
+    number = LazyAttribute(lambda row: row.thread.replies.count() + 1)
+    parent: Reply | None = None
+    path = LazyAttribute(lambda row: child_path(row.parent.path if row.parent else "", row.number))
+    depth = LazyAttribute(lambda row: row.parent.depth + 1 if row.parent else 0)
+    kind = "comment"
+    body = "Same here."
+    created_by = SubFactory(UserFactory)
+
+
+class PullFactory(DjangoModelFactory[Pull]):
+    class Meta:
+        model = Pull
+
+    repo = SubFactory(RepoFactory)
+    thread = SubFactory(ThreadFactory, repo=SelfAttribute("..repo"), kind=ThreadKind.PULL)
+    number = SelfAttribute("thread.number")
+    source_repo = SelfAttribute("repo")
+    source_branch = "feature"
+    target_branch = "main"
+
+
+class ReviewFactory(DjangoModelFactory[Review]):
+    class Meta:
+        model = Review
+
+    pull = SubFactory(PullFactory)
+    status = ReviewStatus.APPROVED
+    created_by = SubFactory(UserFactory)
+
+
+class EventFactory(DjangoModelFactory[Event]):
+    class Meta:
+        model = Event
+
+    kind = "team-created"
+    target = LazyFunction(lambda: {"kind": "team", "slug": "acme"})
+    created_at = LazyFunction(timezone.now)
