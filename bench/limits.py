@@ -104,8 +104,8 @@ class InProcess:
         self.limits.counters = lambda: counters
         self.limits.rulebook.limits = self.full if counters else {}
 
-    def door(self, counters: object) -> Way:
-        """All that the door does for a request: rules, charge, headers."""
+    def request(self, counters: object) -> Way:
+        """All that a request pays: rules, count, headers."""
         from django.test import RequestFactory
 
         from apps.accounts.models import User
@@ -139,8 +139,8 @@ class InProcess:
         return way
 
     def measure(self) -> None:
-        ways = {name: self.door(one) for name, one in self.counting.items()}
-        table("What the door does: rules, charge, headers", each(ways, 1000))
+        ways = {name: self.request(one) for name, one in self.counting.items()}
+        table("What a request pays: rules, count, headers", each(ways, 1000))
         for path in (SELF, LIST):
             ways = {name: self.request(path, one) for name, one in self.counting.items()}
             table(f"In process, GET {path}", each(ways, 50))

@@ -227,7 +227,7 @@ def _trusted_proxies(text: str) -> int:
 
 
 # `IMMEDIATE` makes every transaction a writer from its first statement, so that none fails half
-# way; waiting is bounded by `timeout` seconds (engine.md §1).
+# way; waiting is bounded by `timeout` seconds.
 # A connection to SQLite is a file, which each thread keeps open.
 _SQLITE: dict[str, Any] = {
     "CONN_MAX_AGE": None,

@@ -1,6 +1,6 @@
 """Somebody's clone: real commits, in the bare repository on disk.
 
-Rows, events and pulls follow a push here as they do behind the git door: the journal before, then
+Rows, events and pulls follow a push here as they do behind git over HTTP: the journal before, then
 git, then `settle`.
 """
 

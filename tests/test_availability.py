@@ -1,4 +1,4 @@
-"""/check-username, /check-team-slug, /{owner}/check-repo-slug (behaviour.md §2, Availability)."""
+"""/check-username, /check-team-slug, /{owner}/check-repo-slug."""
 
 from __future__ import annotations
 

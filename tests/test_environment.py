@@ -1,4 +1,4 @@
-"""Settings come from the environment only, and a wrong value stops the start (engine.md §1)."""
+"""Settings come from the environment only, and a wrong value stops the start."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""What a Django person types works as well: runserver, createsuperuser (engine.md §1)."""
+"""What a Django person types works as well: runserver, createsuperuser."""
 
 import io
 import os

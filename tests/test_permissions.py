@@ -1,4 +1,4 @@
-"""Who may what: each cell of `permissions.csv`; a test is a row of one owner (behaviour.md §9).
+"""Who may what: each cell of `permissions.csv`; a test is a row of one owner.
 
 A success is exactly the documented one; a write that succeeds writes, and nothing else does.
 """

@@ -1,4 +1,4 @@
-"""/suggest-users (behaviour.md §1, trap 11)."""
+"""/suggest-users."""
 
 from __future__ import annotations
 

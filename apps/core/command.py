@@ -1,4 +1,4 @@
-"""A management command that fails with one line on standard error (behaviour.md §10)."""
+"""A management command that fails with one line on standard error."""
 
 from __future__ import annotations
 

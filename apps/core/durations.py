@@ -1,4 +1,4 @@
-"""Humantime durations and points in time as people write them (behaviour.md §2)."""
+"""Humantime durations and points in time as people write them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The errors that actions and rules raise, and their one form on the wire: ErrorBody.
 
-Codes and statuses are those of behaviour.md §6.
+docs/api.md lists all codes with their statuses.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ApiError(Exception):
 
 
 class Moved(ApiError):
-    """301: the path has a former slug of something that is elsewhere now (behaviour.md trap 14)."""
+    """301: the path has a former slug of something that is elsewhere now."""
 
     status = 301
 

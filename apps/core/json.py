@@ -9,7 +9,7 @@ import orjson
 
 
 def timestamp(moment: dt.datetime) -> str:
-    """UTC with `Z` and microseconds (behaviour.md §2), also when they are zero."""
+    """UTC with `Z` and microseconds, also when they are zero."""
     return moment.astimezone(dt.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

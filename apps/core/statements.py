@@ -1,4 +1,4 @@
-"""SELECTs of what every request needs, put together once (engine.md §7).
+"""SELECTs of what every request needs, put together once.
 
 Django spends longer on the text of a query than the database on its answer, and each time anew.
 """

@@ -15,7 +15,7 @@ REPLIES = "/teams/acme/repos/private/threads/1/replies"
 
 
 @dataclass(frozen=True)
-class Knock:
+class OddRequest:
     """One request and the refusal that it meets; a `code` of nothing is a success."""
 
     name: str
@@ -40,13 +40,13 @@ def limit(scope: str) -> bytes:
     return json.dumps({"scope": scope, **about}).encode()
 
 
-def post(name: str, body: bytes, status: int, code: str, **options: str | None) -> Knock:
-    return Knock(f"POST {name}", status, code, "POST", TEAMS, body, **options)  # type: ignore[arg-type]
+def post(name: str, body: bytes, status: int, code: str, **options: str | None) -> OddRequest:
+    return OddRequest(f"POST {name}", status, code, "POST", TEAMS, body, **options)  # type: ignore[arg-type]
 
 
-def reply(name: str, value: str, status: int, code: str) -> Knock:
+def reply(name: str, value: str, status: int, code: str) -> OddRequest:
     body = b'{"kind": "comment", "body": "b", "parent_reply_number": %s}' % value.encode()
-    return Knock(f"POST parent {name}", status, code, "POST", REPLIES, body)
+    return OddRequest(f"POST parent {name}", status, code, "POST", REPLIES, body)
 
 
 BAD, UNKNOWN, INVALID = "malformed_request", "unknown_field", "validation_failed"
@@ -111,22 +111,22 @@ BODIES = [
     reply("a string", '"1"', 422, INVALID),
     reply("true", "true", 422, INVALID),
     reply("a list", "[1]", 422, INVALID),
-    Knock("a scope on two lines", 422, INVALID, "POST", "/rate-limits", limit("a\nb")),
-    Knock(
+    OddRequest("a scope on two lines", 422, INVALID, "POST", "/rate-limits", limit("a\nb")),
+    OddRequest(
         "a person on two lines", 422, "user_not_found", "POST", "/rate-limits", limit("user:a\nb")
     ),
-    Knock("PUT a flag of 1", 422, INVALID, "PUT", "/teams/acme", team(is_active=1)),
-    Knock("PUT a flag of text", 422, INVALID, "PUT", "/teams/acme", team(is_active="true")),
-    Knock("PUT a flag of null", 422, INVALID, "PUT", "/teams/acme", team(is_active=None)),
-    Knock("DELETE with junk", 400, BAD, "DELETE", "/teams/acme/members/vic", b"junk"),
-    Knock("DELETE with a list", 400, BAD, "DELETE", "/teams/acme/members/vic", b"[]"),
-    Knock("DELETE with text", 415, MEDIA, "DELETE", "/teams/acme/members/vic", b"x", "text/plain"),
-    Knock("DELETE with a body", 422, UNKNOWN, "DELETE", "/teams/acme/members/vic", b'{"a": 1}'),
+    OddRequest("PUT a flag of 1", 422, INVALID, "PUT", "/teams/acme", team(is_active=1)),
+    OddRequest("PUT a flag of text", 422, INVALID, "PUT", "/teams/acme", team(is_active="true")),
+    OddRequest("PUT a flag of null", 422, INVALID, "PUT", "/teams/acme", team(is_active=None)),
+    OddRequest("DELETE with junk", 400, BAD, "DELETE", "/teams/acme/members/vic", b"junk"),
+    OddRequest("DELETE with a list", 400, BAD, "DELETE", "/teams/acme/members/vic", b"[]"),
+    OddRequest("DELETE with text", 415, MEDIA, "DELETE", "/teams/acme/members/vic", b"x", "text/plain"),
+    OddRequest("DELETE with a body", 422, UNKNOWN, "DELETE", "/teams/acme/members/vic", b'{"a": 1}'),
 ]
 
 
-def query(text: str, status: int = 422, code: str = INVALID, path: str = TEAMS) -> Knock:
-    return Knock(f"GET {path}?{text[:60]}", status, code, path=f"{path}?{text}")
+def query(text: str, status: int = 422, code: str = INVALID, path: str = TEAMS) -> OddRequest:
+    return OddRequest(f"GET {path}?{text[:60]}", status, code, path=f"{path}?{text}")
 
 
 PAGES = ["abc", "0", "-1", "", "1.0", "1e1", "%201", "%2B1", "0x1", "%D9%A3", "1" + "0" * 30, "%00"]
@@ -165,7 +165,7 @@ QUERIES = [
 
 GONE = "not_found"
 PATHS = [
-    Knock(f"GET {path[:60]}", 404, GONE, path=path)
+    OddRequest(f"GET {path[:60]}", 404, GONE, path=path)
     for path in (
         "/teams/%00",
         "/teams/acme%00",
@@ -210,7 +210,7 @@ def basic(text: bytes) -> str:
 
 REFUSED = "invalid_token"
 CREDENTIALS = [
-    Knock(f"Authorization {name}", 401, REFUSED, headers={"Authorization": value})
+    OddRequest(f"Authorization {name}", 401, REFUSED, headers={"Authorization": value})
     for name, value in {
         "without a scheme": "ght_0123456789",
         "of another scheme": "Digest username=alice",
@@ -233,14 +233,14 @@ CREDENTIALS = [
 ]
 
 HEADERS = [
-    Knock("Host of another", 400, BAD, headers={"Host": "evil.example"}),
-    Knock("Host of junk", 400, BAD, headers={"Host": "a b"}),
-    Knock("Host of a path", 400, BAD, headers={"Host": "localhost/../x"}),
+    OddRequest("Host of another", 400, BAD, headers={"Host": "evil.example"}),
+    OddRequest("Host of junk", 400, BAD, headers={"Host": "a b"}),
+    OddRequest("Host of a path", 400, BAD, headers={"Host": "localhost/../x"}),
 ]
 
 LONG = [
-    Knock("a path of 4,001", 414, "uri_too_long", path="/teams/" + "a" * 4000),
-    Knock("a query of 4,001", 414, "uri_too_long", path="/teams?search=" + "a" * 4000),
+    OddRequest("a path of 4,001", 414, "uri_too_long", path="/teams/" + "a" * 4000),
+    OddRequest("a query of 4,001", 414, "uri_too_long", path="/teams?search=" + "a" * 4000),
 ]
 
 REFUSALS = {
@@ -258,8 +258,8 @@ FINE = [
     post("a key twice, the last counts", b'{"name": 1, "name": "x", "slug": "fresh"}', 201, ""),
     post("a name of 255 beyond the BMP", team(name="\U0001f4a3" * 255), 201, ""),
     reply("1.0", "1.0", 201, ""),
-    Knock("DELETE with {}", 204, "", "DELETE", "/teams/acme/members/vic", b"{}"),
-    Knock("DELETE with a type", 204, "", "DELETE", "/teams/acme/members/vic", b"", "text/plain"),
+    OddRequest("DELETE with {}", 204, "", "DELETE", "/teams/acme/members/vic", b"{}"),
+    OddRequest("DELETE with a type", 204, "", "DELETE", "/teams/acme/members/vic", b"", "text/plain"),
     query("search=%FF", 200, ""),
     query("search=%ED%A0%80", 200, ""),
     query("search=%25_%5C%27%22%3B--", 200, ""),
@@ -270,9 +270,9 @@ FINE = [
     query("format=xml", 200, ""),
     query("a=1;b=2&&&=&%", 200, ""),
     query("name=%FF", 200, "", TOKENS),
-    Knock("Accept of a browser", 200, "", headers={"Accept": "text/html"}),
-    Knock("Accept of nothing", 200, "", headers={"Accept": "x/y; q=0"}),
-    Knock("Accept of junk", 200, "", headers={"Accept": "\xff;;,"}),
-    Knock("GET with a body", 200, "", body=b"junk"),
-    Knock("a method override", 200, "", headers={"X-HTTP-Method-Override": "DELETE"}),
+    OddRequest("Accept of a browser", 200, "", headers={"Accept": "text/html"}),
+    OddRequest("Accept of nothing", 200, "", headers={"Accept": "x/y; q=0"}),
+    OddRequest("Accept of junk", 200, "", headers={"Accept": "\xff;;,"}),
+    OddRequest("GET with a body", 200, "", body=b"junk"),
+    OddRequest("a method override", 200, "", headers={"X-HTTP-Method-Override": "DELETE"}),
 ]

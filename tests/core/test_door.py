@@ -1,4 +1,4 @@
-"""The steps that every request passes, and their order (behaviour.md §2)."""
+"""The steps that every request passes, and their order."""
 
 from __future__ import annotations
 

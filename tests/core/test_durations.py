@@ -1,4 +1,4 @@
-"""Humantime durations and moments to come (behaviour.md §2)."""
+"""Humantime durations and moments to come."""
 
 from __future__ import annotations
 

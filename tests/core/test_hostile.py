@@ -1,4 +1,7 @@
-"""engine.md §2: what stock parts get wrong, and more. Over real servers: test_servers.py."""
+"""Hostile and odd requests: what stock parts of Django and DRF get wrong, and more.
+
+Over real servers they are tried in test_servers.py.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import pytest
 
 from apps.core.slugs import PREFIX
 from tests.api import Answer, plain_client
-from tests.core.hostile import CREDENTIALS, FINE, REFUSALS, Knock
+from tests.core.hostile import CREDENTIALS, FINE, REFUSALS, OddRequest
 from tests.world import World, everything
 
 
-def send(world: World, knock: Knock) -> Answer:
+def send(world: World, odd: OddRequest) -> Answer:
     """The request in the process, as staff unless it says who it is."""
     token = world.make.tokens[world.people["sam"].pk]
-    headers = {"Authorization": f"Bearer {token}", **knock.headers}
+    headers = {"Authorization": f"Bearer {token}", **odd.headers}
     request = plain_client().generic
-    sent = knock.content_type or ""
-    return Answer(request(knock.method, PREFIX + knock.path, knock.body, sent, headers=headers))
+    sent = odd.content_type or ""
+    return Answer(request(odd.method, PREFIX + odd.path, odd.body, sent, headers=headers))
 
 
 def assert_error_body(answer: Answer) -> None:
@@ -30,22 +33,22 @@ def assert_error_body(answer: Answer) -> None:
 @pytest.mark.parametrize("sort", REFUSALS)
 def test_what_is_hostile_is_refused_in_words_and_changes_nothing(sort, world, db, case):
     before = everything()
-    for knock in REFUSALS[sort]:
-        with case(str(knock)):
-            answer = send(world, knock)
-            answer.fails(knock.status, knock.code)
+    for odd in REFUSALS[sort]:
+        with case(str(odd)):
+            answer = send(world, odd)
+            answer.fails(odd.status, odd.code)
             assert_error_body(answer)
             assert everything() == before
 
 
-@pytest.mark.parametrize("knock", FINE, ids=str)
-def test_what_is_merely_odd_is_answered(knock, world, db):
-    send(world, knock).gives(knock.status)
+@pytest.mark.parametrize("odd", FINE, ids=str)
+def test_what_is_merely_odd_is_answered(odd, world, db):
+    send(world, odd).gives(odd.status)
 
 
 def test_a_bad_credential_is_told_how_to_come_back(world, db, case):
-    for knock in CREDENTIALS:
-        with case(str(knock)):
-            challenge = send(world, knock).header("WWW-Authenticate")
+    for odd in CREDENTIALS:
+        with case(str(odd)):
+            challenge = send(world, odd).header("WWW-Authenticate")
             assert "Bearer" in challenge
             assert "Basic" in challenge

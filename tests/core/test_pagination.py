@@ -1,4 +1,4 @@
-"""Pages of lists (behaviour.md §2)."""
+"""Pages of lists."""
 
 from __future__ import annotations
 

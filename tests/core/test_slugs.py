@@ -1,4 +1,4 @@
-"""The names in addresses (behaviour.md §2)."""
+"""The names in addresses."""
 
 from __future__ import annotations
 

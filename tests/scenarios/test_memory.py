@@ -1,4 +1,4 @@
-"""A push and a clone of 300 MB leave the server's memory as it was (engine.md §3)."""
+"""A push and a clone of 300 MB leave the server's memory as it was."""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ def test_a_protected_branch_changes_by_merging_what_was_approved(server, slug, g
     alice.post(approvers, username="bob").gives(201)
     hers.commit("README")
     hers("push", "--quiet", hers.url, "main")
-    hers.commit("door")
+    hers.commit("gate")
     assert "main -> main (protected branch)" in hers.fails("push", hers.url, "main")
     hers("push", "--quiet", hers.url, "main:topic")
     pull = opened(alice, repo)
     assert alice.post(f"{pull}/merge").json["error"] == "approval_required"
     assert alice.get(f"{pull}/protection").gives()["pending_approvers"] == ["bob"]
     bob.post(f"{pull}/reviews", status="approved").gives(201)
-    hers("commit", "--quiet", "--amend", "--message", "Write a door, better said")
+    hers("commit", "--quiet", "--amend", "--message", "Write a gate, better said")
     hers("push", "--quiet", "--force", hers.url, "main:topic")
     assert alice.get(f"{pull}/protection").gives()["approval_count"] == 1
     hers.commit("window")
@@ -55,5 +55,5 @@ def test_a_protected_branch_changes_by_merging_what_was_approved(server, slug, g
 
 def opened(person, repo):
     """A pull of `topic` into `main`."""
-    body = {"title": "A door", "body": "", "source_branch": "topic", "target_branch": "main"}
+    body = {"title": "A gate", "body": "", "source_branch": "topic", "target_branch": "main"}
     return f"{repo}/pulls/{person.post(f'{repo}/pulls', **body).gives(201)['number']}"
