@@ -17,7 +17,7 @@ from tests.server import Server
 numbers = count(1)
 
 
-ON_SERVE = pytest.mark.parametrize("server", ["daphne"], indirect=True)
+ON_SERVE = pytest.mark.parametrize("server", ["serve"], indirect=True)
 """Of the servers of the run, for a module that needs the embedded one alone."""
 
 
