@@ -50,7 +50,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             "bind": f"fd://{listening.detach()}",
             "worker_class": "asgi",
             "workers": 1,
-            "loglevel": "warning",
+            "loglevel": "error",
             "control_socket_disable": True,
             "timeout": SILENCE,
             "graceful_timeout": GRACE,
@@ -70,7 +70,6 @@ class Server(BaseApplication):  # type: ignore[misc]
     def run(self) -> None:
         """Serve; raises `SystemExit` in the end, in the master and in the worker."""
         give_up_connections()
-        end_quietly()
         super().run()
 
 
@@ -82,7 +81,7 @@ def give_up_connections() -> None:
 
 
 def end_quietly() -> None:
-    """Let Ctrl-C and SIGTERM end the process at once, until gunicorn listens for them."""
+    """Let Ctrl-C and SIGTERM end the process with status 0, until gunicorn listens for them."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: sys.exit(0))

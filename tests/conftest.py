@@ -235,9 +235,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByServer(config, log)
 
 
-@pytest.fixture(
-    scope="session", params=["serve", pytest.param("gunicorn", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="session", params=["serve", pytest.param("gunicorn", marks=pytest.mark.slow)])
 def server(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -1,4 +1,4 @@
-"""What a Django person types works as well: runserver, createsuperuser (engine.md §1)."""
+"""What a Django person types works as well: runserver, createsuperuser."""
 
 import io
 import os
@@ -6,9 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
-from threading import Event
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -16,10 +16,9 @@ from django.test import Client
 
 from apps.accounts.models import User
 from tests.server import PATIENCE
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
-PAUSE = 0.05
-"""Seconds."""
 
 
 def free_port():
@@ -29,17 +28,15 @@ def free_port():
 
 def page(port, path):
     """The page, as soon as somebody listens there."""
-    pause = Event()
-    for _ in range(int(PATIENCE / PAUSE)):
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read()
-        except ConnectionRefusedError:
-            pause.wait(PAUSE)
-        finally:
-            connection.close()
-    raise AssertionError(f"nobody listens at port {port}")
+    return eventually(lambda: fetch(port, path))
+
+
+def fetch(port, path):
+    """The page; None while nobody listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    with closing(connection), suppress(ConnectionRefusedError):
+        connection.request("GET", path)
+        return connection.getresponse().read()
 
 
 @pytest.mark.slow

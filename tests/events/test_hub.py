@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import ApiToken, User
-from apps.events import hub as hub_module
 from apps.events import consumers, subscribers, wake
+from apps.events import hub as hub_module
 from apps.events.hub import hub, in_thread
 from apps.events.models import Event, EventQuerySet
 from apps.teams import actions as teams

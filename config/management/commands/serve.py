@@ -34,8 +34,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from config.server import Server  # gunicorn, which no other command needs
+        from config.server import Server, end_quietly  # gunicorn, which no other command needs
 
+        end_quietly()
         listening = self.listen()
         address = f"http://{settings.HOST}:{settings.PORT}"
         call_command("migrate", verbosity=0, interactive=False)
