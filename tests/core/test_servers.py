@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
@@ -174,6 +175,24 @@ def test_a_connection_lives_on_after_a_refusal(place):
             response = connection.getresponse()
             response.read()
             assert response.status == 401
+
+
+SENT_AT_MOST = 32 * MIB
+"""Bytes that a server and two kernels may take of a push that nobody lets in: a tenth of it."""
+
+
+def test_a_large_push_is_refused_before_it_is_sent(place):
+    """Also by a client that looks for the answer only when it cannot send more."""
+    parts = urlsplit(place.url)
+    with socket.create_connection((str(parts.hostname), parts.port), PATIENCE) as line:
+        head = f"POST /teams/target/private.git/git-receive-pack HTTP/1.1\r\nHost: {parts.netloc}"
+        line.sendall(f"{head}\r\nContent-Length: {300 * MIB}\r\n\r\n".encode())
+        sent = 0
+        with suppress(ConnectionError):
+            while not select.select([line], [], [], 0)[0]:
+                sent += line.send(bytes(MIB))
+        assert b" 401 " in line.recv(65536).partition(b"\r\n")[0]
+    assert sent < SENT_AT_MOST
 
 
 @pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")

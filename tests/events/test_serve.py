@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import psycopg
@@ -58,6 +59,9 @@ def test_the_first_start_shows_a_way_in_and_it_ends_at_once_whatever_is_under_wa
         unfinished.sock.sendall(b"GET /healthz HTTP/1.1\r\n")
         for _ in range(3):
             streams.enter_context(opened(first, "admin", "scope=self"))
+        first.api("admin").post("/users/admin/repos", name="R", slug="r").gives(201)
+        pushing = streams.enter_context(closing(first.connect()))
+        begin_push(pushing, headers(first))
         streams.enter_context(no_team_is_made(first))
         waiting = streams.enter_context(closing(first.connect()))
         waiting.request("POST", f"{PREFIX}/teams", '{"name": "A", "slug": "a"}', headers(first))
@@ -65,6 +69,16 @@ def test_the_first_start_shows_a_way_in_and_it_ends_at_once_whatever_is_under_wa
         assert first.stop(signal.SIGTERM) < AT_ONCE
         assert first.log.endswith(f"\nGuildhall is at {first.url} (Ctrl-C ends it)\n")
         assert first.process.returncode == 0
+
+
+def begin_push(connection: HTTPConnection, sent: dict[str, str]) -> None:
+    """Send the beginning of a push, of which git has to read the rest."""
+    command = f"{'0' * 40} {'1' * 40} refs/heads/x\0report-status".encode()
+    connection.putrequest("POST", "/users/admin/r.git/git-receive-pack")
+    connection.putheader("Authorization", sent["Authorization"])
+    connection.putheader("Content-Type", "application/x-git-receive-pack-request")
+    connection.putheader("Content-Length", "1000000")
+    connection.endheaders(b"%04x%b0000PACK" % (len(command) + 4, command))
 
 
 @pytest.mark.parametrize("late", [0, 0.3])
