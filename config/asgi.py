@@ -56,13 +56,11 @@ async def refuse_websocket(scope: dict[str, Any], receive: Receive, send: Send) 
 
 
 handler = Handler()
-stream = EventStreamConsumer.as_asgi(handler=handler)
-application = ProtocolTypeRouter(
-    {
-        "http": URLRouter([path("api/v1/tail-events", stream), re_path("", handler)]),
-        "lifespan": lifespan,
-        "websocket": refuse_websocket,
-    }
+stream: Any = EventStreamConsumer.as_asgi(handler=handler)
+everything: Any = handler
+routes: list[Any] = [path("api/v1/tail-events", stream), re_path("", everything)]
+application: Any = ProtocolTypeRouter(
+    {"http": URLRouter(routes), "lifespan": lifespan, "websocket": refuse_websocket}
 )
 start_if_wanted()
 warn_of_counting_apart()

@@ -10,9 +10,8 @@ from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
-from django.core.signals import request_started
 from django.db import close_old_connections, connections
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
@@ -95,7 +94,7 @@ class Handler(ASGIHandler):
             await receive.ended.wait()
         await super().listen_for_disconnect(receive)
 
-    async def ask(self, scope: dict[str, Any]) -> HttpResponse:
+    async def ask(self, scope: dict[str, Any]) -> HttpResponseBase:
         """The response to this request without its body, which the caller sends or not.
 
         A caller that is cancelled stops waiting for the view, which goes on in its thread.
@@ -104,10 +103,9 @@ class Handler(ASGIHandler):
         with self.threads.lend() as thread:
             return await loop.run_in_executor(thread, self._respond, scope)
 
-    def _respond(self, scope: dict[str, Any]) -> HttpResponse:
+    def _respond(self, scope: dict[str, Any]) -> Any:
         set_script_prefix(get_script_prefix(scope))
-        request_started.send(sender=type(self), scope=scope)
         request, refusal = self.create_request(scope, BytesIO())
-        response: Any = refusal if request is None else self.get_response(request)
+        response: Any = self.get_response(request) if request else refusal
         response.close()
         return response

@@ -77,7 +77,7 @@ def give_up_connections() -> None:
     """Leave the worker no connection to the database that this process has opened."""
     connections.close_all()
     if connection.vendor == "postgresql":
-        connection.close_pool()
+        connection.close_pool()  # type: ignore[attr-defined]
 
 
 def end_quietly() -> None:

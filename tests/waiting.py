@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -16,8 +17,8 @@ def eventually(condition: Callable[[], Value], within: float = 60) -> Value:
 
     Fails after `within` seconds, with what it gave last. It is asked at least once.
     """
-    ends = time.monotonic() + within
+    ends, pause = time.monotonic() + within, Event()
     while not (value := condition()):
         assert time.monotonic() < ends, f"after {within} seconds still {value!r}"
-        time.sleep(PAUSE)
+        pause.wait(PAUSE)
     return value

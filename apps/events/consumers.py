@@ -11,11 +11,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from channels.exceptions import StopConsumer
 from channels.generic.http import AsyncHttpConsumer
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from apps.events.frames import OPENING
@@ -23,7 +24,7 @@ from apps.events.hub import hub, in_thread, renewed
 from apps.events.scopes import Selection
 from apps.events.subscribers import Rendered, Subscribed, Subscriber, Subscription, render
 
-Scope = dict[str, Any]
+Scope: TypeAlias = Any
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
@@ -40,11 +41,11 @@ class Handler(Protocol):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
-    async def ask(self, scope: Scope) -> HttpResponse:
+    async def ask(self, scope: Scope) -> HttpResponseBase:
         """The response to this request without its body, which is not sent."""
         ...
 
-    async def send_response(self, response: HttpResponse, send: Send) -> None: ...
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None: ...
 
 
 class EventStreamConsumer(AsyncHttpConsumer):
