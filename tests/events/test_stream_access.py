@@ -1,4 +1,4 @@
-"""Who stops getting events, when, and whose stream closes (behaviour.md §5 and §10)."""
+"""Who stops getting events, when, and whose stream closes."""
 
 from __future__ import annotations
 
