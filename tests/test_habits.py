@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.accounts.models import User
-from tests.server import PATIENCE
+from tests.server import PATIENCE, Server
+from tests.tail import opened
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,25 +40,44 @@ def fetch(port, path):
         return connection.getresponse().read()
 
 
-@pytest.mark.slow
-def test_runserver_runs_from_anywhere(tmp_path):
-    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
+@contextmanager
+def runserver(environment, folder):
+    """A development server, started in this folder; yields its port."""
     port = free_port()
     server = subprocess.Popen(
         [sys.executable, ROOT / "manage.py", "runserver", "--noreload", str(port)],
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
     try:
         assert page(port, "/healthz") == b"ok\n"
-        assert b"--primary" in page(port, "/static/admin/css/base.css")
+        yield port
     finally:
         server.send_signal(signal.SIGINT)
         said, _ = server.communicate(timeout=PATIENCE)
     assert b"Traceback" not in said
+
+
+@pytest.mark.slow
+def test_runserver_runs_from_anywhere(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
+    with runserver(environment, tmp_path) as port:
+        assert b"--primary" in page(port, "/static/admin/css/base.css")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.slow
+def test_runserver_streams_events_which_carry_its_address(tmp_path):
+    data = Server(tmp_path)
+    with ExitStack() as open_now:
+        open_now.callback(data.__exit__)
+        port = open_now.enter_context(runserver(data.prepare(None).environment, tmp_path))
+        data.url = f"http://127.0.0.1:{port}"
+        stream = open_now.enter_context(opened(data, "alice", "scope=self"))
+        data.api("alice").post("/teams", name="A", slug="a").gives(201)
+        assert stream.take(1)[0].json["summary"]["web_url"] == f"{data.url}/teams/a"
 
 
 def test_createsuperuser_makes_somebody_who_can_sign_in_to_the_admin(db, monkeypatch):

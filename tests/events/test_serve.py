@@ -21,7 +21,7 @@ import pytest
 
 from apps.core.slugs import PREFIX
 from config.handler import KEPT
-from tests.events.conftest import ON_SERVE, make_place
+from tests.events.conftest import ON_SERVE, make_followed_team
 from tests.server import PATIENCE, ROOT, Server
 from tests.tail import opened
 from tests.waiting import eventually
@@ -156,16 +156,16 @@ def test_a_stopped_server_leaves_its_rows_in_one_file(tmp_path):
 @ON_SERVE
 def test_descriptors_do_not_grow_with_requests_and_streams(server):
     """Threads that wait for a request keep a connection to SQLite, which is three files."""
-    place = make_place(server)
+    followed = make_followed_team(server)
 
     def open_now() -> int:
         return len(os.listdir(f"/proc/{server.pid}/fd"))
 
     def visit(requests: int, streams: int) -> None:
         for _ in range(requests):
-            server.api("alice").get(place.path).gives()
+            server.api("alice").get(followed.path).gives()
         for _ in range(streams):
-            with opened(server, "alice", place.scope):
+            with opened(server, "alice", followed.scope):
                 pass
 
     visit(20, 10)
