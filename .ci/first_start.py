@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-AT_ONCE = 2.0
+AT_ONCE = 10.0
 """Seconds."""
 SECRETS = re.compile(r"ght_|password|curl", re.IGNORECASE)
 

@@ -1,46 +1,68 @@
 """The ASGI application: API, git, admin and the live stream."""
 
+import asyncio
 import gc
 import os
+import signal
+from contextlib import suppress
+from typing import Any
 
 import django
+from channels.routing import ProtocolTypeRouter, URLRouter
 
-from config.handler import Handler
+from config.handler import Handler, Receive, Send
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
-from apps.events.stream import PATH, Receive, Scope, Send, close_on_sigterm, live  # noqa: E402
+from django.urls import path, re_path  # noqa: E402
+
+from apps.events.consumers import EventStreamConsumer  # noqa: E402
+from apps.events.hub import hub  # noqa: E402
 from apps.jobs.worker import start_if_wanted  # noqa: E402
 from config.checks import warn_of_counting_apart  # noqa: E402
 
-handler = Handler()
-stream = live(handler)
-warn_of_counting_apart()
-# Each stream is many objects, so that the collector comes often. What is loaded now stays anyway.
-gc.freeze()
 
+async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Answer the server's start and end; daphne tells of neither.
 
-async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Lead a request to the live stream or to Django, and answer the server's start and end."""
-    start_if_wanted()
-    if scope["type"] == "lifespan":
-        await lifespan(receive, send)
-    elif scope["type"] == "websocket":
-        await send({"type": "websocket.close"})  # there are none here: the handshake is a 403
-    elif scope["path"] == PATH and scope["method"] == "GET":
-        await stream(scope, receive, send)
-    else:
-        await handler(scope, receive, send)
-
-
-async def lifespan(receive: Receive, send: Send) -> None:
-    """Servers with a lifespan may wait for open streams when they end, so these hear of it first.
-
-    The embedded server has none: it drops them (config/embedded.py).
+    A server may wait for open streams before it tells of its end, so its signal is heard as well.
     """
     await receive()
-    close_on_sigterm()
+    close_streams_on_sigterm()
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})
+
+
+def close_streams_on_sigterm() -> None:
+    """Let the hub end the streams; then the handler that was there before is called as well."""
+    loop = asyncio.get_running_loop()
+    previous = signal.getsignal(signal.SIGTERM)
+    if not callable(previous):
+        return
+
+    def handle(number: int, frame: Any) -> None:
+        with suppress(RuntimeError):  # the loop has been closed already
+            loop.call_soon_threadsafe(hub.close)
+        previous(number, frame)
+
+    signal.signal(signal.SIGTERM, handle)
+
+
+async def refuse_websocket(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """There are none here: the handshake is answered with 403."""
+    await send({"type": "websocket.close"})
+
+
+handler = Handler()
+stream: Any = EventStreamConsumer.as_asgi(handler=handler)
+everything: Any = handler
+routes: list[Any] = [path("api/v1/tail-events", stream), re_path("", everything)]
+application: Any = ProtocolTypeRouter(
+    {"http": URLRouter(routes), "lifespan": lifespan, "websocket": refuse_websocket}
+)
+start_if_wanted()
+warn_of_counting_apart()
+# Each stream is many objects, so that the collector comes often. What is loaded now stays anyway.
+gc.freeze()

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -31,8 +32,12 @@ def counters_are_shared(app_configs: Any, **options: Any) -> list[CheckMessage]:
 
 
 def warn_of_counting_apart() -> None:
-    """Say at the start of each of several gunicorn workers that they do not count together."""
-    if settings.REDIS_URL or "gunicorn.arbiter" not in sys.modules:
+    """Say at the start of each of several gunicorn workers that they do not count together.
+
+    `manage.py serve` has one, whatever the environment says to gunicorn.
+    """
+    alone = "gunicorn.arbiter" not in sys.modules or Path(sys.argv[0]).name == "manage.py"
+    if settings.REDIS_URL or alone:
         return
     workers = gunicorn_workers(sys.argv[1:], os.environ)
     if workers > 1:

@@ -1,21 +1,30 @@
-"""Django under ASGI: each request in one thread, which keeps its database connection."""
+"""Django under ASGI: one thread for a request, and the body of a push read as it comes."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.db import close_old_connections, connections
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.urls import set_script_prefix
 
 from apps.core.threads import DaemonExecutor
+from config.bodies import BodyFile, StreamedBody, bounded
 
 KEPT = 16
 """Threads that wait for a request when there are fewer requests than there have been."""
+PUSH = "/git-receive-pack"
+"""How the path of a request ends whose body may be large."""
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
 
 
 class Threads:
@@ -48,10 +57,11 @@ class Threads:
 
 
 class Handler(ASGIHandler):
-    """Django's, which calls everything from the first middleware to the view in one thread.
+    """Django's handler, which here calls everything from the first middleware to the view in one
+    thread, and gives a push to its view before the body has come.
 
-    No view of ours awaits anything. Stock Django would call half of the middleware from the event
-    loop, change threads a dozen times, and open a connection to the database for each request.
+    No view awaits anything. Stock Django would call half of the middleware from the event loop,
+    change threads a dozen times, and open a connection to the database for each request.
     """
 
     def __init__(self) -> None:
@@ -61,15 +71,41 @@ class Handler(ASGIHandler):
     def load_middleware(self, is_async: bool = False) -> None:
         super().load_middleware(is_async=False)
 
-    async def __call__(
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        streamed = StreamedBody(receive) if scope["path"].endswith(PUSH) else None
         with self.threads.lend() as thread:
             async with ThreadSensitiveContext(executor=thread):
-                await self.handle(scope, receive, send)
+                await self.handle(scope, streamed or receive, send)
+        if streamed is not None:
+            await streamed.discard()
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         return await sync_to_async(self.get_response)(request)
+
+    async def read_body(self, receive: Receive) -> Any:
+        """The body as a file: of a push one that waits for the client, else all that has come."""
+        if isinstance(receive, StreamedBody):
+            return BodyFile(receive)
+        return await super().read_body(bounded(receive))
+
+    async def listen_for_disconnect(self, receive: Receive) -> None:
+        """Wait until the client leaves; the body of a push is read by its view before."""
+        if isinstance(receive, StreamedBody):
+            await receive.ended.wait()
+        await super().listen_for_disconnect(receive)
+
+    async def ask(self, scope: dict[str, Any]) -> HttpResponseBase:
+        """The response to this request without its body, which the caller sends or not.
+
+        A caller that is cancelled stops waiting for the view, which goes on in its thread.
+        """
+        loop = asyncio.get_running_loop()
+        with self.threads.lend() as thread:
+            return await loop.run_in_executor(thread, self._respond, scope)
+
+    def _respond(self, scope: dict[str, Any]) -> Any:
+        set_script_prefix(get_script_prefix(scope))
+        request, refusal = self.create_request(scope, BytesIO())
+        response: Any = self.get_response(request) if request else refusal
+        response.close()
+        return response

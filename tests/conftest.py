@@ -229,15 +229,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByServer(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            found = re.search(r"[\[-](daphne|gunicorn)[]-]", nodeid)
+            found = re.search(r"[\[-](serve|gunicorn)[]-]", nodeid)
             return found[1] if found else nodeid.partition("::")[0]
 
     return ByServer(config, log)
 
 
-@pytest.fixture(
-    scope="session", params=["daphne", pytest.param("gunicorn", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="session", params=["serve", pytest.param("gunicorn", marks=pytest.mark.slow)])
 def server(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -28,6 +28,7 @@ import psycopg
 from apps.core.slugs import PREFIX
 from tests.api import Answer
 from tests.cast import CAST, begin
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"Guildhall is at (http://\S+)")
@@ -56,7 +57,7 @@ class Server:
     def __init__(
         self,
         folder: Path,
-        kind: str = "daphne",
+        kind: str = "serve",
         *,
         beside: Server | None = None,
         **environment: str,
@@ -98,7 +99,7 @@ class Server:
 
     def start(self) -> None:
         """Also once more after `kill`: on the same data, at another address."""
-        if self.kind == "daphne":
+        if self.kind == "serve":
             self._start([sys.executable, "manage.py", "serve"])
             self.url = self._ready()
         else:
@@ -120,12 +121,12 @@ class Server:
         """The process that serves: gunicorn's worker, not its master, which may be about to start
         another one.
         """
-        if self.kind == "daphne":
-            return self.process.pid
-        end = time.monotonic() + PATIENCE
-        while not (workers := self.children()):
-            assert time.monotonic() < end and self.process.poll() is None, self.log
-        return workers[0]
+
+        def workers() -> list[int]:
+            assert self.process.poll() is None, self.log
+            return self.children()
+
+        return eventually(workers)[0]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> float:
         """End the process; returns the seconds that it took."""
@@ -140,7 +141,7 @@ class Server:
 
     def kill(self) -> None:
         """End what serves, with no word to anybody; the gits that it has started live on."""
-        workers = [] if self.kind == "daphne" else self.children()
+        workers = self.children()
         self.process.kill()
         for worker in workers:
             with suppress(ProcessLookupError):  # its master had just found it dead

@@ -6,20 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
-from threading import Event
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.accounts.models import User
-from tests.server import PATIENCE
+from tests.server import PATIENCE, Server
+from tests.tail import opened
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
-PAUSE = 0.05
-"""Seconds."""
 
 
 def free_port():
@@ -29,38 +29,55 @@ def free_port():
 
 def page(port, path):
     """The page, as soon as somebody listens there."""
-    pause = Event()
-    for _ in range(int(PATIENCE / PAUSE)):
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read()
-        except ConnectionRefusedError:
-            pause.wait(PAUSE)
-        finally:
-            connection.close()
-    raise AssertionError(f"nobody listens at port {port}")
+    return eventually(lambda: fetch(port, path))
 
 
-@pytest.mark.slow
-def test_runserver_runs_from_anywhere(tmp_path):
-    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
+def fetch(port, path):
+    """The page; None while nobody listens."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    with closing(connection), suppress(ConnectionRefusedError):
+        connection.request("GET", path)
+        return connection.getresponse().read()
+
+
+@contextmanager
+def runserver(environment, folder):
+    """A development server, started in this folder; yields its port."""
     port = free_port()
     server = subprocess.Popen(
         [sys.executable, ROOT / "manage.py", "runserver", "--noreload", str(port)],
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
     try:
         assert page(port, "/healthz") == b"ok\n"
-        assert b"--primary" in page(port, "/static/admin/css/base.css")
+        yield port
     finally:
         server.send_signal(signal.SIGINT)
         said, _ = server.communicate(timeout=PATIENCE)
     assert b"Traceback" not in said
+
+
+@pytest.mark.slow
+def test_runserver_runs_from_anywhere(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
+    with runserver(environment, tmp_path) as port:
+        assert b"--primary" in page(port, "/static/admin/css/base.css")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.slow
+def test_runserver_streams_events_which_carry_its_address(tmp_path):
+    data = Server(tmp_path)
+    with ExitStack() as open_now:
+        open_now.callback(data.__exit__)
+        port = open_now.enter_context(runserver(data.prepare(None).environment, tmp_path))
+        data.url = f"http://127.0.0.1:{port}"
+        stream = open_now.enter_context(opened(data, "alice", "scope=self"))
+        data.api("alice").post("/teams", name="A", slug="a").gives(201)
+        assert stream.take(1)[0].json["summary"]["web_url"] == f"{data.url}/teams/a"
 
 
 def test_createsuperuser_makes_somebody_who_can_sign_in_to_the_admin(db, monkeypatch):

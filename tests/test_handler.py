@@ -130,9 +130,9 @@ class Late(threading.Thread):
         super().start()
 
 
-def test_a_thread_that_could_not_start_starts_for_the_next_work():
+def test_a_thread_that_could_not_start_starts_for_the_next_work(monkeypatch):
+    monkeypatch.setattr("apps.core.threads.Thread", Late)
     executor = DaemonExecutor("late")
-    executor.threads = [Late(target=executor._run, daemon=True)]
     with pytest.raises(RuntimeError):
         executor.submit(bool)
     assert executor.submit(bool).result(PATIENCE) is False

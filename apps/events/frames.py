@@ -1,4 +1,4 @@
-"""The bytes of the live stream (contract, Live stream). Pure: knows neither events nor people."""
+"""The bytes of the live stream. Pure: knows neither events nor people."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The hub of the live stream: reads the log once for all subscribers of this process.
 
-It lives in the event loop of the process and knows nothing of HTTP (engine.md §4). What it reads
-goes to those who have joined it; whoever is new or has fallen behind reads the log by itself until
-it has caught up.
+It lives in the event loop of the process and knows nothing of HTTP. What it reads goes to those who
+have joined it; whoever is new or has fallen behind reads the log by itself until it has caught up.
 """
 
 from __future__ import annotations
@@ -25,7 +24,13 @@ from apps.core.threads import DaemonExecutor
 from apps.events import wake
 from apps.events.models import Event, EventRow, Key
 from apps.events.scopes import Selection
-from apps.events.subscribers import Rendered, Seats, Subscriber, can_end_access, render
+from apps.events.subscribers import (
+    ConnectionLimit,
+    Rendered,
+    Subscriber,
+    can_end_access,
+    render,
+)
 
 READERS = DaemonExecutor("stream", 6)
 """The threads that read for all streams: so many clients catch up at a time, more wait."""
@@ -61,35 +66,33 @@ def renewed(selection: Selection) -> Selection | None:
 
 
 class Hub:
-    """Runs while somebody is there. All its methods belong to the event loop."""
+    """Reads while there are subscribers. Only the event loop may call its methods."""
 
     def __init__(self, check_every: float = CHECK_EVERY) -> None:
-        self.seats = Seats()
+        self.connections = ConnectionLimit()
         self.last = 0
         """Every event up to here has been read, for those who had joined by then."""
         self.present: set[Subscriber] = set()
         self.joined: set[Subscriber] = set()
         self._by_key: defaultdict[Key, set[Subscriber]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
-        self._check_every = check_every
+        self.check_every = check_every
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nobody is there, so that the log is not looked at."""
-        return self._task is None
+    def enter(self, subscriber: Subscriber, seen: int) -> bool:
+        """Let a stream begin; False when its user has no connection left, or the process ends.
 
-    def enter(self, subscriber: Subscriber, seen: int) -> None:
-        """Somebody has come, to join when it has caught up: at once where nothing has been read
-        since `seen`, from before its access was looked at. The first one starts the reading.
+        It joins when it has caught up: at once where nothing has been read since `seen`, from
+        before its access was looked at. The first subscriber starts the reading.
         """
+        if not self.connections.take(subscriber.user_id):
+            return False
         self.present.add(subscriber)
         if self._task is None:
-            self.last = subscriber.wish.newest
-            self._task = asyncio.create_task(self._run())
+            self.last = subscriber.subscription.newest
+            self._task = asyncio.create_task(self._run(), name="hub")
         elif self.last == seen <= subscriber.position:
             self.join(subscriber)
-        if self.seats.closed:
-            subscriber.end()
+        return True
 
     def join(self, subscriber: Subscriber) -> None:
         """From here on it gets every event after its position, which is at or past `last`."""
@@ -98,8 +101,10 @@ class Hub:
             self._by_key[scope.key].add(subscriber)
 
     def leave(self, subscriber: Subscriber) -> None:
+        """Forget a stream that has entered."""
         self.present.discard(subscriber)
         self._part(subscriber)
+        self.connections.release(subscriber.user_id)
 
     def narrow(self, subscriber: Subscriber, allowed: Selection | None) -> None:
         """Take away what is no longer allowed. Nothing is ever given back to an open stream."""
@@ -116,10 +121,10 @@ class Hub:
 
     def close(self) -> None:
         """Admit nobody any more and end the streams, one after the other."""
-        self.seats.closed = True
+        self.connections.closed = True
         loop = asyncio.get_running_loop()
-        for place, subscriber in enumerate(self.present):
-            loop.call_later(place / CLOSES_PER_SECOND, subscriber.end)
+        for number, subscriber in enumerate(self.present):
+            loop.call_later(number / CLOSES_PER_SECOND, subscriber.end)
 
     def _part(self, subscriber: Subscriber) -> None:
         """It gets nothing more, unless it joins again."""
@@ -134,7 +139,7 @@ class Hub:
             self._by_key.pop(key, None)
 
     async def _run(self) -> None:
-        """Read at each wake-up, and every second without one, until nobody is left."""
+        """Read at each wake-up, and every second without one, until no subscriber is left."""
         woken = asyncio.Event()
         try:
             async with wake.watching(woken.set):
@@ -153,7 +158,7 @@ class Hub:
         while self.present:
             try:
                 await self._read()
-                if time.monotonic() - checked >= self._check_every:
+                if time.monotonic() - checked >= self.check_every:
                     checked = time.monotonic()
                     await self._check(self.joined)
             except DatabaseError as error:
@@ -168,7 +173,7 @@ class Hub:
         size = READ_SIZE
         while size == READ_SIZE:
             done = self.last
-            batch = await in_thread(partial(_read_after, done))
+            batch = await in_thread(partial(read_after, done))
             size = len(batch)
             if not batch:
                 return
@@ -208,7 +213,7 @@ class Hub:
         for rendered in batch:
             for subscriber in self._by_key.get(actor_key(rendered.event), ()):
                 wanted[subscriber.selection.principal].add(rendered.event.id)
-        return await in_thread(partial(_visible, wanted)) if wanted else {}
+        return await in_thread(partial(visible_ids, wanted)) if wanted else {}
 
     def _audience(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> set[Subscriber]:
         """Who gets this event, each once however many of its scopes match."""
@@ -230,11 +235,11 @@ def actor_key(event: EventRow) -> Key:
     return Key("actor_id", event.actor_id or 0)
 
 
-def _read_after(last: int) -> list[Rendered]:
+def read_after(last: int) -> list[Rendered]:
     return render(Event.objects.filter(id__gt=last).order_by("id")[:READ_SIZE].rows())
 
 
-def _visible(wanted: dict[Principal, set[int]]) -> dict[Principal, set[int]]:
+def visible_ids(wanted: dict[Principal, set[int]]) -> dict[Principal, set[int]]:
     return {
         principal: set(
             Event.objects.visible_to(principal).filter(pk__in=ids).values_list("pk", flat=True)

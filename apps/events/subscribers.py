@@ -1,12 +1,10 @@
-"""Who follows the live stream: what they wish for, what may wait for them, how many they are.
-
-Pure bookkeeping; the hub does the reading.
+"""Who follows the live stream: what they asked for, what waits to be sent to them, and how many
+streams each of them has. The hub (`hub.py`) does the reading.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
+from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from apps.core import json
@@ -24,8 +23,6 @@ from apps.events.models import EventRow, Key
 from apps.events.scopes import Selection
 from apps.events.serializers import event_records
 
-SUBSCRIBE = "guildhall.subscribe"
-"""Where the view finds, in a request's ASGI scope, the function that takes its `Wish`."""
 HEARTBEAT_AFTER = 20.0
 """Seconds of silence after which a stream says that it lives."""
 QUEUE_LIMIT = 1024 * 1024
@@ -34,13 +31,13 @@ PIECE = 64 * 1024
 """Bytes that are sent in one go where more wait, so that a slow reader is noticed."""
 STREAMS_PER_USER = 20
 ABOUT_A_PERSON = ("member-", "token-", "user-")
-ABOUT_A_PLACE = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
+ABOUT_A_RESOURCE = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
 """The kinds of events by which somebody can lose access."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a request to follow events asks for, after the door has let it in."""
+class Subscription:
+    """What a request to follow events asks for, all of which its sender may see."""
 
     selection: Selection
     html: bool
@@ -50,9 +47,17 @@ class Wish:
     """The newest id when the request was let in."""
 
 
+class Subscribed(HttpResponse):
+    """The view's answer to a request that may follow events: the stream begins with its headers."""
+
+    def __init__(self, subscription: Subscription, headers: dict[str, str]) -> None:
+        super().__init__(content_type="text/event-stream", headers=headers)
+        self.subscription = subscription
+
+
 def can_end_access(event: EventRow) -> bool:
     """Whether somebody's access has to be looked at again after it."""
-    return event.kind.startswith(ABOUT_A_PERSON) or event.kind in ABOUT_A_PLACE
+    return event.kind.startswith(ABOUT_A_PERSON) or event.kind in ABOUT_A_RESOURCE
 
 
 class Rendered:
@@ -87,10 +92,11 @@ def render(events: Sequence[EventRow]) -> list[Rendered]:
 class Subscriber:
     """One open stream: what it may follow, how far it is, and what waits to be sent."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish = wish
-        self.selection = wish.selection
-        self.position = wish.after
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.selection = subscription.selection
+        self.user_id = subscription.selection.principal.user.pk
+        self.position = subscription.after
         """Everything up to this id has been taken for sending, or was not wanted."""
         self.loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self.loop.create_future()
@@ -107,7 +113,7 @@ class Subscriber:
     def put(self, rendered: Rendered) -> bool:
         """Queue an event. False when too much waits: then all is thrown away instead."""
         self._waiting.append(rendered)
-        self._size += len(rendered.frame(html=self.wish.html))
+        self._size += len(rendered.frame(html=self.subscription.html))
         self._ready.set()
         if self._size > QUEUE_LIMIT:
             self._waiting.clear()
@@ -127,7 +133,7 @@ class Subscriber:
         while self._waiting and sum(map(len, taken)) < PIECE:
             rendered = self._waiting.popleft()
             self.position = rendered.event.id
-            taken.append(rendered.frame(html=self.wish.html))
+            taken.append(rendered.frame(html=self.subscription.html))
         piece = b"".join(taken)
         self._size -= len(piece)
         if not self._waiting:
@@ -154,27 +160,35 @@ class Subscriber:
         return any(key == own or key.column == "thread_id" for key in keys)
 
 
-class Seats:
-    """How many streams each user has open in this process. Threads and the loop share it."""
+class ConnectionLimit:
+    """How many streams each user has open in this process.
+
+    Views ask in their threads; only the event loop counts, so that nothing has to be locked.
+    """
 
     def __init__(self) -> None:
         self.closed = False
-        self._taken: Counter[int] = Counter()
-        self._lock = threading.Lock()
+        """Set while the process ends."""
+        self._open: Counter[int] = Counter()
 
-    def take(self, user_id: int) -> None:
-        """Count one more; 429 `too_many_streams`, 503 while the process is ending."""
-        with self._lock:
-            if self.closed:
-                raise unavailable()
-            if self._taken[user_id] >= STREAMS_PER_USER:
-                raise TooMany(
-                    "too_many_streams", f"You have {STREAMS_PER_USER} streams open. Close one."
-                )
-            self._taken[user_id] += 1
+    def check(self, user_id: int) -> None:
+        """429 `too_many_streams` for a user who has as many as allowed, 503 when closed."""
+        if self.closed:
+            raise unavailable()
+        if self._open[user_id] >= STREAMS_PER_USER:
+            raise TooMany(
+                "too_many_streams", f"You have {STREAMS_PER_USER} streams open. Close one."
+            )
 
-    def leave(self, user_id: int) -> None:
-        with self._lock:
-            self._taken[user_id] -= 1
-            if not self._taken[user_id]:
-                del self._taken[user_id]
+    def take(self, user_id: int) -> bool:
+        """Count one more; False, and nothing counted, where `check` would refuse."""
+        if self.closed or self._open[user_id] >= STREAMS_PER_USER:
+            return False
+        self._open[user_id] += 1
+        return True
+
+    def release(self, user_id: int) -> None:
+        """Count one less."""
+        self._open[user_id] -= 1
+        if not self._open[user_id]:
+            del self._open[user_id]

@@ -16,11 +16,12 @@ from apps.core.json import quoted
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
+from apps.events.hub import hub
 from apps.events.models import Event, EventRow
 from apps.events.pagination import CURSOR, EventCursorPagination, read_cursor
 from apps.events.scopes import Selection, forms, resolve
 from apps.events.serializers import EventRecord, event_records
-from apps.events.subscribers import SUBSCRIBE, Wish
+from apps.events.subscribers import Subscribed, Subscription
 
 KIND_FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 KIND_MAX = 40
@@ -136,21 +137,16 @@ class TailViewSet(SelectionViewSet):
         newest = Event.objects.newest_id()
         selection, asked = self.selection(), self.validated_query
         after = asked.get("last_event_id_header", asked.get("last_event_id"))
-        wish = Wish(
+        subscription = Subscription(
             selection=selection,
             html=asked["html"],
             after=newest if after is None else min(after, newest),
             newest=newest,
         )
-        self.subscribe(wish)
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        return HttpResponse(content_type="text/event-stream", headers=headers)
-
-    def subscribe(self, wish: Wish) -> None:
-        """Tell the stream (see `stream.live`), which takes over when this answer has been made."""
         if self.request.method == "HEAD":
-            return
-        subscribe = getattr(self.http_request, "scope", {}).get(SUBSCRIBE)
-        if subscribe is None:
+            return HttpResponse(content_type="text/event-stream", headers=headers)
+        if not hasattr(self.http_request, "scope"):  # WSGI has no event loop to stream from
             raise Unavailable("unavailable", "The live stream is served by the ASGI process.")
-        subscribe(wish)
+        hub.connections.check(self.principal.user.pk)
+        return Subscribed(subscription, headers=headers)

@@ -1,7 +1,7 @@
 """Telling readers that the log has grown. A wake-up carries no data and may be lost or doubled.
 
 PostgreSQL: `NOTIFY` in the transaction, so it leaves with the commit. SQLite: the listeners of
-this process, after the commit (engine.md §4).
+this process, after the commit.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
@@ -21,7 +22,7 @@ SERVERS_OWN = {"Authorization bearer of a control character"}
 
 
 @pytest.fixture(scope="module")
-def place(server: Server) -> Iterator[Server]:
+def target(server: Server) -> Iterator[Server]:
     """The server, with a team that has what the hostile cases are about; its log stays clean."""
     begin, alice = len(server.log), server.api("alice")
     alice.post("/teams", name="Target", slug="target").gives(201)
@@ -61,14 +62,14 @@ def refusal(server: Server, knock: Knock) -> str:
 
 
 @pytest.mark.parametrize("sort", REFUSALS)
-def test_what_is_hostile_is_refused_over_the_wire(place, sort):
+def test_what_is_hostile_is_refused_over_the_wire(target, sort):
     sendable = [knock for knock in REFUSALS[sort] if str(knock) not in SERVERS_OWN]
-    wrong = [refusal(place, knock) for knock in sendable]
+    wrong = [refusal(target, knock) for knock in sendable]
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 
-def test_what_is_merely_odd_is_answered_over_the_wire(place):
-    wrong = [refusal(place, knock) for knock in FINE if knock.method == "GET"]
+def test_what_is_merely_odd_is_answered_over_the_wire(target):
+    wrong = [refusal(target, knock) for knock in FINE if knock.method == "GET"]
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 
@@ -76,41 +77,41 @@ def team(server: Server, slug: str) -> bytes:
     return orjson.dumps({"name": "Fresh", "slug": f"{slug}-{server.kind}"})
 
 
-def test_a_chunked_body_is_read_whole(place):
-    body = team(place, "chunked")
-    status, answer = send(place, "POST", "/teams", [body[:7], body[7:9], body[9:]])
+def test_a_chunked_body_is_read_whole(target):
+    body = team(target, "chunked")
+    status, answer = send(target, "POST", "/teams", [body[:7], body[7:9], body[9:]])
     assert status == 201, answer
-    assert orjson.loads(answer)["slug"] == f"chunked-{place.kind}"
+    assert orjson.loads(answer)["slug"] == f"chunked-{target.kind}"
 
 
-def test_a_chunked_body_is_refused_for_what_any_body_is_refused_for(place):
+def test_a_chunked_body_is_refused_for_what_any_body_is_refused_for(target):
     path = "/teams/acme/members/vic"
-    assert send(place, "POST", "/teams", [b"{"])[0] == 400
-    assert send(place, "POST", "/teams", [])[0] == 400
-    assert send(place, "POST", "/teams", [team(place, "x")], **{"Content-Type": "a/b"})[0] == 415
-    assert send(place, "DELETE", path, [b'{"a"', b": 1}"])[0] == 422
-    assert send(place, "PUT", path, [b'{"role": "king"}'])[0] == 422
+    assert send(target, "POST", "/teams", [b"{"])[0] == 400
+    assert send(target, "POST", "/teams", [])[0] == 400
+    assert send(target, "POST", "/teams", [team(target, "x")], **{"Content-Type": "a/b"})[0] == 415
+    assert send(target, "DELETE", path, [b'{"a"', b": 1}"])[0] == 422
+    assert send(target, "PUT", path, [b'{"role": "king"}'])[0] == 422
 
 
-def test_one_byte_too_many_is_413_also_in_chunks(place):
-    padding = b" " * (MIB + 1 - len(team(place, "large")))
-    for body in (team(place, "large") + padding, [team(place, "large"), padding]):
-        status, answer = send(place, "POST", "/teams", body)
+def test_one_byte_too_many_is_413_also_in_chunks(target):
+    padding = b" " * (MIB + 1 - len(team(target, "large")))
+    for body in (team(target, "large") + padding, [team(target, "large"), padding]):
+        status, answer = send(target, "POST", "/teams", body)
         assert (status, orjson.loads(answer)["error"]) == (413, "payload_too_large")
-    fits = team(place, "large") + padding[:-1]
-    assert send(place, "POST", "/teams", fits)[0] == 201
+    fits = team(target, "large") + padding[:-1]
+    assert send(target, "POST", "/teams", fits)[0] == 201
 
 
-def test_head_has_no_body(place):
+def test_head_has_no_body(target):
     for path in ("/teams", "/nothing", "/teams/nobody"):
-        status, body = send(place, "HEAD", path)
-        assert status == send(place, "GET", path)[0]
+        status, body = send(target, "HEAD", path)
+        assert status == send(target, "GET", path)[0]
         assert body == b""
 
 
-def test_a_method_that_is_not_routed_is_405(place):
+def test_a_method_that_is_not_routed_is_405(target):
     for method in ("OPTIONS", "PROPFIND", "PATCH"):
-        status, body = send(place, method, "/teams")
+        status, body = send(target, method, "/teams")
         assert (status, orjson.loads(body)["error"]) == (405, "method_not_allowed")
 
 
@@ -158,22 +159,40 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_request_is_the_clients_fault(place, name):
-    """An unknown transfer coding may be 501, as HTTP has it; a place may hang up instead."""
-    answer = raw(place, BROKEN[name], ends=name in ENDLESS)
+def test_what_is_no_request_is_the_clients_fault(target, name):
+    """An unknown transfer coding may be 501, as HTTP has it; a server may hang up instead."""
+    answer = raw(target, BROKEN[name], ends=name in ENDLESS)
     if answer:
         status = int(answer.split(b" ", 2)[1])
         assert 400 <= status < 500 or (name, status) == ("an unknown coding", 501), answer
-    assert send(place, "GET", "/teams")[0] == 200
+    assert send(target, "GET", "/teams")[0] == 200
 
 
-def test_a_connection_lives_on_after_a_refusal(place):
-    with closing(place.connect()) as connection:
+def test_a_connection_lives_on_after_a_refusal(target):
+    with closing(target.connect()) as connection:
         for _ in range(3):
             connection.request("POST", PREFIX + "/teams", b"x" * 1000)
             response = connection.getresponse()
             response.read()
             assert response.status == 401
+
+
+SENT_AT_MOST = 32 * MIB
+"""Bytes that a server and two kernels may take of a push that nobody lets in: a tenth of it."""
+
+
+def test_a_large_push_is_refused_before_it_is_sent(target):
+    """Also by a client that looks for the answer only when it cannot send more."""
+    parts = urlsplit(target.url)
+    with socket.create_connection((str(parts.hostname), parts.port), PATIENCE) as line:
+        head = f"POST /teams/target/private.git/git-receive-pack HTTP/1.1\r\nHost: {parts.netloc}"
+        line.sendall(f"{head}\r\nContent-Length: {300 * MIB}\r\n\r\n".encode())
+        sent = 0
+        with suppress(ConnectionError):
+            while not select.select([line], [], [], 0)[0]:
+                sent += line.send(bytes(MIB))
+        assert b" 401 " in line.recv(65536).partition(b"\r\n")[0]
+    assert sent < SENT_AT_MOST
 
 
 @pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")

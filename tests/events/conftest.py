@@ -1,4 +1,4 @@
-"""Servers that can stream, and places in them that belong to one test alone."""
+"""Servers that can stream, and teams in them that belong to one test alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server import Server
 numbers = count(1)
 
 
-ON_SERVE = pytest.mark.parametrize("server", ["daphne"], indirect=True)
+ON_SERVE = pytest.mark.parametrize("server", ["serve"], indirect=True)
 """Of the servers of the run, for a module that needs the embedded one alone."""
 
 
@@ -46,7 +46,7 @@ def live(request: pytest.FixtureRequest, server: Server) -> Server:
 
 
 @dataclass(frozen=True)
-class Place:
+class FollowedTeam:
     """A team of alice's with a repository; bob is a member of the team."""
 
     server: Server
@@ -68,9 +68,9 @@ class Place:
     def repo(self) -> str:
         return f"{self.path}/repos/api"
 
-    def on(self, server: Server) -> Place:
-        """The same place as it is met on a server beside."""
-        return Place(server, self.team)
+    def on(self, server: Server) -> FollowedTeam:
+        """The same team as it is met on a server beside."""
+        return FollowedTeam(server, self.team)
 
     def rename(self, name: str, by: str = "alice") -> None:
         """One `team-updated`: no name comes twice, which would be no change."""
@@ -82,22 +82,22 @@ class Place:
         api.put(self.repo, name="Api", slug="api", description=text, **fields).gives()
 
 
-def make_place(server: Server) -> Place:
-    place = Place(server, f"team{next(numbers)}")
+def make_followed_team(server: Server) -> FollowedTeam:
+    followed = FollowedTeam(server, f"team{next(numbers)}")
     alice = server.api("alice")
-    alice.post("/teams", name="Team", slug=place.team).gives(201)
-    alice.post(f"{place.path}/members", username="bob", role="member").gives(201)
-    alice.post(f"{place.path}/repos", name="Api", slug="api").gives(201)
-    return place
+    alice.post("/teams", name="Team", slug=followed.team).gives(201)
+    alice.post(f"{followed.path}/members", username="bob", role="member").gives(201)
+    alice.post(f"{followed.path}/repos", name="Api", slug="api").gives(201)
+    return followed
 
 
 @pytest.fixture
-def place(server: Server) -> Place:
-    """A place that no other test knows."""
-    return make_place(server)
+def followed(server: Server) -> FollowedTeam:
+    """A team that no other test knows."""
+    return make_followed_team(server)
 
 
 @pytest.fixture(scope="session")
-def common(server: Server) -> Place:
-    """One place for all tests that change no more than names, and ask only for what they did."""
-    return make_place(server)
+def shared(server: Server) -> FollowedTeam:
+    """One team for all tests that change no more than names, and ask only for what they did."""
+    return make_followed_team(server)

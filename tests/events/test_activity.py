@@ -1,4 +1,4 @@
-"""/teams/{team_slug}/activity and /users/{username}/activity (behaviour.md §3)."""
+"""/teams/{team_slug}/activity and /users/{username}/activity."""
 
 from __future__ import annotations
 

@@ -18,13 +18,12 @@ from django.utils import timezone
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import ApiToken, User
+from apps.events import consumers, subscribers, wake
 from apps.events import hub as hub_module
-from apps.events import stream, subscribers, wake
 from apps.events.hub import hub, in_thread
 from apps.events.models import Event, EventQuerySet
-from apps.events.scopes import Selection
 from apps.teams import actions as teams
-from config.asgi import application
+from config.asgi import application, handler
 from tests.server import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,24 +36,35 @@ class Client:
         self.scope = {
             "type": "http",
             "method": "GET",
-            "path": stream.PATH,
+            "path": "/api/v1/tail-events",
             "query_string": query.encode(),
             "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())],
         }
         self.sent: asyncio.Queue[Any] = asyncio.Queue()
+        self.asked = False
         self.reading = asyncio.Event()
         if reading:
             self.reading.set()
 
     async def receive(self) -> dict[str, Any]:
-        await asyncio.Event().wait()
-        return {}
+        """A body that is empty; and then the client never leaves."""
+        if self.asked:
+            await asyncio.Event().wait()
+        self.asked = True
+        return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(self, message: Any) -> None:
         """As a connection does: what is sent is kept, and then waits until there is room."""
         self.sent.put_nowait(message)
         if message.get("more_body"):
             await self.reading.wait()
+
+    async def status(self) -> int:
+        """That of the answer, as soon as it begins."""
+        async with asyncio.timeout(PATIENCE):
+            head = await self.sent.get()
+        found: int = head["status"]
+        return found
 
     async def text(self) -> str:
         """The next piece of the body; "" at its end."""
@@ -70,8 +80,7 @@ async def following(token: str, query: str, **options: bool) -> AsyncIterator[Cl
     client = Client(token, query, **options)
     task = asyncio.create_task(application(client.scope, client.receive, client.send))
     try:
-        head = await client.sent.get()
-        assert head["status"] == 200
+        assert await client.status() == 200
         assert await client.text() == ": ok\n\nretry: 0\n\n"
         yield client
     finally:
@@ -90,7 +99,7 @@ def rename(acme, alice) -> Callable[[str], Any]:
 @pytest.fixture
 def quick(monkeypatch) -> None:
     monkeypatch.setattr(hub_module, "LOOK_EVERY", 0.02)
-    monkeypatch.setattr(hub, "_check_every", 0.0)
+    monkeypatch.setattr(hub, "check_every", 0.0)
 
 
 def ids(text: str) -> list[int]:
@@ -152,7 +161,7 @@ def test_a_lost_listener_comes_back(monkeypatch, make, alice, rename):
 
 
 def test_whoever_reads_nothing_is_closed_in_the_end(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(stream, "SEND_TIMEOUT", 0.1)
+    monkeypatch.setattr(consumers, "SEND_TIMEOUT", 0.1)
 
     async def story() -> None:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -180,7 +189,7 @@ def test_a_stream_closes_when_its_token_expires(monkeypatch, alice):
     """However long it takes to open: to the stream, then, it is a moment before the end."""
     end, moment = timezone.now() + dt.timedelta(days=1), dt.timedelta(seconds=0.2)
     _, token = accounts.create_token(actor=alice, owner=alice, name="soon", expires_at=end)
-    monkeypatch.setattr(stream, "timezone", SimpleNamespace(now=lambda: end - moment))
+    monkeypatch.setattr(consumers, "timezone", SimpleNamespace(now=lambda: end - moment))
 
     async def story() -> None:
         begin = time.monotonic()
@@ -243,10 +252,12 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
 
 
 @pytest.mark.parametrize("noticed", [True, False])
-def test_access_that_is_lost_behind_the_door_is_lost(monkeypatch, make, alice, bob, acme, noticed):
-    """The door has looked before; the hub reads of it before it knows the stream, or after."""
+def test_access_that_is_lost_after_the_view_has_looked_is_lost(
+    monkeypatch, make, alice, bob, acme, noticed
+):
+    """The hub reads of it before it knows the stream, or after."""
     gate = threading.Event()
-    knock, reading = stream.knock, hub_module._read_after
+    ask, reading = handler.ask, hub_module.read_after
     query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created"
 
     def lose() -> int:
@@ -258,17 +269,17 @@ def test_access_that_is_lost_behind_the_door_is_lost(monkeypatch, make, alice, b
         assert gate.wait(PATIENCE)
         return reading(last)
 
-    async def overtaken(*asked: Any) -> Any:
-        head = await knock(*asked)
+    async def overtaken(scope: Any) -> Any:
+        response = await ask(scope)
         lost = await in_thread(lose)
         await until(lambda: (hub.last >= lost) is noticed)
-        return head
+        return response
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme"):
             await until(lambda: bool(hub.joined))
-            monkeypatch.setattr(hub_module, "_read_after", read_after)
-            monkeypatch.setattr(stream, "knock", overtaken)
+            monkeypatch.setattr(hub_module, "read_after", read_after)
+            monkeypatch.setattr(handler, "ask", overtaken)
             if noticed:
                 gate.set()
             async with following(make.token(bob), query) as client:
@@ -280,7 +291,7 @@ def test_access_that_is_lost_behind_the_door_is_lost(monkeypatch, make, alice, b
     assert asyncio.run(story()) == newest(1)
 
 
-def test_a_token_that_is_revoked_while_it_opens_the_door_is_lost(monkeypatch, make, alice, bob):
+def test_a_token_that_is_revoked_while_the_view_looks_is_lost(monkeypatch, make, alice, bob):
     """The hub has read of it before it knows the stream, which begins after that event."""
     row, token = accounts.create_token(actor=bob, owner=bob, name="laptop")
     newest_id = EventQuerySet.newest_id
@@ -303,7 +314,7 @@ def test_a_token_that_is_revoked_while_it_opens_the_door_is_lost(monkeypatch, ma
 
 def test_nothing_comes_twice_when_a_newcomer_is_ahead_of_the_hub(monkeypatch, make, alice, rename):
     gate = threading.Event()
-    reading = hub_module._read_after
+    reading = hub_module.read_after
 
     def read_after(last: int) -> Any:
         assert gate.wait(PATIENCE)
@@ -313,7 +324,7 @@ def test_nothing_comes_twice_when_a_newcomer_is_ahead_of_the_hub(monkeypatch, ma
         token, query = make.token(alice), "scope=team:acme&kind=team-updated"
         async with following(token, query) as first:
             await until(lambda: bool(hub.joined))
-            monkeypatch.setattr(hub_module, "_read_after", read_after)
+            monkeypatch.setattr(hub_module, "read_after", read_after)
             await rename("One")
             async with following(token, f"{query}&last_event_id=0") as second:
                 await until(lambda: len(hub.joined) == 2)
@@ -352,7 +363,7 @@ def test_the_hub_ends_with_the_last_and_begins_with_the_next(quick, make, alice,
             async with following(make.token(alice), "scope=team:acme") as client:
                 await rename(name)
                 found += await read(client, 1)
-            await until(lambda: hub.is_idle)
+            await until(lambda: "hub" not in {task.get_name() for task in asyncio.all_tasks()})
             await rename(f"Nobody hears of {name}")
         return found
 
@@ -378,7 +389,7 @@ def test_a_failing_hub_closes_its_streams(monkeypatch, caplog, make, alice, rena
 
 def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, make, alice, rename):
     failures = [OperationalError("busy"), OperationalError("busy")]
-    looking = hub_module._visible
+    looking = hub_module.visible_ids
 
     def visible(wanted: Any) -> Any:
         if failures:
@@ -388,7 +399,7 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme&scope=self") as client:
             await until(lambda: bool(hub.joined))
-            monkeypatch.setattr(hub_module, "_visible", visible)
+            monkeypatch.setattr(hub_module, "visible_ids", visible)
             for name in ("One", "Two", "Three"):
                 await rename(name)
             return await read(client, 3)
@@ -397,34 +408,90 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
     assert not failures
 
 
-@pytest.mark.parametrize("seated_first", [True, False])
-def test_a_client_that_leaves_while_it_is_let_in_keeps_no_seat(acme, alice, seated_first):
-    """The view of a request that was cut off goes on in its thread, and may seat nobody there."""
-    wish = subscribers.Wish(Selection(alice, (), frozenset()), alice, False, 0, 0)
-    begun, left, seated = (threading.Event() for _ in range(3))
+@pytest.fixture
+def one_stream(monkeypatch) -> None:
+    monkeypatch.setattr(subscribers, "STREAMS_PER_USER", 1)
 
-    async def door(scope: Any, receive: Any, send: Any) -> None:
-        def view() -> None:
-            begun.set()
-            assert seated_first or left.wait(PATIENCE)
-            scope[subscribers.SUBSCRIBE](wish)
-            seated.set()
 
-        await in_thread(view)
-        await asyncio.Event().wait()
+async def refusal(token: str) -> int:
+    """The status of the answer to a request that is refused."""
+    client = Client(token, "scope=self")
+    await application(client.scope, client.receive, client.send)
+    return await client.status()
+
+
+@pytest.mark.parametrize("when", ["while the view looks", "when the stream begins"])
+def test_a_client_that_leaves_early_keeps_no_connection(monkeypatch, one_stream, make, alice, when):
+    """The view of a request that was cut off goes on in its thread."""
+    begun, left, ended = (threading.Event() for _ in range(3))
+    newest_id = EventQuerySet.newest_id
+    token = make.token(alice)
+
+    def newest_id_slowly(events: EventQuerySet) -> int:
+        begun.set()
+        if when == "while the view looks":
+            assert left.wait(PATIENCE)
+        ended.set()
+        return newest_id(events)
 
     async def story() -> None:
-        client = Client("", "")
-        letting_in = stream.live(door)(client.scope, client.receive, client.send)
-        task = asyncio.ensure_future(letting_in)
-        assert await in_thread(lambda: (seated if seated_first else begun).wait(PATIENCE))
+        client = Client(token, "scope=self")
+        monkeypatch.setattr(EventQuerySet, "newest_id", newest_id_slowly)
+        task = asyncio.create_task(application(client.scope, client.receive, client.send))
+        assert await in_thread(lambda: begun.wait(PATIENCE))
+        if when == "when the stream begins":
+            assert await client.status() == 200
+            assert await refusal(token) == 429
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         left.set()
-        assert await in_thread(lambda: seated.wait(PATIENCE))
-        await until(lambda: not hub.seats._taken)
+        assert await in_thread(lambda: ended.wait(PATIENCE))
+        async with following(token, "scope=self"):
+            pass
 
     asyncio.run(story())
+
+
+def test_of_two_who_come_for_the_last_connection_one_is_refused(
+    monkeypatch, one_stream, make, alice
+):
+    """Though the view has let both in before either has it."""
+    ask, let_in = handler.ask, asyncio.Barrier(2)
+    first_answers = 2
+
+    async def ask_together(scope: Any) -> Any:
+        nonlocal first_answers
+        response = await ask(scope)
+        if first_answers:
+            first_answers -= 1
+            assert response.status_code == 200
+            await let_in.wait()
+        return response
+
+    async def story() -> set[int]:
+        monkeypatch.setattr(handler, "ask", ask_together)
+        clients = [Client(make.token(alice), "scope=self") for _ in range(2)]
+        tasks = [asyncio.create_task(application(c.scope, c.receive, c.send)) for c in clients]
+        found = {await client.status() for client in clients}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return found
+
+    assert asyncio.run(story()) == {200, 429}
+
+
+def test_nobody_is_let_in_while_the_process_ends(monkeypatch, make, alice):
+    """Also where the view has looked before."""
+    ask = handler.ask
+
+    async def ask_before_the_end(scope: Any) -> Any:
+        response = await ask(scope)
+        monkeypatch.setattr(hub.connections, "closed", True)
+        return response
+
+    monkeypatch.setattr(handler, "ask", ask_before_the_end)
+    assert asyncio.run(refusal(make.token(alice))) == 503
 
 
 def test_the_end_of_the_process_waits_for_nobody_who_is_reading():

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from apps.core.slugs import PREFIX
-from tests.events.conftest import ON_SERVE, make_place
+from tests.events.conftest import ON_SERVE, make_followed_team
 from tests.tail import follow, opened
 
 pytestmark = ON_SERVE
@@ -44,9 +44,9 @@ def test_what_is_wrong_is_said_before_the_stream_begins(server, query, status, c
         stream.refusal().fails(status, code)
 
 
-def test_one_forbidden_scope_refuses_the_whole_request(live, common):
-    place = common.on(live)
-    for scope in (place.scope, place.repo_scope):
+def test_one_forbidden_scope_refuses_the_whole_request(live, shared):
+    followed = shared.on(live)
+    for scope in (followed.scope, followed.repo_scope):
         with follow(live, "carol", f"scope=self&{scope}") as stream:
             stream.refusal().fails(403, "forbidden")
     with follow(live, "carol", "scope=self", token="ght_unknown") as stream:
@@ -61,97 +61,101 @@ def test_a_malformed_header_is_refused_and_an_empty_one_says_nothing(server):
         pass
 
 
-def test_without_an_id_the_stream_has_only_what_happens_from_now_on(live, common):
-    place = common.on(live)
-    with opened(live, "alice", place.scope) as stream:
-        place.rename("One")
+def test_without_an_id_the_stream_has_only_what_happens_from_now_on(live, shared):
+    followed = shared.on(live)
+    with opened(live, "alice", followed.scope) as stream:
+        followed.rename("One")
         [frame] = stream.take(1)
     assert frame.kind == "team-updated"
     api = live.api("alice")
     assert frame.json == api.get(f"/events/{frame.id}").gives()
 
 
-def test_a_stream_resumes_after_an_id_with_all_that_was_missed(live, common):
-    place = common.on(live)
-    with opened(live, "alice", place.scope) as stream:
-        place.rename("One")
+def test_a_stream_resumes_after_an_id_with_all_that_was_missed(live, shared):
+    followed = shared.on(live)
+    with opened(live, "alice", followed.scope) as stream:
+        followed.rename("One")
         first = stream.ids(1)[0]
-    place.rename("Two")
-    place.rename("Three")
-    events = live.api("alice").get(f"/events?{place.scope}&after_id={first}").gives()["results"]
+    followed.rename("Two")
+    followed.rename("Three")
+    events = live.api("alice").get(f"/events?{followed.scope}&after_id={first}").gives()["results"]
     missed = [event["id"] for event in reversed(events)]
     assert len(missed) == 2
-    with opened(live, "alice", f"{place.scope}&last_event_id={first}") as stream:
+    with opened(live, "alice", f"{followed.scope}&last_event_id={first}") as stream:
         assert stream.ids(2) == missed
-    with opened(live, "alice", place.scope, Last_Event_ID=str(first)) as stream:
+    with opened(live, "alice", followed.scope, Last_Event_ID=str(first)) as stream:
         assert stream.ids(2) == missed
-        place.rename("Four")
+        followed.rename("Four")
         assert stream.ids(1)[0] > missed[-1]
 
 
-def test_the_header_wins_over_the_query(common):
+def test_the_header_wins_over_the_query(shared):
     with opened(
-        common.server, "alice", f"{common.scope}&last_event_id=0", Last_Event_ID=str(10**30)
+        shared.server, "alice", f"{shared.scope}&last_event_id=0", Last_Event_ID=str(10**30)
     ) as stream:
-        common.rename("Only this")
+        shared.rename("Only this")
         assert stream.kinds(1) == ["team-updated"]
 
 
-def test_zero_is_the_beginning_and_a_future_id_is_now(place):
-    with opened(place.server, "alice", f"{place.scope}&last_event_id=0") as stream:
+def test_zero_is_the_beginning_and_a_future_id_is_now(followed):
+    with opened(followed.server, "alice", f"{followed.scope}&last_event_id=0") as stream:
         assert stream.kinds(3) == ["team-created", "member-added", "repo-created"]
-    with opened(place.server, "alice", f"{place.scope}&last_event_id=999999999999") as stream:
-        place.rename("Now")
+    with opened(followed.server, "alice", f"{followed.scope}&last_event_id=999999999999") as stream:
+        followed.rename("Now")
         assert stream.kinds(1) == ["team-updated"]
 
 
-def test_scopes_are_joined_and_kinds_narrow_them(place):
-    other = make_place(place.server)
-    query = f"{place.scope}&{other.repo_scope}&kind=team-updated&kind=repo-updated"
-    with opened(place.server, "alice", query) as stream:
+def test_scopes_are_joined_and_kinds_narrow_them(followed):
+    other = make_followed_team(followed.server)
+    query = f"{followed.scope}&{other.repo_scope}&kind=team-updated&kind=repo-updated"
+    with opened(followed.server, "alice", query) as stream:
         other.rename("Not in the scope of its repository")
-        place.server.api("alice").post("/teams", name="x", slug=f"{place.team}-x").gives(201)
-        place.rename("One")
+        followed.server.api("alice").post("/teams", name="x", slug=f"{followed.team}-x").gives(201)
+        followed.rename("One")
         other.describe("Two")
-        place.describe("Three")
+        followed.describe("Three")
         frames = stream.take(3)
     assert [frame.kind for frame in frames] == ["team-updated", "repo-updated", "repo-updated"]
-    assert [frame.json["team_slug"] for frame in frames] == [place.team, other.team, place.team]
+    assert [frame.json["team_slug"] for frame in frames] == [
+        followed.team,
+        other.team,
+        followed.team,
+    ]
 
 
-def test_an_event_that_several_scopes_match_comes_once(common):
-    with opened(common.server, "alice", f"{common.scope}&{common.repo_scope}&scope=self") as stream:
-        common.describe("One")
-        common.rename("Two")
+def test_an_event_that_several_scopes_match_comes_once(shared):
+    with opened(shared.server, "alice", f"{shared.scope}&{shared.repo_scope}&scope=self") as stream:
+        shared.describe("One")
+        shared.rename("Two")
         assert stream.kinds(2) == ["repo-updated", "team-updated"]
 
 
-def test_threads_and_pulls_have_streams_of_their_own(place):
-    alice = place.server.api("alice")
+def test_threads_and_pulls_have_streams_of_their_own(followed):
+    alice = followed.server.api("alice")
     for title in ("first", "second"):
-        alice.post(f"{place.repo}/threads", title=title, body="", kind="issue").gives(201)
+        alice.post(f"{followed.repo}/threads", title=title, body="", kind="issue").gives(201)
     branches = {"source_branch": "topic", "target_branch": "main"}
-    alice.post(f"{place.repo}/pulls", title="third", body="", **branches).gives(201)
-    path = f"teams/{place.team}/api"
+    alice.post(f"{followed.repo}/pulls", title="third", body="", **branches).gives(201)
+    path = f"teams/{followed.team}/api"
     with (
-        opened(place.server, "bob", f"scope=thread:{path}/2") as thread,
-        opened(place.server, "bob", f"scope=pull:{path}/3") as pull,
+        opened(followed.server, "bob", f"scope=thread:{path}/2") as thread,
+        opened(followed.server, "bob", f"scope=pull:{path}/3") as pull,
     ):
         for number in (1, 2, 3):
-            alice.post(f"{place.repo}/threads/{number}/replies", kind="comment", body="b").gives(
+            alice.post(f"{followed.repo}/threads/{number}/replies", kind="comment", body="b").gives(
                 201
             )
         assert thread.take(1)[0].json["summary"]["thread_title"] == "second"
         assert pull.take(1)[0].json["summary"]["thread_title"] == "third"
 
 
-def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(common):
+def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(shared):
     title = '<script>alert("1")</script>\r\nid: 7\n\nevent: forged'
-    with opened(common.server, "alice", f"{common.scope}&html=true") as stream:
-        common.server.api("alice").post(
-            f"{common.repo}/threads", title=title, body="", kind="issue"
+    with opened(shared.server, "alice", f"{shared.scope}&html=true") as stream:
+        shared.server.api("alice").post(
+            f"{shared.repo}/threads", title=title, body="", kind="issue"
         ).gives(201)
-        common.rename("Next")
+        shared.rename("Next")
         first, second = stream.take(2)
     assert (first.kind, second.kind) == ("thread-created", "team-updated")
     assert first.data.startswith("<li ") and first.data.endswith("</li>")
@@ -160,12 +164,12 @@ def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(common):
     assert ">alice</span> started a thread:" in first.data
 
 
-def test_urls_begin_with_the_address_the_server_was_started_on(common):
-    with opened(common.server, "alice", common.scope) as stream:
-        common.rename("One")
+def test_urls_begin_with_the_address_the_server_was_started_on(shared):
+    with opened(shared.server, "alice", shared.scope) as stream:
+        shared.rename("One")
         summary = stream.take(1)[0].json["summary"]
-    assert summary["web_url"] == f"{common.server.url}/teams/{common.team}"
-    assert summary["api_url"] == f"{common.server.url}/api/v1/teams/{common.team}"
+    assert summary["web_url"] == f"{shared.server.url}/teams/{shared.team}"
+    assert summary["api_url"] == f"{shared.server.url}/api/v1/teams/{shared.team}"
 
 
 def test_head_answers_as_a_get_would_begin(server):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.events.conftest import ON_SERVE, Place, make_place
+from tests.events.conftest import ON_SERVE, FollowedTeam, make_followed_team
 from tests.tail import Stream, opened
 
 pytestmark = ON_SERVE
@@ -41,45 +41,45 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, works))
 
 
-def recorded(place: Place) -> list[int]:
-    """The ids of all events of a place, oldest first, from the list."""
-    alice, found = place.server.api("alice"), []
-    page: str | None = f"/events?{place.scope}&per_page=100"
+def recorded(followed: FollowedTeam) -> list[int]:
+    """The ids of all events of a team, oldest first, from the list."""
+    alice, found = followed.server.api("alice"), []
+    page: str | None = f"/events?{followed.scope}&per_page=100"
     while page:
-        answer = alice.get(page.removeprefix(place.server.url)).gives()
+        answer = alice.get(page.removeprefix(followed.server.url)).gives()
         found += [event["id"] for event in answer["results"]]
         page = answer["next"]
     return found[::-1]
 
 
-def test_two_who_arrive_together_get_each_event_once_and_in_order(live, common):
-    place = common.on(live)
+def test_two_who_arrive_together_get_each_event_once_and_in_order(live, shared):
+    followed = shared.on(live)
     with ExitStack() as streams:
 
         def arrive() -> Stream:
-            return streams.enter_context(opened(live, "alice", place.scope))
+            return streams.enter_context(opened(live, "alice", followed.scope))
 
         both = at_once(arrive, arrive)
         for name in ("One", "Two", "Three"):
-            place.rename(name)
-        written = recorded(place)[-3:]
+            followed.rename(name)
+        written = recorded(followed)[-3:]
         assert [stream.ids(3) for stream in both] == [written, written]
 
 
 def test_nothing_is_missed_or_doubled_while_many_write(live):
-    place = make_place(live)
-    whole = f"{place.scope}&last_event_id=0"
+    followed = make_followed_team(live)
+    whole = f"{followed.scope}&last_event_id=0"
 
     def write(name: str) -> None:
         for number in range(12):
-            place.rename(f"{name} {number}", by="alice")
+            followed.rename(f"{name} {number}", by="alice")
 
     def come_and_go() -> list[int]:
         """Reconnects after every third event."""
         seen: list[int] = []
         while len(seen) < 39:
             last = str(seen[-1]) if seen else "0"
-            with opened(live, "bob", place.scope, Last_Event_ID=last) as stream:
+            with opened(live, "bob", followed.scope, Last_Event_ID=last) as stream:
                 seen += stream.ids(3)
         return seen
 
@@ -90,7 +90,7 @@ def test_nothing_is_missed_or_doubled_while_many_write(live):
             come_and_go,
             lambda: streams.enter_context(opened(live, "alice", whole)),
         )
-        written = recorded(place)
+        written = recorded(followed)
         assert len(written) == 3 + 36
         assert resumed == written
         assert early.ids(39) == written
@@ -99,31 +99,31 @@ def test_nothing_is_missed_or_doubled_while_many_write(live):
 
 @pytest.mark.slow
 def test_a_long_past_is_caught_up_with_page_by_page(server):
-    place = make_place(server)
-    server.run(FLOOD.format(team=place.team, count=450, size=1))
-    with opened(server, "alice", f"{place.scope}&last_event_id=0") as stream:
-        place.rename("Meanwhile")
-        assert stream.ids(454) == recorded(place)
+    followed = make_followed_team(server)
+    server.run(FLOOD.format(team=followed.team, count=450, size=1))
+    with opened(server, "alice", f"{followed.scope}&last_event_id=0") as stream:
+        followed.rename("Meanwhile")
+        assert stream.ids(454) == recorded(followed)
 
 
 @pytest.mark.slow
 def test_whoever_reads_late_holds_nobody_up_and_misses_nothing(server, asgi):
-    place = make_place(server)
-    query = f"{place.scope}&kind=team-updated"
+    followed = make_followed_team(server)
+    query = f"{followed.scope}&kind=team-updated"
     with (
         opened(server, "bob", query, buffer=4096) as late,
         opened(asgi, "bob", query, buffer=4096) as late_too,
         opened(server, "alice", query) as quick,
     ):
-        server.run(FLOOD.format(team=place.team, count=80, size=60_000))
+        server.run(FLOOD.format(team=followed.team, count=80, size=60_000))
         got = quick.ids(80)
-        assert got == recorded(place)[-80:]
+        assert got == recorded(followed)[-80:]
         assert late.ids(80) == late_too.ids(80) == got
 
 
-def test_a_client_that_sends_on_does_not_disturb_its_stream(common):
-    with opened(common.server, "alice", common.scope) as stream:
+def test_a_client_that_sends_on_does_not_disturb_its_stream(shared):
+    with opened(shared.server, "alice", shared.scope) as stream:
         sending: socket.socket = stream.connection.sock
         sending.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-        common.rename("One")
+        shared.rename("One")
         assert stream.kinds(1) == ["team-updated"]

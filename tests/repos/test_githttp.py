@@ -1,4 +1,4 @@
-"""Clone, fetch and push with the real git, under daphne and gunicorn, for both owners."""
+"""Clone, fetch and push with the real git, under `bin/serve` and gunicorn, for both owners."""
 
 import gzip
 import os

@@ -70,7 +70,7 @@ def deactivate(staff):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["daphne", "gunicorn"])
+@pytest.mark.parametrize("kind", ["serve", "gunicorn"])
 def test_a_first_day_that_ends_early(tmp_path, kind):
     folder = tmp_path / "mail"
     with Server(tmp_path, kind, EMAIL_URL=f"file://{folder}") as server:

@@ -47,7 +47,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
-        kind = "gunicorn" if os.environ.get("DATABASE_URL") else "daphne"
+        kind = "gunicorn" if os.environ.get("DATABASE_URL") else "serve"
         self.server = Server(folder, kind, TMPDIR=str(self.temporary))
         self.data = folder / "data"
         self.worker: subprocess.Popen[str] | None = None

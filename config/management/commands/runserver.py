@@ -1,11 +1,19 @@
-"""`manage.py runserver`: Django's development server, with the live stream."""
+"""`manage.py runserver`: daphne's development server, as Channels has it, with the live stream.
+
+daphne is no installed app: that would load Twisted, and install its reactor, in every command.
+"""
 
 from __future__ import annotations
 
-from daphne.management.commands import runserver
+from typing import Any
 
-from config.embedded import Server
+from daphne.management.commands import runserver
+from django.conf import settings
 
 
 class Command(runserver.Command):  # type: ignore[misc]
-    server_cls = Server
+    def inner_run(self, *args: Any, **options: Any) -> None:
+        """Serve. Stream frames carry the address that the server was started on."""
+        settings.HOST = f"[{self.addr}]" if ":" in self.addr else self.addr
+        settings.PORT = int(self.port)
+        super().inner_run(*args, **options)

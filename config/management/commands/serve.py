@@ -1,14 +1,14 @@
-"""`manage.py serve`: the embedded mode, all of Guildhall in one process (engine.md §1)."""
+"""`manage.py serve`: the embedded mode, all of Guildhall from one command."""
 
 from __future__ import annotations
 
 import secrets
+from socket import socket
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
-from django.db import connections
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts import actions
 from apps.accounts.models import User
@@ -34,23 +34,39 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # Twisted's reactor comes with these, which no other command needs.
-        from config.asgi import application
-        from config.embedded import Server
+        from config.server import Server, end_quietly  # gunicorn, which no other command needs
 
-        server = Server.at(application, settings.HOST, settings.PORT)
+        end_quietly()
+        listening = self.listen()
         address = f"http://{settings.HOST}:{settings.PORT}"
         call_command("migrate", verbosity=0, interactive=False)
         self.welcome(address)
         if options["demo"]:
             self.stdout.write(demo.load())
-        worker.start()  # all in one process, whatever the database
-        connections.close_all()
         if settings.ALLOWED_HOSTS == ["*"]:
             self.stderr.write("Anybody who reaches this machine can connect, by any host name.")
+        server = Server(listening, load_application)
         self.stdout.write(f"Guildhall is at {address} (Ctrl-C ends it)")
         self.stdout.flush()
         server.run()
+
+    def listen(self) -> socket:
+        """Listen before anything else happens, so that a taken port changes nothing.
+
+        Stream frames carry the address that the server was started on, which is known from here.
+        """
+        from config.server import listen
+
+        try:
+            listening = listen(settings.HOST, settings.PORT)
+        except OSError as error:
+            raise CommandError(
+                f"Cannot listen at {settings.HOST}:{settings.PORT}: {error.strerror}. "
+                "Choose another port with PORT=8001, say."
+            ) from None
+        host, settings.PORT = listening.getsockname()[:2]
+        settings.HOST = f"[{host}]" if ":" in host else host
+        return listening
 
     def welcome(self, address: str) -> None:
         """Make the first user and show its secrets, unless there are users."""
@@ -62,3 +78,11 @@ class Command(BaseCommand):
         self.stdout.write(
             FIRST_USER.format(username=admin, password=password, token=token, address=address)
         )
+
+
+def load_application() -> Any:
+    """The ASGI application, and the worker's thread beside it whatever the database."""
+    from config.asgi import application
+
+    worker.start()
+    return application

@@ -1,0 +1,179 @@
+"""`GET /tail-events` as a Channels consumer: who may follow is asked once, then events are sent.
+
+Django answers the request first, with all that it refuses. When its view lets the request in, the
+stream runs outside Django, so that an idle one holds neither a thread nor a database connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from channels.exceptions import StopConsumer
+from channels.generic.http import AsyncHttpConsumer
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+
+from apps.events.frames import OPENING
+from apps.events.hub import hub, in_thread, renewed
+from apps.events.scopes import Selection
+from apps.events.subscribers import Rendered, Subscribed, Subscriber, Subscription, render
+
+Scope: TypeAlias = Any
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+PAGE = 100
+"""Events in one page of catching up."""
+SEND_TIMEOUT = 10.0
+"""Seconds that a client may leave a full connection unread; then its stream is closed."""
+
+logger = logging.getLogger(__name__)
+
+
+class Handler(Protocol):
+    """Django's handler, as far as a consumer needs it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    async def ask(self, scope: Scope) -> HttpResponseBase:
+        """The response to this request without its body, which is not sent."""
+        ...
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None: ...
+
+
+class EventStreamConsumer(AsyncHttpConsumer):
+    """Answers one request for the live stream."""
+
+    subscriber: Subscriber | None = None
+    """Set while the stream is open."""
+
+    def __init__(self, handler: Handler) -> None:
+        super().__init__()
+        self.handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":  # HEAD, and those that the view refuses
+            await self.handler(scope, receive, send)
+            return
+        self.receive = receive
+        await super().__call__(scope, receive, send)
+
+    async def http_request(self, message: Mapping[str, Any]) -> None:
+        """Send the refusal of the view, or events until the stream ends.
+
+        All of it happens here: not every server says that a client has left after an answer.
+        """
+        try:
+            if subscriber := await self.subscribe():
+                await self.follow(subscriber)
+        finally:
+            if self.subscriber is not None:
+                hub.leave(self.subscriber)
+        raise StopConsumer
+
+    async def subscribe(self) -> Subscriber | None:
+        """Begin the answer. Returns a subscriber who has entered the hub; None after a refusal.
+
+        Others may have taken the last connection since the view has looked: then it is asked again.
+        The response goes when this returns, as it holds the whole request.
+        """
+        while True:
+            seen = hub.last
+            response = await self.handler.ask(self.scope)
+            if not isinstance(response, Subscribed):
+                await self.handler.send_response(response, self.send)
+                return None
+            subscriber = Subscriber(response.subscription)
+            if hub.enter(subscriber, seen):
+                self.subscriber = subscriber
+                await self.send_headers(headers=headers_of(response))
+                return subscriber
+
+    async def follow(self, subscriber: Subscriber) -> None:
+        """Stream until the client leaves, its credential ends, or the hub closes the stream."""
+        tasks = [
+            asyncio.create_task(self.send_events(subscriber)),
+            asyncio.create_task(self.wait_for_disconnect()),
+        ]
+        try:
+            await asyncio.wait(
+                [*tasks, subscriber.over],
+                timeout=lifetime(subscriber.subscription),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            for task in tasks:
+                task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Exception) and not isinstance(outcome, TimeoutError | OSError):
+                logger.error("A live stream failed", exc_info=outcome)
+        with suppress(OSError):  # some servers say so when the client has gone
+            await self.send_body(b"")
+
+    async def wait_for_disconnect(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    async def send_events(self, subscriber: Subscriber) -> None:
+        """Send the opening, what the log has since the client was last here, then what comes."""
+        write = partial(self.write, subscriber)
+        await write(OPENING)
+        while not subscriber.over.done():
+            if subscriber in hub.joined:
+                await write(await subscriber.take())
+            else:
+                await catch_up(subscriber, write)
+
+    async def write(self, subscriber: Subscriber, data: bytes) -> None:
+        """Send a piece of the body; the stream ends when the client does not take it in time."""
+        timer = subscriber.loop.call_later(SEND_TIMEOUT, subscriber.end)
+        try:
+            await self.send_body(data, more_body=True)
+        finally:
+            timer.cancel()
+
+
+def headers_of(response: HttpResponse) -> list[tuple[bytes, bytes]]:
+    """Its headers, but for the length of a body that it does not have."""
+    del response["Content-Length"]
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+
+
+def lifetime(subscription: Subscription) -> float | None:
+    """Seconds until the credential expires; None when it does not."""
+    end = subscription.selection.principal.expires_at
+    return None if end is None else (end - timezone.now()).total_seconds()
+
+
+async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[None]]) -> None:
+    """Send a page of the log, and join the hub, when that was all, without a gap or a double.
+
+    The hub's last id may move on during every `await`, so that it is compared and joined in one go.
+    Access is looked at again with each page: the hub does so only for those who have joined.
+    """
+    after = subscriber.position
+    end = max(after, hub.last)
+    allowed, page = await in_thread(partial(read_page, subscriber, after, end))
+    hub.narrow(subscriber, allowed)
+    for rendered in page:
+        await write(rendered.frame(html=subscriber.subscription.html))
+    subscriber.position = page[-1].event.id if len(page) == PAGE else end
+    if subscriber.position >= hub.last:
+        hub.join(subscriber)
+
+
+def read_page(
+    subscriber: Subscriber, after: int, end: int
+) -> tuple[Selection | None, list[Rendered]]:
+    """What is allowed now, and the oldest events of it with `after` < id <= `end`."""
+    allowed = renewed(subscriber.selection)
+    if allowed is None:
+        return None, []
+    return allowed, render(allowed.find(after=after, before=end + 1, size=PAGE, newest_first=False))

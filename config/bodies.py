@@ -1,0 +1,105 @@
+"""Request bodies under ASGI: bounded ones, and that of a push, which is read as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from apps.core.errors import BadRequest
+
+LIMIT = 16 * 1024 * 1024
+"""Bytes kept of a body that is no push; nobody reads more."""
+
+Receive = Callable[[], Awaitable[Any]]
+
+
+def bounded(receive: Receive) -> Receive:
+    """Receive a body up to its limit and one byte more, by which its reader sees that it is too
+    large. The rest is taken from the client, so that it gets to read the answer, and dropped.
+    """
+    room = LIMIT + 1
+
+    async def receive_less() -> Any:
+        nonlocal room
+        message = await receive()
+        body = message.get("body", b"")
+        if len(body) > room:
+            message = {**message, "body": body[:room]}
+        room -= min(room, len(body))
+        return message
+
+    return receive_less
+
+
+class StreamedBody:
+    """Receives for a request whose view reads the body while it comes.
+
+    The event loop calls it for the next message of the server, as it would call `receive`.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self.receive = receive
+        self.loop = asyncio.get_running_loop()
+        self.ended = asyncio.Event()
+        """Set when the body has come to its end, or the client has left."""
+
+    async def __call__(self) -> Any:
+        message = await self.receive()
+        if not message.get("more_body"):
+            self.ended.set()
+        return message
+
+    async def discard(self) -> None:
+        """Take from the client what the view has not read, up to the limit: the end of a connection
+        that has unread bytes may reach the client before the answer does.
+        """
+        room = LIMIT
+        while room > 0 and not self.ended.is_set():
+            room -= len((await self()).get("body", b""))
+
+
+class BodyFile:
+    """The body of a request as a file that the thread of its view reads while it comes."""
+
+    def __init__(self, body: StreamedBody) -> None:
+        self.body = body
+        self.rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes, as soon as there are any; none at the end of the body. Without a
+        size all of the body, but no more than the limit and one byte.
+
+        Raises `BadRequest` when client or server end before the body does.
+        """
+        if size < 0:
+            return self._read_all()
+        while not self.rest and not self.body.ended.is_set():
+            message = self._next()
+            if message["type"] == "http.disconnect":
+                raise cut_short()
+            self.rest = message.get("body", b"")
+        piece, self.rest = self.rest[:size], self.rest[size:]
+        return piece
+
+    def _read_all(self) -> bytes:
+        whole = bytearray()
+        while piece := self.read(LIMIT + 1 - len(whole)):
+            whole += piece
+        return bytes(whole)
+
+    def _next(self) -> Any:
+        waiting = self.body()
+        try:
+            return asyncio.run_coroutine_threadsafe(waiting, self.body.loop).result()
+        except (CancelledError, RuntimeError):  # the second when the loop has been closed
+            waiting.close()
+            raise cut_short() from None
+
+    def close(self) -> None:
+        """Nothing is kept that has to be closed."""
+
+
+def cut_short() -> BadRequest:
+    return BadRequest("malformed_request", "The request ended before its body did.")

@@ -1,0 +1,131 @@
+"""What a view gets of a request's body under ASGI, when, and how much of it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+
+from config.bodies import LIMIT
+from config.handler import Handler
+from tests.waiting import eventually
+
+MIB = 1024 * 1024
+
+
+def size(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(len(request.read())))
+
+
+def size_by_pieces(request: HttpRequest) -> HttpResponse:
+    """How many bytes there were, and in the largest piece."""
+    sizes = [len(piece) for piece in iter(lambda: request.read(1000), b"")]
+    return HttpResponse(f"{sum(sizes)} {max(sizes, default=0)}")
+
+
+def refuse(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("no", status=403)
+
+
+seen: list[str] = []
+
+
+def read_and_tell(request: HttpRequest) -> HttpResponse:
+    try:
+        request.read(1000)
+        request.read(1000)
+    except Exception as error:
+        seen.append(str(error))
+        raise
+    return HttpResponse()
+
+
+urlpatterns = [
+    path("size", size),
+    path("size/git-receive-pack", size),
+    path("pieces/git-receive-pack", size_by_pieces),
+    path("refuse/git-receive-pack", refuse),
+    path("tell/git-receive-pack", read_and_tell),
+]
+
+
+class Client:
+    """A server's side of one request: `messages` are what comes from the client."""
+
+    def __init__(self, path: str, messages: Iterator[dict[str, Any]]) -> None:
+        self.path, self.messages = path, messages
+        self.received = 0
+        """Messages that have been taken."""
+        self.received_before_answer = 0
+        self.status = 0
+        self.body = b""
+
+    async def receive(self) -> dict[str, Any]:
+        for message in self.messages:
+            self.received += 1
+            return message
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.received_before_answer = message["status"], self.received
+        self.body += message.get("body", b"")
+
+    def run(self, handler: Handler) -> Client:
+        scope = {"type": "http", "method": "POST", "path": self.path, "headers": []}
+        asyncio.run(handler({**scope, "query_string": b""}, self.receive, self.send))
+        return self
+
+
+def body(count: int, piece: bytes = bytes(MIB)) -> Iterator[dict[str, Any]]:
+    """A body of so many pieces."""
+    for number in range(count):
+        yield {"type": "http.request", "body": piece, "more_body": number < count - 1}
+
+
+@pytest.fixture
+def post(db: None, settings: Any) -> Callable[[str, Iterator[dict[str, Any]]], Client]:
+    settings.ROOT_URLCONF = __name__
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.MIDDLEWARE = []
+    return lambda path, messages: Client(path, messages).run(Handler())
+
+
+def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
+    """All of it is taken from the client, which would not read the answer before."""
+    assert post("/size", body(3, b"abc")).body == b"9"
+    client = post("/size", body(40))
+    assert (client.body, client.received_before_answer) == (b"%d" % (LIMIT + 1), 40)
+
+
+def test_a_view_reads_a_push_to_its_end_in_pieces_of_its_own(post):
+    assert post("/pieces/git-receive-pack", body(40, bytes(2500))).body == b"100000 1000"
+    assert post("/pieces/git-receive-pack", body(1, b"")).body == b"0 0"
+    assert post("/size/git-receive-pack", body(3, b"abc")).body == b"9"
+
+
+def test_whoever_reads_a_push_without_a_size_gets_a_bounded_one(post):
+    assert post("/size/git-receive-pack", body(40)).body == b"%d" % (LIMIT + 1)
+
+
+def test_a_push_is_refused_before_any_of_it_is_read_and_then_a_little_is_taken(post):
+    client = post("/refuse/git-receive-pack", body(300))
+    assert (client.status, client.received_before_answer) == (403, 0)
+    assert client.received == LIMIT // MIB
+    assert post("/refuse/git-receive-pack", body(3)).received == 3
+
+
+def test_a_client_that_leaves_in_the_middle_ends_the_reading(post):
+    def leaving() -> Iterator[dict[str, Any]]:
+        yield {"type": "http.request", "body": b"abc", "more_body": True}
+        while True:
+            yield {"type": "http.disconnect"}
+
+    seen.clear()
+    post("/tell/git-receive-pack", leaving())
+    assert eventually(lambda: seen) == ["The request ended before its body did."]
