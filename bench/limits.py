@@ -66,7 +66,7 @@ def table(title: str, found: Took, *, own_work: bool = True) -> None:
 
 
 def bare(url: str) -> None:
-    """The charge alone."""
+    """Counting alone."""
     from apps.site.counters import Limit, MemoryCounters
     from apps.site.shared import RedisCounters
 
@@ -74,13 +74,13 @@ def bare(url: str) -> None:
     memory, redis = MemoryCounters(), RedisCounters(url, prefix="bench")
     found = each(
         {
-            "memory, one limit": lambda: memory.charge(asked[:1]),
-            "memory, three limits": lambda: memory.charge(asked),
-            "Redis, three limits": lambda: redis.charge(asked),
+            "memory, one limit": lambda: memory.hit(asked[:1]),
+            "memory, three limits": lambda: memory.hit(asked),
+            "Redis, three limits": lambda: redis.hit(asked),
         },
         2000,
     )
-    table("The charge alone", found)
+    table("Counting alone", found)
 
 
 class InProcess:
@@ -104,7 +104,7 @@ class InProcess:
         self.limits.counters = lambda: counters
         self.limits.rulebook.limits = self.full if counters else {}
 
-    def request(self, counters: object) -> Way:
+    def throttled(self, counters: object) -> Way:
         """All that a request pays: rules, count, headers."""
         from django.test import RequestFactory
 
@@ -116,7 +116,7 @@ class InProcess:
         def way() -> None:
             self.use(counters)
             scopes = ["api", self.limits.personal(alice), "api-tokens"]
-            self.limits.charge(request, scopes, user=alice)
+            self.limits.throttle(request, scopes, user=alice)
 
         return way
 
@@ -139,7 +139,7 @@ class InProcess:
         return way
 
     def measure(self) -> None:
-        ways = {name: self.request(one) for name, one in self.counting.items()}
+        ways = {name: self.throttled(one) for name, one in self.counting.items()}
         table("What a request pays: rules, count, headers", each(ways, 1000))
         for path in (SELF, LIST):
             ways = {name: self.request(path, one) for name, one in self.counting.items()}

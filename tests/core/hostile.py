@@ -120,8 +120,12 @@ BODIES = [
     OddRequest("PUT a flag of null", 422, INVALID, "PUT", "/teams/acme", team(is_active=None)),
     OddRequest("DELETE with junk", 400, BAD, "DELETE", "/teams/acme/members/vic", b"junk"),
     OddRequest("DELETE with a list", 400, BAD, "DELETE", "/teams/acme/members/vic", b"[]"),
-    OddRequest("DELETE with text", 415, MEDIA, "DELETE", "/teams/acme/members/vic", b"x", "text/plain"),
-    OddRequest("DELETE with a body", 422, UNKNOWN, "DELETE", "/teams/acme/members/vic", b'{"a": 1}'),
+    OddRequest(
+        "DELETE with text", 415, MEDIA, "DELETE", "/teams/acme/members/vic", b"x", "text/plain"
+    ),
+    OddRequest(
+        "DELETE with a body", 422, UNKNOWN, "DELETE", "/teams/acme/members/vic", b'{"a": 1}'
+    ),
 ]
 
 
@@ -259,7 +263,9 @@ FINE = [
     post("a name of 255 beyond the BMP", team(name="\U0001f4a3" * 255), 201, ""),
     reply("1.0", "1.0", 201, ""),
     OddRequest("DELETE with {}", 204, "", "DELETE", "/teams/acme/members/vic", b"{}"),
-    OddRequest("DELETE with a type", 204, "", "DELETE", "/teams/acme/members/vic", b"", "text/plain"),
+    OddRequest(
+        "DELETE with a type", 204, "", "DELETE", "/teams/acme/members/vic", b"", "text/plain"
+    ),
     query("search=%FF", 200, ""),
     query("search=%ED%A0%80", 200, ""),
     query("search=%25_%5C%27%22%3B--", 200, ""),

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from apps.core.slugs import PREFIX
-from tests.core.hostile import FINE, MIB, REFUSALS, Knock
+from tests.core.hostile import FINE, MIB, REFUSALS, OddRequest
 from tests.server import PATIENCE, Server
 
 SERVERS_OWN = {"Authorization bearer of a control character"}
@@ -52,24 +52,24 @@ def send(
         return response.status, response.read()
 
 
-def refusal(server: Server, knock: Knock) -> str:
+def refusal(server: Server, odd: OddRequest) -> str:
     """What is wrong with the answer to a hostile request, or nothing."""
-    headers = {"Content-Type": knock.content_type, **knock.headers}
-    status, body = send(server, knock.method, knock.path, knock.body, **headers)
-    expected = f'"error":"{knock.code}"'.encode() if knock.code else b""
-    fits = status == knock.status and expected in body
-    return "" if fits else f"{knock}: {status} {body[:200]!r}"
+    headers = {"Content-Type": odd.content_type, **odd.headers}
+    status, body = send(server, odd.method, odd.path, odd.body, **headers)
+    expected = f'"error":"{odd.code}"'.encode() if odd.code else b""
+    fits = status == odd.status and expected in body
+    return "" if fits else f"{odd}: {status} {body[:200]!r}"
 
 
 @pytest.mark.parametrize("sort", REFUSALS)
 def test_what_is_hostile_is_refused_over_the_wire(target, sort):
-    sendable = [knock for knock in REFUSALS[sort] if str(knock) not in SERVERS_OWN]
-    wrong = [refusal(target, knock) for knock in sendable]
+    sendable = [odd for odd in REFUSALS[sort] if str(odd) not in SERVERS_OWN]
+    wrong = [refusal(target, odd) for odd in sendable]
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 
 def test_what_is_merely_odd_is_answered_over_the_wire(target):
-    wrong = [refusal(target, knock) for knock in FINE if knock.method == "GET"]
+    wrong = [refusal(target, odd) for odd in FINE if odd.method == "GET"]
     assert not any(wrong), "\n".join(filter(None, wrong))
 
 
