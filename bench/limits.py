@@ -27,12 +27,15 @@ for scope in {scopes!r}:
 """
 REPOS = """
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.repos.access import access_to_owner
 from apps.repos.actions import create_repo
 from apps.teams.actions import create_team
 alice = User.objects.get(username="alice")
 team = create_team(actor=alice, name="Acme", slug="acme")
+space = access_to_owner(Principal(alice), team)
 for number in range(30):
-    create_repo(actor=alice, owner=team, name="R", slug=f"r{number}")
+    create_repo(by=space, name="R", slug=f"r{number}")
 """
 
 Way = Callable[[], object]

@@ -13,9 +13,11 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.pulls.actions import create_pull, create_review, merge_pull, update_pull
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.pulls.rules import signature
+from apps.repos.access import access_to_owner
 from apps.repos.actions import create_repo
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.repos.pushes import open_journal, settle
@@ -86,8 +88,7 @@ class Example:
         add_member(actor=self.alice, team=acme, user=self.bob, role=Role.MEMBER)
         add_member(actor=self.alice, team=acme, user=self.carol, role=Role.VIEWER)
         self.repo = create_repo(
-            actor=self.alice,
-            owner=acme,
+            by=access_to_owner(Principal(self.alice), acme),
             name="Hello",
             slug="hello",
             description="Says hello, and shows what Guildhall does.",

@@ -17,6 +17,7 @@ from apps.repos.models import Fork, ForkStatus, Protection, Repo
 from apps.teams.models import Member, Role, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
+from tests.principals import access_of, space_access_of
 
 
 class Make:
@@ -66,14 +67,16 @@ class Make:
 
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
-        return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)
+        return repos.create_repo(
+            by=space_access_of(by, owner), name=slug.title(), slug=slug, **fields
+        )
 
     def protection(
         self, repo: Repo, branch: str = "main", *, by: User, approver: User | None = None
     ) -> Protection:
-        made = repos.create_protection(actor=by, repo=repo, branch=branch)
+        made = repos.create_protection(by=access_of(by, repo), branch=branch)
         if approver is not None:
-            repos.add_approver(actor=by, protection=made, user=approver)
+            repos.add_approver(by=access_of(by, made.repo), protection=made, user=approver)
         return made
 
     def fork(self, upstream: Repo, *, owner: Team | User, by: User) -> Fork:

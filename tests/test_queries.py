@@ -27,6 +27,7 @@ from apps.site import limits
 from apps.site.actions import create_rate_limit
 from tests import snapshot
 from tests.attempts import CELLS, PEOPLE, Attempt, Cell
+from tests.principals import access_of
 from tests.routes import routed
 from tests.world import World
 
@@ -161,7 +162,9 @@ class Many:
         for person in self.people:
             self.make.member(self.world.acme, person)
             protection = self.world.protections[self.repo.pk]
-            add_approver(actor=self.bob, protection=protection, user=person)
+            add_approver(
+                by=access_of(self.bob, protection.repo), protection=protection, user=person
+            )
 
     def forks(self) -> None:
         for person in self.people:

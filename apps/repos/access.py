@@ -12,6 +12,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden
+from apps.core.locks import lock
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
@@ -75,6 +76,17 @@ class RepoAccess(ResourceAccess):
         """Guard against access to one repository with a row of another: `ValueError`."""
         if row.repo_id != self.repo.pk:
             raise ValueError(f"{row!r} is not in {self.repo!r}")
+
+    def require_change(self, needed: Level) -> None:
+        """As of any resource; before that, 403 `team_inactive`."""
+        self.check_open(writing=True)
+        super().require_change(needed)
+
+    def locked(self) -> Repo:
+        """The repository, locked and read anew; 409 if it has been archived meanwhile."""
+        lock(self.repo)
+        self.check_writable()
+        return self.repo
 
     def renewed(self) -> RepoAccess:
         """The same, read anew: repository, team, role and principal. 401, 404."""

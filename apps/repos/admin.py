@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -11,6 +12,8 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.admin import (
     NONE,
     ActionForm,
@@ -25,8 +28,8 @@ from apps.core.admin import (
 )
 from apps.core.search import begins
 from apps.repos import actions
+from apps.repos.access import access_to
 from apps.repos.models import REQUIRED_MAX, Approver, Fork, ForkStatus, Protection, Repo, Visibility
-from apps.repos.rules import check_changeable
 from apps.teams.models import Team
 
 OWNERS = ("owner_team", "owner_user")
@@ -68,6 +71,10 @@ class RepoState(Flag):
     words = ("archived", "open")
 
 
+def set_archived(*, actor: User, row: Repo, archived: bool) -> None:
+    actions.set_archived(by=access_to(Principal(actor), row), archived=archived)
+
+
 @admin.register(Repo)
 class RepoAdmin(StaffAdmin):
     """Archived or not, and the default branch; all else is changed by its people."""
@@ -89,7 +96,7 @@ class RepoAdmin(StaffAdmin):
         Move(
             "archive",
             "Archive",
-            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=True),
+            partial(set_archived, archived=True),
             "Everybody who reads it still may, and nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
@@ -97,7 +104,7 @@ class RepoAdmin(StaffAdmin):
         Move(
             "unarchive",
             "Open again",
-            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=False),
+            partial(set_archived, archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -112,9 +119,10 @@ class RepoAdmin(StaffAdmin):
         return rows.filter(under(text))
 
     def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        check_changeable(row, actor)
+        access = access_to(Principal(actor), row)
+        access.require_change(Level.ADMIN)
         if wanted:
-            actions.set_default_branch(actor=actor, repo=row, branch=wanted["default_branch"])
+            actions.set_default_branch(by=access, branch=wanted["default_branch"])
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -145,8 +153,7 @@ class ChangeProtection(ActionForm):
 
 
 def end_protection(*, actor: User, row: Protection) -> None:
-    check_changeable(row.repo, actor)
-    actions.delete_protection(actor=actor, protection=row)
+    actions.delete_protection(by=access_to(Principal(actor), row.repo), protection=row)
 
 
 @admin.register(Protection)
@@ -186,8 +193,8 @@ class ProtectionAdmin(StaffAdmin):
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
     def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        check_changeable(row.repo, actor)
-        actions.update_protection(actor=actor, protection=row, **wanted)
+        access = access_to(Principal(actor), row.repo)
+        actions.update_protection(by=access, protection=row, **wanted)
 
     @admin.display(description="repository")
     def where(self, row: Protection) -> str:

@@ -17,6 +17,7 @@ from apps.repos.actions import (
     update_protection,
 )
 from apps.repos.models import Approver
+from tests.principals import access_of
 from tests.pulls import followers, paths
 
 MERGE = "/merge"
@@ -100,12 +101,12 @@ def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing
 def test_deleting_the_protection_is_the_way_around_it(api, pull, protection, alice):
     url = paths.pull(pull) + MERGE
     api(alice).post(url).fails(409, "approval_required")
-    delete_protection(actor=alice, protection=protection)
+    delete_protection(by=access_of(alice, protection.repo), protection=protection)
     api(alice).post(url).gives()
 
 
 def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
-    add_approver(actor=alice, protection=protection, user=sam)
+    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     make.review(pull, by=bob)
     api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
@@ -126,14 +127,14 @@ LAST = {
     ),
     "the author of the pull pushes": lambda c: pushed_over(c.clone, c.alice),
     "another approver is named": lambda c: add_approver(
-        actor=c.alice, protection=c.protection, user=c.sam
+        by=access_of(c.alice, c.protection.repo), protection=c.protection, user=c.sam
     ),
     "more approvals are asked for": lambda c: update_protection(
-        actor=c.sam, protection=c.protection, required_approvals=2
+        by=access_of(c.sam, c.protection.repo), protection=c.protection, required_approvals=2
     ),
     "another protection is made": lambda c: update_protection(
-        actor=c.sam,
-        protection=create_protection(actor=c.alice, repo=c.pull.repo, branch="m*n"),
+        by=access_of(c.sam, c.pull.repo),
+        protection=create_protection(by=access_of(c.alice, c.pull.repo), branch="m*n"),
         required_approvals=2,
     ),
     "the reviewer is deactivated": lambda c: User.objects.filter(pk=c.bob.pk).update(
@@ -175,9 +176,17 @@ def test_what_happens_last_counts(api, scene, last_moment, moment):
 @pytest.mark.django_db(transaction=True)
 def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, scene, last_moment):
     for person in (scene.bob, scene.sam):
-        add_approver(actor=scene.alice, protection=scene.protection, user=person)
+        add_approver(
+            by=access_of(scene.alice, scene.protection.repo),
+            protection=scene.protection,
+            user=person,
+        )
     approver = Approver.objects.get(user=scene.bob)
-    last_moment(lambda: remove_approver(actor=scene.alice, approver=approver))
+    last_moment(
+        lambda: remove_approver(
+            by=access_of(scene.alice, approver.protection.repo), approver=approver
+        )
+    )
     api(scene.alice).post(paths.pull(scene.pull) + MERGE).fails(409, "approval_required")
     assert scene.pull.repo.git.ref("refs/heads/main") == scene.pull.base_sha
 

@@ -17,6 +17,7 @@ from apps.repos.models import Fork, Repo
 from apps.repos.pushes import open_journal
 from tests import scenes
 from tests.gitclient import Clone
+from tests.principals import access_of, space_access_of
 from tests.scenes import cast, given
 from tests.server import PATIENCE
 
@@ -29,7 +30,10 @@ def with_fork(make, folder):
     clone = Clone(folder / "upstream", upstream, alice)
     clone.commit("main", {"README": "one\n"})
     clone.push("main")
-    fork = actions.create_fork(actor=things["carol"], upstream=upstream, owner=things["carol"])
+    fork = actions.create_fork(
+        by=access_of(things["carol"], upstream),
+        into=space_access_of(things["carol"], things["carol"]),
+    )
     return things | {"fork": fork}
 
 

@@ -10,6 +10,7 @@ from apps.repos.http.push import receive
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove
 from tests.git.scratch import Scratch, push_body
+from tests.principals import access_of
 
 MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
@@ -38,7 +39,7 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
             meanwhile()
             yield body[-10:]
 
-        assert f"ok {ref}".encode() in receive(actor=person, repo=team_repo, body=slowly())
+        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=slowly())
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
     start = ZERO
@@ -64,7 +65,7 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
 
     def push(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
-        assert b"ok refs/heads/main" in receive(actor=person, repo=team_repo, body=iter([body]))
+        assert b"ok refs/heads/main" in receive(by=access_of(person, team_repo), body=iter([body]))
 
     push(alice, ZERO, here)
     slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
