@@ -46,7 +46,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     that goes away raises whatever the server raises for it, and whatever git has moved by then has
     its rows.
     """
-    repo = by.repo
+    actor, repo = by.user, by.repo
     request, rest = read_commands(body)
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
@@ -61,7 +61,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     try:
         return run(repo, request, refused, rest, body)
     finally:
-        own = [RefMove(repo, c.ref, c.old, c.new, by.user) for c in accepted]
+        own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
         settle(repo=repo, push=push, own=own)
 
 
