@@ -67,7 +67,7 @@ class Principal:
 
     def check_may_change(self) -> None:
         """401 for nobody; 403 `role_required` for a credential that only reads."""
-        if self.read_only and self.user.is_active:
+        if self.user.is_active and self.read_only:
             raise Forbidden("role_required", "This credential only reads.")
 
     def bounded(self, level: Level) -> Level:

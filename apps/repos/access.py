@@ -67,7 +67,8 @@ class RepoAccess(ResourceAccess):
             raise Forbidden("team_inactive", f"The team {team.slug} has been deactivated.")
 
     def check_writable(self) -> None:
-        """An archived repository takes no changes: 409 `repo_archived`."""
+        """Neither an inactive team's repository nor an archived one: 403, 409 `repo_archived`."""
+        self.check_open(writing=True)
         if self.repo.is_archived:
             text = f"{self.repo.path} is archived and cannot be changed."
             raise Conflict("repo_archived", text)
@@ -76,11 +77,6 @@ class RepoAccess(ResourceAccess):
         """Guard against access to one repository with a row of another: `ValueError`."""
         if row.repo_id != self.repo.pk:
             raise ValueError(f"{row!r} is not in {self.repo!r}")
-
-    def require_change(self, needed: Level) -> None:
-        """As of any resource; before that, 403 `team_inactive`."""
-        self.check_open(writing=True)
-        super().require_change(needed)
 
     def locked(self) -> Repo:
         """The repository, locked and read anew; 409 if it has been archived meanwhile."""
