@@ -156,15 +156,15 @@ class Many:
 
     def protections(self) -> None:
         for person in self.people:
-            self.make.protection(self.repo, f"release-{person.pk}", by=self.bob, approver=self.bob)
+            branch, alice = f"release-{person.pk}", self.world.alice
+            self.make.protection(self.repo, branch, by=alice, approver=self.bob)
 
     def approvers(self) -> None:
         for person in self.people:
             self.make.member(self.world.acme, person)
             protection = self.world.protections[self.repo.pk]
-            add_approver(
-                by=access_of(self.bob, protection.repo), protection=protection, user=person
-            )
+            by = access_of(self.world.alice, self.repo)
+            add_approver(by=by, protection=protection, user=person)
 
     def forks(self) -> None:
         for person in self.people:

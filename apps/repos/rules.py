@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Invalid
@@ -15,9 +15,6 @@ from apps.events.record import Keys, Target
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
 from apps.repos.models import BRANCHES, Repo
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 ZERO = "0" * 40
 

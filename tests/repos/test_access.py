@@ -88,6 +88,7 @@ CREDENTIALS = [{"ceiling": level, "read_only": only} for level in Level for only
 def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, repos, credential):
     """With every credential, and the same by a role at hand as by the one in the database."""
     assert set(people) == PEOPLE
+    roles: dict[tuple[int | None, int | None], str]
     roles = {(one.user_id, one.team_id): one.role for one in Member.objects.all()}
     for name, person in people.items():
         who = replace(principal_of(person), **credential)
