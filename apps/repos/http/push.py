@@ -17,7 +17,7 @@ from django.db import transaction
 
 from apps.core.access import Level
 from apps.core.errors import BadRequest
-from apps.core.locks import give_back_connection
+from apps.core.locks import give_back_connection, lock
 from apps.git.protocol import (
     Command,
     ProtocolError,
@@ -77,13 +77,12 @@ def accept_refs(
     carried out (docs/protections.md). Then asks anew whether the caller may push, since the
     request may have come slowly. Errors: 401, 403, 404, 409 `repo_archived`.
     """
-    repo = by.locked()
+    lock(by.repo)
     now = by.renewed()
-    actor = now.user
     now.require_change(Level.WRITE)
-    refused = refusals(request, list(repo.protections.all()), stale)
+    refused = refusals(request, list(by.repo.protections.all()), stale)
     moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
-    return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused
+    return open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None, refused
 
 
 def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
