@@ -26,6 +26,7 @@ SMALL, LARGE = 1000, 1_000_000
 FILL = """
 from django.db import connection
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.events.models import Event
 from apps.repos.actions import create_repo
 from apps.teams.actions import create_team
@@ -48,7 +49,7 @@ def multiply(row, times, **changed):
 
 alice = User.objects.get(username="alice")
 for slug, times in (("small", SMALL), ("large", LARGE)):
-    team = create_team(actor=alice, name=slug, slug=slug)
+    team = create_team(by=Principal(alice), name=slug, slug=slug)
     for number in range(50):
         repo = create_repo(actor=alice, owner=team, name="R", slug=f"r{number}")
     thread = create_thread(actor=alice, repo=repo, title="T", body="Why?", kind="question")

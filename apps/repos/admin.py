@@ -11,12 +11,13 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.admin import (
     NONE,
     ActionForm,
     Choices,
     Flag,
-    Move,
+    RowAction,
     StaffAdmin,
     badge,
     bulleted,
@@ -85,19 +86,19 @@ class RepoAdmin(StaffAdmin):
         ("Protected branches", {"fields": ("protected",)}),
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "archive",
             "Archive",
-            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=True),
+            lambda by, row: actions.set_archived(actor=by.user, repo=row, archived=True),
             "Everybody who reads it still may, and nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
         ),
-        Move(
+        RowAction(
             "unarchive",
             "Open again",
-            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=False),
+            lambda by, row: actions.set_archived(actor=by.user, repo=row, archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -111,10 +112,10 @@ class RepoAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        check_changeable(row, actor)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        check_changeable(row, by.user)
         if wanted:
-            actions.set_default_branch(actor=actor, repo=row, branch=wanted["default_branch"])
+            actions.set_default_branch(actor=by.user, repo=row, branch=wanted["default_branch"])
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -144,9 +145,9 @@ class ChangeProtection(ActionForm):
     )
 
 
-def end_protection(*, actor: User, row: Protection) -> None:
-    check_changeable(row.repo, actor)
-    actions.delete_protection(actor=actor, protection=row)
+def end_protection(*, by: Principal, row: Protection) -> None:
+    check_changeable(row.repo, by.user)
+    actions.delete_protection(actor=by.user, protection=row)
 
 
 @admin.register(Protection)
@@ -164,8 +165,8 @@ class ProtectionAdmin(StaffAdmin):
         ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at")}),
     )
 
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "remove",
             "End it",
             end_protection,
@@ -185,9 +186,9 @@ class ProtectionAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        check_changeable(row.repo, actor)
-        actions.update_protection(actor=actor, protection=row, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        check_changeable(row.repo, by.user)
+        actions.update_protection(actor=by.user, protection=row, **wanted)
 
     @admin.display(description="repository")
     def where(self, row: Protection) -> str:

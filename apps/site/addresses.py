@@ -1,4 +1,4 @@
-"""From which address a request came, as far as one can be charged for it (engine.md §6)."""
+"""From which address a request came, as far as it can be known."""
 
 from __future__ import annotations
 

@@ -51,4 +51,4 @@ def all_urls() -> Iterator[str]:
         key = DISTINGUISHED_BY.get(model, attrgetter("pk"))
         for row in {key(row): row for row in model._default_manager.all()}.values():
             yield row_url(row)
-            yield from (row_url(row, move.name) for move in getattr(pages, "moves", ()))
+            yield from (row_url(row, one.name) for one in getattr(pages, "row_actions", ()))
