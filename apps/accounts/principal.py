@@ -71,6 +71,11 @@ class Principal:
         if self.user.pk != person_id and not self.is_staff:
             raise Forbidden("staff_required", f"Only staff may handle somebody else's {what}.")
 
+    def check_may_change_of(self, person_id: int, what: str) -> None:
+        """The same for changing it, and 403 `role_required` as `check_may_change`."""
+        self.check_may_change()
+        self.check_self_or_staff(person_id, what)
+
     def check_may_change(self) -> None:
         """401 for nobody; 403 `role_required` for a credential that only reads."""
         if self.user.is_active and self.read_only:

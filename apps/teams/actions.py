@@ -14,7 +14,7 @@ from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.teams import rules
-from apps.teams.access import TeamAccess, access_to_team
+from apps.teams.access import TeamAccess
 from apps.teams.models import FormerTeamSlug, Member, Role, Team
 
 
@@ -66,10 +66,10 @@ def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
     `member_exists`, 422 for an inactive account.
     """
     by.require_change(Level.ADMIN)
-    access = _lock_team(by)
+    _lock(by)
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
-    rules.check_may_set(access, role)
+    rules.check_may_set(by, role)
     try:
         with transaction.atomic():
             member = Member.objects.create(team=by.team, user=user, role=role, added_by=by.user)
@@ -83,9 +83,8 @@ def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
 def update_member(*, by: TeamAccess, member: Member, role: str) -> None:
     """Change a role. Locks the team, then the member. 403 as `add_member`, 409 `last_owner`."""
     by.require_change(Level.ADMIN)
-    access = _lock_team(by)
-    _lock_member(by, member)
-    rules.check_may_set(access, member.role, role)
+    _lock(by, member)
+    rules.check_may_set(by, member.role, role)
     if member.role == role:
         return
     rules.check_not_last_owner(member)
@@ -103,27 +102,22 @@ def remove_member(*, by: TeamAccess, member: Member) -> None:
     """
     leaving = member.user_id == by.user.pk
     by.require_change(Level.NONE if leaving else Level.ADMIN)
-    access = _lock_team(by)
-    _lock_member(by, member)
+    _lock(by, member)
     if not leaving:
-        rules.check_may_set(access, member.role)
+        rules.check_may_set(by, member.role)
     rules.check_not_last_owner(member)
     data = _about(member)
     Member.objects.filter(pk=member.pk).delete()
     record(Kind.MEMBER_REMOVED, actor=by.user, about=member, data=data)
 
 
-def _lock_team(by: TeamAccess) -> TeamAccess:
-    """Lock the team and read the caller's role anew, which may have changed; 403."""
+def _lock(by: TeamAccess, member: Member | None = None) -> None:
+    """Lock the team, which has to be active, and then a member of it; 403, 404."""
     lock(by.team)
     by.check_open(writing=True)
-    return access_to_team(by.principal, by.team)
-
-
-def _lock_member(by: TeamAccess, member: Member) -> None:
-    if member.team_id != by.team.pk:
-        raise ValueError(f"{member!r} is not in {by.team!r}")
-    lock(member)
+    if member is not None:
+        by.check_holds(member)
+        lock(member)
 
 
 def _about(member: Member) -> dict[str, str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from apps.core.access import Level
 from apps.core.errors import Conflict
-from apps.teams.access import TeamAccess
+from apps.teams.access import TeamAccess, access_to_team
 from apps.teams.models import Member, Role
 
 OWNERS_ONLY = frozenset({Role.ADMIN, Role.OWNER})
 
 
-def check_may_set(access: TeamAccess, *roles: str) -> None:
-    """Admins give and take viewer and member, only owners admin and owner; 403."""
+def check_may_set(by: TeamAccess, *roles: str) -> None:
+    """Admins give and take viewer and member, only owners admin and owner; 403.
+
+    The caller holds the team's lock, under which the own role is read anew.
+    """
+    access = access_to_team(by.principal, by.team)
     access.require(Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
 
 

@@ -68,7 +68,7 @@ def test_a_form_without_a_csrf_token_does_nothing(sam, make, events):
 
 def test_unknown_actions_and_rows_are_refused(staff, sam, events):
     with events():
-        for path in (row_url(sam, "fly"), admin_url(User, "move", 10**9, "deactivate")):
+        for path in (row_url(sam, "fly"), admin_url(User, "row_action", 10**9, "deactivate")):
             staff.post(path).gives(404)
         staff.get(admin_url(User, "change", 10**9)).redirects_to("/admin/", 302)
         staff.get(admin_url(Invite, "change", "x")).redirects_to("/admin/", 302)

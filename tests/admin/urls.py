@@ -33,7 +33,7 @@ def admin_url(model: type[Model], page: str = "changelist", *args: object) -> st
 def row_url(row: Model, action: str = "") -> str:
     """The page of a row, or the one that asks to confirm this action on it."""
     if action:
-        return admin_url(type(row), "move", row.pk, action)
+        return admin_url(type(row), "row_action", row.pk, action)
     return admin_url(type(row), "change", row.pk)
 
 

@@ -78,8 +78,7 @@ def delete_invite(*, by: Principal, invite: Invite) -> None:
 
 def _lock(by: Principal, invite: Invite) -> None:
     """Lock an invite for its creator or staff; 401, 403, 404."""
-    by.check_may_change()
-    by.check_self_or_staff(invite.created_by_id, "invites")
+    by.check_may_change_of(invite.created_by_id, "invites")
     lock(invite)
     if invite.deleted_at is not None:
         raise NotFound("not_found", "This invite has been deleted.")

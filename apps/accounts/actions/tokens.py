@@ -66,6 +66,5 @@ def _actor(by: Principal | None, owner: User) -> User:
     """Who acts on a token: its owner, or staff; 401, 403."""
     if by is None:
         return owner
-    by.check_may_change()
-    by.check_self_or_staff(owner.pk, "tokens")
+    by.check_may_change_of(owner.pk, "tokens")
     return by.user

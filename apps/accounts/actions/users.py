@@ -94,7 +94,7 @@ def update_user(
     person. Errors: 403 `staff_required`, 409 `invalid_transition` for the last active member of
     the staff, 422 for an address that is none or is in use.
     """
-    actor = _check_may_change(by, user)
+    by.check_may_change_of(user.pk, "account")
     if is_staff is not None:
         by.check_staff()
         _check_somebody_stays(user, leaving=not is_staff)
@@ -110,7 +110,7 @@ def update_user(
             user.save(update_fields=[*changed, "is_superuser"])
     except IntegrityError:
         raise _email_taken() from None
-    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": changed})
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": changed})
 
 
 def change_password(*, by: Principal, user: User, password: str) -> None:
@@ -121,9 +121,9 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
     who show the same old one, or use the same link, one chooses. The event says that it changed,
     and nothing about it.
     """
-    actor = _check_may_change(by, user)
+    by.check_may_change_of(user.pk, "account")
     rules.check_password(password, user)
-    _store_password(actor, user, make_password(password))
+    _store_password(by.user, user, make_password(password))
 
 
 @transaction.atomic
@@ -166,13 +166,6 @@ def reactivate_user(*, by: Principal, user: User) -> None:
     user.is_active = True
     user.save(update_fields=["is_active"])
     record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["is_active"]})
-
-
-def _check_may_change(by: Principal, user: User) -> User:
-    """Who acts on this account: its person or staff; 401, 403."""
-    by.check_may_change()
-    by.check_self_or_staff(user.pk, "account")
-    return by.user
 
 
 def _check_somebody_stays(user: User, *, leaving: bool) -> None:
