@@ -65,7 +65,7 @@ class StaffFilter(Flag):
 class UserAdmin(StaffAdmin):
     """Profile, staff, and whether the account is open."""
 
-    work, place = "People", 1
+    group, position = "People", 1
     list_display = ("username", "display_name", "email", "state", "role", "joined")
     list_filter = (AccountState, StaffFilter)
     search_help_text = "How a username, a name or an e-mail address begins, or a uuid."
@@ -166,7 +166,7 @@ class TokenState(Choices):
 class TokenAdmin(StaffAdmin):
     """What programs sign in with. A text is shown once, to whoever has made it."""
 
-    work, place = "People", 2
+    group, position = "People", 2
     list_display = ("name", "owner", "token_prefix", "state", "created_at", "used", "ends")
     list_filter = (TokenState,)
     list_select_related = ("user",)
@@ -279,7 +279,7 @@ class InviteState(Choices):
 class InviteAdmin(StaffAdmin):
     """Links by which people sign up. Deleted ones are gone from here, as from the API."""
 
-    work, place = "People", 3
+    group, position = "People", 3
     list_display = ("__str__", "whom", "state", "created_by", "created_at", "expires_at", "joined")
     list_filter = (InviteState,)
     list_select_related = ("created_by", "accepted_by")

@@ -1,4 +1,4 @@
-"""Inputs and records of accounts."""
+"""Requests and records of accounts."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class RepoState(Flag):
 class RepoAdmin(StaffAdmin):
     """Archived or not, and the default branch; all else is changed by its people."""
 
-    work, place = "Teams and repositories", 2
+    group, position = "Teams and repositories", 2
     list_display = ("path", "name", "visibility", "state", "pushed", "created_at")
     list_filter = (VisibilityFilter, RepoState)
     list_select_related = OWNERS
@@ -154,7 +154,7 @@ def end_protection(*, by: Principal, row: Protection) -> None:
 class ProtectionAdmin(StaffAdmin):
     """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
 
-    work, place = "Teams and repositories", 3
+    group, position = "Teams and repositories", 3
     list_display = ("branch", "where", "required_approvals", "named", "created_by", "created_at")
     list_select_related = ("repo__owner_team", "repo__owner_user", "created_by")
     search_help_text = "The repository: how its slug begins, or its path, such as teams/acme/api."
@@ -213,7 +213,7 @@ class ForkState(Choices):
 class ForkAdmin(StaffAdmin):
     """What was asked to be copied, and how far it is; a worker does it, nothing is changed here."""
 
-    work, place = "Teams and repositories", 4
+    group, position = "Teams and repositories", 4
     list_display = ("origin", "copy", "state", "created_by", "created_at", "completed_at")
     list_filter = (ForkState,)
     search_help_text = "The upstream: how its slug begins, or its path, such as teams/acme/api."

@@ -37,7 +37,7 @@ class ChangeSettings(ActionForm):
 class SiteSettingsAdmin(StaffAdmin):
     """One row, so that its list is its page."""
 
-    work, place = "Site", 1
+    group, position = "Site", 1
     form = ChangeSettings
     changes = (
         "signups_enabled",
@@ -88,7 +88,7 @@ class ChangeRateLimit(NewRateLimit):
 class RateLimitAdmin(StaffAdmin):
     """What each scope lets through, and how much of it is used now."""
 
-    work, place = "Site", 2
+    group, position = "Site", 2
     intro = (
         "Used now: how many people or addresses are counted, and who has used most. Without Redis "
         "each process counts for itself, and this is the one that answered."

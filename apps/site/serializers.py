@@ -1,4 +1,4 @@
-"""Inputs and records of the site."""
+"""Requests and records of the site."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class TeamState(Flag):
 class TeamAdmin(StaffAdmin):
     """Name, address, and whether it is in use. Members are changed by the team, over the API."""
 
-    work, place = "Teams and repositories", 1
+    group, position = "Teams and repositories", 1
     list_display = ("slug", "name", "state", "created_at")
     list_filter = (TeamState,)
     search_help_text = "How a slug begins."

@@ -1,4 +1,4 @@
-"""Inputs and records of teams and members."""
+"""Requests and records of teams and members."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class StatusFilter(Choices):
 class ThreadAdmin(StaffAdmin):
     """Read, and deleted where that is needed. Threads of pulls stay with their pull."""
 
-    work, place = "Conversations", 1
+    group, position = "Conversations", 1
     list_display = ("subject", "where", "kind", "status", "created_by", "reply_count", "created_at")
     list_display_links = ("subject",)
     list_filter = (StatusFilter,)
@@ -114,7 +114,7 @@ class ThreadAdmin(StaffAdmin):
 class ReplyAdmin(StaffAdmin):
     """Read, and blanked where that is needed: its place in the tree stays while others answered."""
 
-    work, place = "Conversations", 2
+    group, position = "Conversations", 2
     list_display = ("words", "subject", "where", "created_by", "state", "created_at")
     list_select_related = ("thread__repo__owner_team", "thread__repo__owner_user", "created_by")
     search_help_text = "A thread, such as teams/acme/api#7, or a username."

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.core.management import call_command
 
 from apps.accounts.models import Invite, User
-from apps.core.admin.site import WORK
+from apps.core.admin.site import GROUPS
 from apps.core.sessions import DAY
 from apps.site.models import RateLimit
 from tests.admin.urls import admin_url, row_url
@@ -52,7 +52,7 @@ def test_staff_has_all_rights_whether_superuser_or_not(visit, make, db):
 
 def test_the_index_is_grouped_by_work(staff):
     groups = re.findall(r"<caption>(.*?)</caption>", staff.get("/admin/").html)
-    assert tuple(groups) == WORK
+    assert tuple(groups) == GROUPS
     staff.get("/admin/accounts/").redirects_to("/admin/", 302)
     assert (
         'href="/"' in staff.get("/admin/").html and 'href="/settings"' in staff.get("/admin/").html

@@ -1,4 +1,4 @@
-"""The staff's work place: what its lists and pages have in common. It knows no model."""
+"""What the lists and pages of the admin have in common. It knows no model."""
 
 from apps.core.admin.forms import ActionForm
 from apps.core.admin.lists import Choices, Flag

@@ -60,9 +60,9 @@ class StaffAdmin(Base):
     rows, None where the admin makes none. Staff may do all of it: permission rows are not asked.
     """
 
-    work = ""
-    place = 0
-    """Which group of the index it stands in, and where there."""
+    group = ""
+    position = 0
+    """Its group in the index, and its position there."""
     layout: Sequence[tuple[str | None, dict[str, Any]]] = ()
     changes: tuple[str, ...] = ()
     add_form: type[ActionForm] | None = None
@@ -175,7 +175,7 @@ class StaffAdmin(Base):
             return with_refusal(response, cast("ApiError", error))
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """The one place where a sent form changes something."""
+        """Call the action: nothing else makes a change from a form that was sent."""
         by = vars(request)["principal"]
         if not change:
             return self.add(by, **form.wanted)
