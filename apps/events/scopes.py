@@ -75,7 +75,7 @@ class Selection:
     """The events that are asked for: of any of the scopes, and of any of the kinds if there are."""
 
     principal: Principal
-    scopes: tuple[EventScope, ...]
+    event_scopes: tuple[EventScope, ...]
     kinds: frozenset[str]
 
     def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[EventRow]:
@@ -85,7 +85,7 @@ class Selection:
         """
         order = "-id" if newest_first else "id"
         found: dict[int, EventRow] = {}
-        for event_scope in self.scopes:
+        for event_scope in self.event_scopes:
             rows = self._rows(event_scope).filter(id__gt=after, id__lt=before).order_by(order)
             found.update((event.id, event) for event in rows[:size].rows())
         return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
@@ -100,8 +100,8 @@ class Selection:
 
     def open_to(self, principal: Principal) -> Selection:
         """What of it this principal, read anew, may still follow."""
-        still = tuple(one for one in self.scopes if one.is_open_to(principal))
-        return replace(self, principal=principal, scopes=still)
+        still = tuple(one for one in self.event_scopes if one.is_open_to(principal))
+        return replace(self, principal=principal, event_scopes=still)
 
 
 class Names:
