@@ -50,7 +50,7 @@ def multiply(row, times, **changed):
 
 alice = User.objects.get(username="alice")
 for slug, times in (("small", SMALL), ("large", LARGE)):
-    team = create_team(actor=alice, name=slug, slug=slug)
+    team = create_team(by=Principal(alice), name=slug, slug=slug)
     space = access_to_owner(Principal(alice), team)
     for number in range(50):
         repo = create_repo(by=space, name="R", slug=f"r{number}")

@@ -22,6 +22,7 @@ from apps.repos.actions import create_repo
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
+from apps.teams.access import access_to_team
 from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
 from apps.threads.actions import create_reply, create_thread, delete_reply
@@ -53,10 +54,9 @@ def load() -> str:
     if taken:
         return f"The demo is not loaded (again): there is {', '.join(taken)} already.\n"
     with transaction.atomic():
-        users = {name: create_user(actor=None, username=name) for name in PEOPLE}
+        users = {name: create_user(by=None, username=name) for name in PEOPLE}
         tokens = {
-            name: create_token(actor=user, owner=user, name="demo")[1]
-            for name, user in users.items()
+            name: create_token(by=None, owner=user, name="demo")[1] for name, user in users.items()
         }
         Example(users).make()
     return summary(tokens)
@@ -84,9 +84,10 @@ class Example:
 
     def make(self) -> None:
         """All of it, in order."""
-        acme = create_team(actor=self.alice, name="Acme", slug="acme")
-        add_member(actor=self.alice, team=acme, user=self.bob, role=Role.MEMBER)
-        add_member(actor=self.alice, team=acme, user=self.carol, role=Role.VIEWER)
+        acme = create_team(by=Principal(self.alice), name="Acme", slug="acme")
+        owner = access_to_team(Principal(self.alice), acme)
+        add_member(by=owner, user=self.bob, role=Role.MEMBER)
+        add_member(by=owner, user=self.carol, role=Role.VIEWER)
         self.repo = create_repo(
             by=access_to_owner(Principal(self.alice), acme),
             name="Hello",

@@ -23,6 +23,7 @@ from apps.pulls.models import Pull
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
+from tests.principals import principal_of
 from tests.world import World
 
 PEOPLE = {
@@ -134,14 +135,18 @@ class Attempt:
 
     def invite(self) -> object:
         sam = self.world.people["sam"]
-        return create_invite(actor=sam, expires_at=timezone.now() + dt.timedelta(days=1)).uuid
+        return create_invite(
+            by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+        ).uuid
 
     def rate_limit(self) -> object:
         sam = self.world.people["sam"]
-        return create_rate_limit(actor=sam, scope="git", max_requests=9, window_seconds=60).uuid
+        return create_rate_limit(
+            by=principal_of(sam), scope="git", max_requests=9, window_seconds=60
+        ).uuid
 
     def token(self) -> object:
-        return create_token(actor=self.author, owner=self.author, name="another")[0].uuid
+        return create_token(by=principal_of(self.author), owner=self.author, name="another")[0].uuid
 
     def event(self) -> int:
         about: dict[str, dict[str, int | None]] = {

@@ -9,7 +9,8 @@ from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.repos.access import RepoAccess, access_to, access_to_owner
 from apps.repos.models import Repo
-from apps.teams.access import TeamAccess
+from apps.teams.access import TeamAccess, access_to_team
+from apps.teams.models import Team
 
 
 def principal_of(person: Any) -> Principal:
@@ -20,6 +21,11 @@ def principal_of(person: Any) -> Principal:
 def access_of(person: Any, repo: Repo) -> RepoAccess:
     """The access of this person to a repository."""
     return access_to(principal_of(person), repo)
+
+
+def team_access_of(person: Any, team: Team) -> TeamAccess:
+    """The access of this person to a team."""
+    return access_to_team(principal_of(person), team)
 
 
 def space_access_of(person: Any, owner: Any) -> TeamAccess | UserAccess:

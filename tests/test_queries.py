@@ -27,7 +27,7 @@ from apps.site import limits
 from apps.site.actions import create_rate_limit
 from tests import snapshot
 from tests.attempts import CELLS, PEOPLE, Attempt, Cell
-from tests.principals import access_of
+from tests.principals import access_of, principal_of
 from tests.routes import routed
 from tests.world import World
 
@@ -124,7 +124,7 @@ class Many:
 
     def tokens(self) -> None:
         for _ in self.people:
-            create_token(actor=self.bob, owner=self.bob, name="one of many")
+            create_token(by=principal_of(self.bob), owner=self.bob, name="one of many")
 
     def invites(self) -> None:
         """Each by somebody else, and accepted."""
@@ -142,7 +142,7 @@ class Many:
         sam = self.world.people["sam"]
         for person in self.people:
             scope = f"user:{person.username}"
-            create_rate_limit(actor=sam, scope=scope, max_requests=9, window_seconds=60)
+            create_rate_limit(by=principal_of(sam), scope=scope, max_requests=9, window_seconds=60)
 
     def members(self) -> None:
         for person in self.people:

@@ -24,6 +24,7 @@ from apps.threads.models import Reply, Thread
 from tests.api import Api
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.principals import principal_of
 from tests.scenes import Things
 
 MEMBERS = {
@@ -50,9 +51,9 @@ class World:
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
         # With their events, of which some cells of the table of permissions are.
         for person in self.people.values():
-            _, text = create_token(actor=person, owner=person, name="tests")
+            _, text = create_token(by=principal_of(person), owner=person, name="tests")
             self.make.tokens[person.pk] = text
-        self.acme = create_team(actor=self.alice, name="Acme", slug="acme")
+        self.acme = create_team(by=principal_of(self.alice), name="Acme", slug="acme")
         for name, role in MEMBERS.items():
             self.make.member(self.acme, self.people[name], role, by=self.alice)
         User.objects.filter(username="ina").update(is_active=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from django import forms
@@ -19,7 +18,7 @@ from apps.core.admin import (
     ActionForm,
     Choices,
     Flag,
-    Move,
+    RowAction,
     StaffAdmin,
     badge,
     bulleted,
@@ -71,15 +70,11 @@ class RepoState(Flag):
     words = ("archived", "open")
 
 
-def set_archived(*, actor: User, row: Repo, archived: bool) -> None:
-    actions.set_archived(by=access_to(Principal(actor), row), archived=archived)
-
-
 @admin.register(Repo)
 class RepoAdmin(StaffAdmin):
     """Archived or not, and the default branch; all else is changed by its people."""
 
-    work, place = "Teams and repositories", 2
+    group, position = "Teams and repositories", 2
     list_display = ("path", "name", "visibility", "state", "pushed", "created_at")
     list_filter = (VisibilityFilter, RepoState)
     list_select_related = OWNERS
@@ -92,19 +87,19 @@ class RepoAdmin(StaffAdmin):
         ("Protected branches", {"fields": ("protected",)}),
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "archive",
             "Archive",
-            partial(set_archived, archived=True),
+            lambda by, row: actions.set_archived(by=access_to(by, row), archived=True),
             "Everybody who reads it still may, and nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
         ),
-        Move(
+        RowAction(
             "unarchive",
             "Open again",
-            partial(set_archived, archived=False),
+            lambda by, row: actions.set_archived(by=access_to(by, row), archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -118,8 +113,8 @@ class RepoAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        access = access_to(Principal(actor), row)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        access = access_to(by, row)
         access.require_change(Level.ADMIN)
         if wanted:
             actions.set_default_branch(by=access, branch=wanted["default_branch"])
@@ -152,15 +147,15 @@ class ChangeProtection(ActionForm):
     )
 
 
-def end_protection(*, actor: User, row: Protection) -> None:
-    actions.delete_protection(by=access_to(Principal(actor), row.repo), protection=row)
+def end_protection(*, by: Principal, row: Protection) -> None:
+    actions.delete_protection(by=access_to(by, row.repo), protection=row)
 
 
 @admin.register(Protection)
 class ProtectionAdmin(StaffAdmin):
     """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
 
-    work, place = "Teams and repositories", 3
+    group, position = "Teams and repositories", 3
     list_display = ("branch", "where", "required_approvals", "named", "created_by", "created_at")
     list_select_related = ("repo__owner_team", "repo__owner_user", "created_by")
     search_help_text = "The repository: how its slug begins, or its path, such as teams/acme/api."
@@ -171,8 +166,8 @@ class ProtectionAdmin(StaffAdmin):
         ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at")}),
     )
 
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "remove",
             "End it",
             end_protection,
@@ -192,8 +187,8 @@ class ProtectionAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        access = access_to(Principal(actor), row.repo)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        access = access_to(by, row.repo)
         actions.update_protection(by=access, protection=row, **wanted)
 
     @admin.display(description="repository")
@@ -219,7 +214,7 @@ class ForkState(Choices):
 class ForkAdmin(StaffAdmin):
     """What was asked to be copied, and how far it is; a worker does it, nothing is changed here."""
 
-    work, place = "Teams and repositories", 4
+    group, position = "Teams and repositories", 4
     list_display = ("origin", "copy", "state", "created_by", "created_at", "completed_at")
     list_filter = (ForkState,)
     search_help_text = "The upstream: how its slug begins, or its path, such as teams/acme/api."

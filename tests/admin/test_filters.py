@@ -12,7 +12,7 @@ from apps.repos.models import Repo
 from apps.teams.models import Team
 from apps.threads.models import Thread
 from tests.admin.urls import admin_url
-from tests.principals import access_of
+from tests.principals import access_of, principal_of
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shown(staff):
 
 
 def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alice, bob):
-    actions.deactivate_user(actor=sam, user=bob)
+    actions.deactivate_user(by=principal_of(sam), user=bob)
     assert shown(User, "account=active") == {"alice", "sam"}
     assert shown(User, "account=deactivated") == {"bob"}
     assert (shown(User, "staff=staff"), shown(User, "staff=others")) == ({"sam"}, {"alice", "bob"})

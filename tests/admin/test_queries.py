@@ -18,7 +18,7 @@ from apps.site.models import RateLimit
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, row_url
-from tests.principals import access_of
+from tests.principals import access_of, principal_of
 from tests.test_queries import costing
 from tests.web.page_client import PageClient
 
@@ -45,8 +45,12 @@ def one_of_each(make, sam, number):
     make.protection(repo, by=person, approver=person)
     make.reply(make.thread(repo, by=person), by=person)
     make.fork(repo, owner=sam, by=person)
-    create_invite(actor=person if person.is_staff else sam, expires_at=parse_future("1 day"))
-    create_rate_limit(actor=sam, scope=f"user:{person}", max_requests=1, window_seconds=60)
+    create_invite(
+        by=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
+    )
+    create_rate_limit(
+        by=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
+    )
 
 
 def test_every_list_is_here():
