@@ -89,8 +89,18 @@ class RepoAccess(ResourceAccess):
         return access_to(principal, found)
 
 
-def repo_level(principal: Principal, repo: Repo, owned: Level) -> Level:
-    """The level of somebody with this one at the owner: the same, else what visibility gives."""
+def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
+    """The level of somebody who has this role in the repository's team; takes no query.
+
+    The rule for lists is `RepoQuerySet.visible_to`.
+    """
+    owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
+    owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
+    return _or_by_visibility(principal, repo, owned)
+
+
+def _or_by_visibility(principal: Principal, repo: Repo, owned: Level) -> Level:
+    """The level at the repository's owner; without one, what its visibility gives."""
     if owned is not Level.NONE:
         return owned
     if repo.owner_team is not None and not repo.owner_team.is_active:
@@ -103,8 +113,9 @@ def repo_level(principal: Principal, repo: Repo, owned: Level) -> Level:
 
 def access_to(principal: Principal, repo: Repo) -> RepoAccess:
     """Access to a repository at hand, with its owner loaded; one query for a role in a team."""
-    owned = access_to_owner(principal, repo.owner).level
-    return RepoAccess(principal, repo_level(principal, repo, owned), repo, repo.path.lower())
+    team = repo.owner_team
+    role = None if team is None or principal.sees_all else team.role_of(principal.person_id)
+    return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
 
 
 def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
@@ -163,7 +174,7 @@ def _of_team(principal: Principal, team: str, slug: str) -> tuple[Repo, Level] |
         return None
     repo: Repo
     repo, repo.owner_team, role = found
-    return repo, repo_level(principal, repo, team_level(principal, role))
+    return repo, level_on(principal, repo, role)
 
 
 def _of_user(principal: Principal, username: str, slug: str) -> tuple[Repo, Level] | None:
@@ -172,7 +183,7 @@ def _of_user(principal: Principal, username: str, slug: str) -> tuple[Repo, Leve
         return None
     repo: Repo
     repo, repo.owner_user = found
-    return repo, repo_level(principal, repo, access_to_owner(principal, repo.owner).level)
+    return repo, level_on(principal, repo, None)
 
 
 def _formerly(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
@@ -185,7 +196,7 @@ def _formerly(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] 
         space = open_user(principal, name, needs=Level.NONE)
     repos = space.owner.repos
     repo = repos.filter(slug=slug).first() or repos.filter(former_slugs__slug=slug).first()
-    return None if repo is None else (repo, repo_level(principal, repo, space.level))
+    return None if repo is None else (repo, _or_by_visibility(principal, repo, space.level))
 
 
 def owner_path(kwargs: dict[str, Any]) -> str:
