@@ -23,6 +23,7 @@ from apps.pulls.models import Pull
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
+from tests.principals import access_of
 from tests.world import World
 
 PEOPLE = {
@@ -175,7 +176,7 @@ class Attempt:
     def reply(self) -> int:
         reply = self.make.reply(self.thread, by=self.author)
         if self.cell.case == "deleted already":
-            delete_reply(actor=self.author, reply=reply)
+            delete_reply(by=access_of(self.author, self.repo), reply=reply)
         return reply.number
 
     def pull(self) -> Pull:

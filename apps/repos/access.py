@@ -66,7 +66,8 @@ class RepoAccess(ResourceAccess):
             raise Forbidden("team_inactive", f"The team {team.slug} has been deactivated.")
 
     def check_writable(self) -> None:
-        """An archived repository takes no changes: 409 `repo_archived`."""
+        """Neither an inactive team's repository nor an archived one: 403, 409 `repo_archived`."""
+        self.check_open(writing=True)
         if self.repo.is_archived:
             text = f"{self.repo.path} is archived and cannot be changed."
             raise Conflict("repo_archived", text)

@@ -9,10 +9,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.admin import Choices, Move, StaffAdmin, badge, link_to, row_link
 from apps.core.slugs import USERNAME_MAX
+from apps.repos.access import access_to
 from apps.repos.models import Repo
-from apps.repos.rules import check_changeable
 from apps.repos.scopes import PATH
 from apps.threads import actions
 from apps.threads.models import Reply, Thread, ThreadKind, ThreadStatus
@@ -43,13 +44,11 @@ def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
 
 
 def delete_thread(*, actor: User, row: Thread) -> None:
-    check_changeable(row.repo, actor)
-    actions.delete_thread(actor=actor, thread=row)
+    actions.delete_thread(by=access_to(Principal(actor), row.repo), thread=row)
 
 
 def moderate(*, actor: User, row: Reply) -> None:
-    check_changeable(row.thread.repo, actor)
-    actions.moderate_reply(actor=actor, reply=row)
+    actions.moderate_reply(by=access_to(Principal(actor), row.thread.repo), reply=row)
 
 
 class StatusFilter(Choices):

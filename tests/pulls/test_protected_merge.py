@@ -17,7 +17,8 @@ from apps.repos.actions import (
     update_protection,
 )
 from apps.repos.models import Approver
-from tests.pulls import followers, paths
+from tests.principals import access_of
+from tests.pulls import paths
 
 MERGE = "/merge"
 
@@ -26,14 +27,6 @@ MERGE = "/merge"
 def protection(make, pull, alice):
     """`main` is protected; nobody is named."""
     return make.protection(pull.repo, by=alice)
-
-
-@pytest.fixture
-def last_moment(settings):
-    """`last_moment(call)`: happens between a merge's plan and its last transaction."""
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    yield followers.reading.append
-    followers.reading.clear()
 
 
 def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
@@ -118,11 +111,13 @@ def pushed_over(clone, by):
 
 LAST = {
     "the review is dismissed": lambda c: update_review(
-        actor=c.alice, review=c.review, status="dismissed"
+        by=access_of(c.alice, c.pull.repo), review=c.review, status="dismissed"
     ),
-    "the review is deleted": lambda c: delete_review(actor=c.alice, review=c.review),
+    "the review is deleted": lambda c: delete_review(
+        by=access_of(c.alice, c.pull.repo), review=c.review
+    ),
     "its author asks for changes": lambda c: create_review(
-        actor=c.bob, pull=c.pull, status="changes_requested"
+        by=access_of(c.bob, c.pull.repo), pull=c.pull, status="changes_requested"
     ),
     "the author of the pull pushes": lambda c: pushed_over(c.clone, c.alice),
     "another approver is named": lambda c: add_approver(
