@@ -100,9 +100,9 @@ def fetch_commit(pull: Pull, sha: str) -> None:
     No ref points to it before it is the pull's head: a push may still be refused. What git cannot
     copy now the next push or the merge fetches; until then the figures are 0.
     """
-    git, source = pull.repo.git, pull.source_repo
-    if not pull.is_from_fork or source is None:
+    if not pull.is_from_fork or pull.source_repo is None:
         return
+    git, source = pull.repo.git, pull.source_repo
     try:
         if not git.has_commit(sha):
             git.fetch_objects(source.git, sha)

@@ -216,6 +216,7 @@ def _move_target(
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)
     lock(pull)
+    pull.merged_by = merge.by.user  # what the row says, with the person loaded
     return True
 
 
