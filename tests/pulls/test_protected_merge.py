@@ -138,7 +138,7 @@ LAST = {
 
 
 @pytest.fixture
-def scene(make, pull, clone, protection, alice, bob, sam):
+def reviewed(make, pull, clone, protection, alice, bob, sam):
     """What the last moments act on: the review is bob's, and suffices."""
 
     return SimpleNamespace(
@@ -155,37 +155,37 @@ def scene(make, pull, clone, protection, alice, bob, sam):
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("moment", LAST)
-def test_what_happens_last_counts(api, scene, last_moment, moment):
-    before = scene.pull.repo.branch_sha("main")
-    last_moment(lambda: LAST[moment](scene))
-    answer = api(scene.alice).post(paths.pull(scene.pull) + MERGE)
+def test_what_happens_last_counts(api, reviewed, last_moment, moment):
+    before = reviewed.pull.repo.branch_sha("main")
+    last_moment(lambda: LAST[moment](reviewed))
+    answer = api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE)
     assert answer.status == 409, answer.json
     assert answer.json["error"] in {"approval_required", "changes_requested"}
-    assert scene.pull.repo.git.ref("refs/heads/main") == before
-    assert scene.pull.repo.branch_sha("main") == before
-    assert not scene.pull.repo.journal.exists()
+    assert reviewed.pull.repo.git.ref("refs/heads/main") == before
+    assert reviewed.pull.repo.branch_sha("main") == before
+    assert not reviewed.pull.repo.journal.exists()
     assert not MergeAttempt.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, scene, last_moment):
-    for person in (scene.bob, scene.sam):
-        add_approver(actor=scene.alice, protection=scene.protection, user=person)
-    approver = Approver.objects.get(user=scene.bob)
-    last_moment(lambda: remove_approver(actor=scene.alice, approver=approver))
-    api(scene.alice).post(paths.pull(scene.pull) + MERGE).fails(409, "approval_required")
-    assert scene.pull.repo.git.ref("refs/heads/main") == scene.pull.base_sha
+def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, reviewed, last_moment):
+    for person in (reviewed.bob, reviewed.sam):
+        add_approver(actor=reviewed.alice, protection=reviewed.protection, user=person)
+    approver = Approver.objects.get(user=reviewed.bob)
+    last_moment(lambda: remove_approver(actor=reviewed.alice, approver=approver))
+    api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).fails(409, "approval_required")
+    assert reviewed.pull.repo.git.ref("refs/heads/main") == reviewed.pull.base_sha
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_rebase_at_the_last_moment_keeps_the_approval(api, scene, last_moment):
+def test_a_rebase_at_the_last_moment_keeps_the_approval(api, reviewed, last_moment):
     """The merge is planned anew, for the new head."""
 
     def rebase():
-        scene.clone.checkout("feature")
-        scene.clone.git("commit", "--quiet", "--amend", "--message", "better said")
-        scene.clone.push("feature")
+        reviewed.clone.checkout("feature")
+        reviewed.clone.git("commit", "--quiet", "--amend", "--message", "better said")
+        reviewed.clone.push("feature")
 
     last_moment(rebase)
-    merged = api(scene.alice).post(paths.pull(scene.pull) + MERGE).gives()
-    assert merged["head_sha"] != scene.pull.head_sha
+    merged = api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).gives()
+    assert merged["head_sha"] != reviewed.pull.head_sha
