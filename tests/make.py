@@ -92,14 +92,14 @@ class Make:
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}
-        return threads.create_thread(actor=by, repo=repo, **wanted)
+        return threads.create_thread(by=access_of(by, repo), **wanted)
 
     def reply(self, thread: Thread, *, by: User, to: Reply | None = None, **fields: Any) -> Reply:
         """An answer to the thread, or `to` one of its replies."""
         wanted = {"kind": "comment", "body": "Same here.", **fields}
         if to is not None:
             wanted["parent_reply_number"] = to.number
-        return threads.create_reply(actor=by, thread=thread, **wanted)
+        return threads.create_reply(by=access_of(by, thread.repo), thread=thread, **wanted)
 
     def pull(
         self,
@@ -112,8 +112,7 @@ class Make:
         body: str = "",
     ) -> Pull:
         return pulls.create_pull(
-            actor=by,
-            repo=repo,
+            by=access_of(by, repo),
             title=title or f"Pull {next(self.numbers)}",
             body=body,
             source_branch=source,
@@ -123,4 +122,4 @@ class Make:
     def review(
         self, pull: Pull, *, by: User, status: str = ReviewStatus.APPROVED, body: str = ""
     ) -> Review:
-        return pulls.create_review(actor=by, pull=pull, status=status, body=body)
+        return pulls.create_review(by=access_of(by, pull.repo), pull=pull, status=status, body=body)

@@ -134,13 +134,3 @@ def check_may_approve(repo: Repo, user: User) -> None:
     if access_to(Principal(user), repo).level < Level.READ:
         text = f"{user.username} has no access to {repo}, and so cannot approve there."
         raise Invalid("approver_lacks_access", text)
-
-
-def check_changeable(repo: Repo, actor: User) -> None:
-    """What the API asks before an admin changes a repository, for the pages of staff.
-
-    Errors: 403 `team_inactive`, `role_required`, 409 `repo_archived`.
-    """
-    access = access_to(Principal(actor), repo)
-    access.check_open(writing=True)
-    access.require_change(Level.ADMIN)

@@ -12,8 +12,8 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.admin import Choices, RowAction, StaffAdmin, badge, link_to, row_link
 from apps.core.slugs import USERNAME_MAX
+from apps.repos.access import access_to
 from apps.repos.models import Repo
-from apps.repos.rules import check_changeable
 from apps.repos.scopes import PATH
 from apps.threads import actions
 from apps.threads.models import Reply, Thread, ThreadKind, ThreadStatus
@@ -44,13 +44,11 @@ def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
 
 
 def delete_thread(*, by: Principal, row: Thread) -> None:
-    check_changeable(row.repo, by.user)
-    actions.delete_thread(actor=by.user, thread=row)
+    actions.delete_thread(by=access_to(by, row.repo), thread=row)
 
 
 def moderate(*, by: Principal, row: Reply) -> None:
-    check_changeable(row.thread.repo, by.user)
-    actions.moderate_reply(actor=by.user, reply=row)
+    actions.moderate_reply(by=access_to(by, row.thread.repo), reply=row)
 
 
 class StatusFilter(Choices):

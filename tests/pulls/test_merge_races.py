@@ -161,7 +161,7 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
 
 
 def by_dismissal(pull, review, approver, alice, bob):
-    return lambda: update_review(actor=alice, review=review, status="dismissed")
+    return lambda: update_review(by=access_of(alice, pull.repo), review=review, status="dismissed")
 
 
 def by_removal(pull, review, approver, alice, bob):
@@ -169,7 +169,9 @@ def by_removal(pull, review, approver, alice, bob):
 
 
 def by_another_word(pull, review, approver, alice, bob):
-    return lambda: create_review(actor=bob, pull=pull, status="changes_requested")
+    return lambda: create_review(
+        by=access_of(bob, pull.repo), pull=pull, status="changes_requested"
+    )
 
 
 @pytest.mark.parametrize("withdrawn", [by_dismissal, by_removal, by_another_word])
