@@ -26,7 +26,9 @@ SMALL, LARGE = 1000, 1_000_000
 FILL = """
 from django.db import connection
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.events.models import Event
+from apps.repos.access import access_to, access_to_owner
 from apps.repos.actions import create_repo
 from apps.teams.actions import create_team
 from apps.threads.actions import create_reply, create_thread
@@ -48,12 +50,14 @@ def multiply(row, times, **changed):
 
 alice = User.objects.get(username="alice")
 for slug, times in (("small", SMALL), ("large", LARGE)):
-    team = create_team(actor=alice, name=slug, slug=slug)
+    team = create_team(by=Principal(alice), name=slug, slug=slug)
+    space = access_to_owner(Principal(alice), team)
     for number in range(50):
-        repo = create_repo(actor=alice, owner=team, name="R", slug=f"r{number}")
-    thread = create_thread(actor=alice, repo=repo, title="T", body="Why?", kind="question")
+        repo = create_repo(by=space, name="R", slug=f"r{number}")
+    access = access_to(Principal(alice), repo)
+    thread = create_thread(by=access, title="T", body="Why?", kind="question")
     for number in range(20):
-        create_reply(actor=alice, thread=thread, kind="answer", body="Because.")
+        create_reply(by=access, thread=thread, kind="answer", body="Because.")
     multiply(thread, times, uuid=UUID[connection.vendor], number="number + i")
     repo.last_number += times
     repo.save()

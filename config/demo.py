@@ -1,5 +1,5 @@
-"""What `serve --demo` fills an empty Guildhall with: people, a repository with history, pulls in
-each state and a thread with nested replies. All of it is made by the actions of the API.
+"""Example data for `serve --demo`: people, a repository with history, pulls in different states and
+a thread with nested replies. The actions of the API make all of it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.pulls.actions import create_pull, create_review, merge_pull, update_pull
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.pulls.rules import signature
+from apps.repos.access import RepoAccess, access_to
 from apps.repos.actions import create_repo
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
+from apps.teams.access import access_to_team
 from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
 from apps.threads.actions import create_reply, create_thread, delete_reply
@@ -41,9 +44,9 @@ LICENCE = "Do with it what you like.\n"
 
 
 def load() -> str:
-    """Make the example, all or nothing; returns a text with the tokens, which are shown only once.
+    """Make the example data in one transaction; returns a text with the tokens of its people.
 
-    Where one of its names is taken it changes nothing.
+    The tokens can be shown only now. If one of the names is taken, nothing is changed.
     """
     people = User.objects.filter(username_key__in=PEOPLE).values_list("username", flat=True)
     teams = Team.objects.filter(slug="acme").values_list("slug", flat=True)
@@ -51,17 +54,16 @@ def load() -> str:
     if taken:
         return f"The demo is not loaded (again): there is {', '.join(taken)} already.\n"
     with transaction.atomic():
-        users = {name: create_user(actor=None, username=name) for name in PEOPLE}
+        users = {name: create_user(by=None, username=name) for name in PEOPLE}
         tokens = {
-            name: create_token(actor=user, owner=user, name="demo")[1]
-            for name, user in users.items()
+            name: create_token(by=None, owner=user, name="demo")[1] for name, user in users.items()
         }
         Example(users).make()
     return summary(tokens)
 
 
 def summary(tokens: Mapping[str, str]) -> str:
-    """Who there is, their tokens, and two lines to paste."""
+    """A text that names the people and their tokens, and two commands to try."""
     address = settings.BASE_URL or f"http://{settings.HOST}:{settings.PORT}"
     scheme, _, host = address.partition("://")
     token = tokens["alice"]
@@ -74,24 +76,28 @@ def summary(tokens: Mapping[str, str]) -> str:
 
 
 class Example:
-    """The example step by step; each step needs the one before it."""
+    """The example data, made in steps; each needs the one before it."""
 
     def __init__(self, users: Mapping[str, User]) -> None:
-        self.alice, self.bob, self.carol, self.dave = (users[name] for name in PEOPLE)
+        self.users = [users[name] for name in PEOPLE]
         self.clock = timezone.now() - timedelta(days=3)
 
     def make(self) -> None:
-        """All of it, in order."""
-        acme = create_team(actor=self.alice, name="Acme", slug="acme")
-        add_member(actor=self.alice, team=acme, user=self.bob, role=Role.MEMBER)
-        add_member(actor=self.alice, team=acme, user=self.carol, role=Role.VIEWER)
+        """Make all of it."""
+        alice, bob, carol, _ = self.users
+        acme = create_team(by=Principal(alice), name="Acme", slug="acme")
+        space = access_to_team(Principal(alice), acme)
+        add_member(by=space, user=bob, role=Role.MEMBER)
+        add_member(by=space, user=carol, role=Role.VIEWER)
         self.repo = create_repo(
-            actor=self.alice,
-            owner=acme,
+            by=space,
             name="Hello",
             slug="hello",
             description="Says hello, and shows what Guildhall does.",
             visibility=Visibility.INTERNAL,
+        )
+        self.alice, self.bob, self.carol, self.dave = (
+            access_to(Principal(user), self.repo) for user in self.users
         )
         self.push_main()
         self.merge_a_licence()
@@ -110,39 +116,37 @@ class Example:
         head = self.commit(self.bob, "Add a licence", files, self.first)
         self.push(self.bob, licence=head)
         pull = create_pull(
-            actor=self.bob,
-            repo=self.repo,
+            by=self.bob,
             title="Add a licence",
             body="So that people know what they may do.",
             source_branch="licence",
             target_branch="main",
         )
-        create_review(actor=self.alice, pull=pull, status=ReviewStatus.APPROVED, body="Thanks!")
-        merge_pull(actor=self.alice, pull=pull)
+        create_review(by=self.alice, pull=pull, status=ReviewStatus.APPROVED, body="Thanks!")
+        merge_pull(by=self.alice, pull=pull)
 
     def review_names(self) -> None:
-        """A pull under review: one objection, answered by another commit."""
+        """A pull under review: changes are requested, and another commit follows."""
         files = {"README.md": README, "hello.py": NAMES, "tests/test_hello.py": TEST}
         head = self.commit(self.bob, "Greet people by name", files, self.second)
         self.push(self.bob, names=head)
         pull = create_pull(
-            actor=self.bob,
-            repo=self.repo,
+            by=self.bob,
             title="Greet people by name",
             body="`greeting()` takes the name now.",
             source_branch="names",
             target_branch="main",
         )
         refused = ReviewStatus.CHANGES_REQUESTED
-        create_review(actor=self.alice, pull=pull, status=refused, body="The test does not pass.")
-        create_review(actor=self.carol, pull=pull, status=ReviewStatus.COMMENTED, body="Lovely.")
+        create_review(by=self.alice, pull=pull, status=refused, body="The test does not pass.")
+        create_review(by=self.carol, pull=pull, status=ReviewStatus.COMMENTED, body="Lovely.")
         question = create_reply(
-            actor=self.alice, thread=pull.thread, kind="question", body="Did you run the tests?"
+            by=self.alice, thread=pull.thread, kind="question", body="Did you run the tests?"
         )
         files["tests/test_hello.py"] = NAMES_TEST
         self.push(self.bob, names=self.commit(self.bob, "Follow in the test", files, head))
         create_reply(
-            actor=self.bob,
+            by=self.bob,
             thread=pull.thread,
             kind="answer",
             body="They pass now.",
@@ -150,67 +154,65 @@ class Example:
         )
 
     def conflict(self) -> None:
-        """A draft that changes the line which another pull changes too."""
+        """A draft pull that conflicts with the one under review."""
         files = {"README.md": README, "hello.py": HELLO.replace("Hello!", "HELLO!")}
         files["tests/test_hello.py"] = TEST
         self.push(self.alice, shout=self.commit(self.alice, "Shout", files, self.second))
         pull = create_pull(
-            actor=self.alice,
-            repo=self.repo,
+            by=self.alice,
             title="Shout",
             body="",
             source_branch="shout",
             target_branch="names",
         )
-        update_pull(actor=self.alice, pull=pull, status=PullStatus.DRAFT)
+        update_pull(by=self.alice, pull=pull, status=PullStatus.DRAFT)
 
     def discuss(self) -> None:
-        """A thread in which a deleted reply is still shown above the one that answers it."""
+        """A thread in which a deleted reply is still shown, since a live reply is below it."""
         thread = create_thread(
-            actor=self.dave,
-            repo=self.repo,
+            by=self.dave,
             title="Which language comes next?",
             body="I could help with German.",
             kind=ThreadKind.QUESTION,
         )
-        first = create_reply(actor=self.alice, thread=thread, kind="answer", body="German, please!")
+        first = create_reply(by=self.alice, thread=thread, kind="answer", body="German, please!")
         wrong = create_reply(
-            actor=self.dave,
+            by=self.dave,
             thread=thread,
             kind="comment",
             body="Guten Tag it is, then. Or not?",
             parent_reply_number=first.number,
         )
         create_reply(
-            actor=self.bob,
+            by=self.bob,
             thread=thread,
             kind="suggestion",
             body="I would say Hallo.",
             parent_reply_number=wrong.number,
         )
-        delete_reply(actor=self.dave, reply=wrong)
-        create_reply(actor=self.carol, thread=thread, kind="comment", body="And French after that.")
+        delete_reply(by=self.dave, reply=wrong)
+        create_reply(by=self.carol, thread=thread, kind="comment", body="And French after that.")
 
-    def commit(self, author: User, message: str, files: Mapping[str, str], *parents: str) -> str:
-        """A commit of exactly these files, an hour after the one before."""
+    def commit(self, by: RepoAccess, message: str, files: Mapping[str, str], *parents: str) -> str:
+        """Write a commit with exactly these files, dated an hour after the previous one."""
         self.clock += timedelta(hours=1)
         return write_commit(
             self.repo.git,
             files,
             parents=parents,
-            author=signature(author),
+            author=signature(by.user),
             when=self.clock,
             message=message,
         )
 
-    def push(self, actor: User, **heads: str) -> None:
-        """Move branches as a push does: journal, refs, rows."""
+    def push(self, by: RepoAccess, **heads: str) -> None:
+        """Move branches as a push does: store the journal, move the refs, update the rows."""
         repo: Repo = self.repo
         moves = [
             (BRANCHES + branch, repo.branch_sha(branch) or ZERO, sha)
             for branch, sha in heads.items()
         ]
-        push = open_journal(actor=actor, repo=repo, moves=moves)
+        push = open_journal(actor=by.user, repo=repo, moves=moves)
         for name, old, new in moves:
             repo.git.update_ref(name, new, old)
         settle(repo=repo, push=push)

@@ -23,6 +23,7 @@ from apps.pulls.models import Pull
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
+from tests.principals import access_of, principal_of, while_allowed
 from tests.world import World
 
 PEOPLE = {
@@ -134,14 +135,18 @@ class Attempt:
 
     def invite(self) -> object:
         sam = self.world.people["sam"]
-        return create_invite(actor=sam, expires_at=timezone.now() + dt.timedelta(days=1)).uuid
+        return create_invite(
+            by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+        ).uuid
 
     def rate_limit(self) -> object:
         sam = self.world.people["sam"]
-        return create_rate_limit(actor=sam, scope="git", max_requests=9, window_seconds=60).uuid
+        return create_rate_limit(
+            by=principal_of(sam), scope="git", max_requests=9, window_seconds=60
+        ).uuid
 
     def token(self) -> object:
-        return create_token(actor=self.author, owner=self.author, name="another")[0].uuid
+        return create_token(by=principal_of(self.author), owner=self.author, name="another")[0].uuid
 
     def event(self) -> int:
         about: dict[str, dict[str, int | None]] = {
@@ -169,13 +174,15 @@ class Attempt:
         replying = "{reply_number}" in self.cell.operation
         self.thread = self.world.threads[self.repo.pk]
         if self.cell.case == ("in own thread" if replying else "own"):
-            self.thread = self.make.thread(self.repo, by=self.person)
+            with while_allowed(self.repo, self.person):
+                self.thread = self.make.thread(self.repo, by=self.person)
         return self.thread.number
 
     def reply(self) -> int:
-        reply = self.make.reply(self.thread, by=self.author)
-        if self.cell.case == "deleted already":
-            delete_reply(actor=self.author, reply=reply)
+        with while_allowed(self.repo, self.author):
+            reply = self.make.reply(self.thread, by=self.author)
+            if self.cell.case == "deleted already":
+                delete_reply(by=access_of(self.author, self.repo), reply=reply)
         return reply.number
 
     def pull(self) -> Pull:
@@ -186,14 +193,16 @@ class Attempt:
             self.of = self.world.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo
         elif self.cell.case == "own" and not reviewing:
-            self.of = self.make.pull(self.repo, by=self.person)
+            with while_allowed(self.repo, self.person):
+                self.of = self.make.pull(self.repo, by=self.person)
         return self.of
 
     def protection(self) -> object:
         return self.world.protections[self.repo.pk].uuid
 
     def review(self) -> object:
-        return self.make.review(self.of, by=self.author).uuid
+        with while_allowed(self.repo, self.author):
+            return self.make.review(self.of, by=self.author).uuid
 
 
 FILL = {

@@ -172,7 +172,7 @@ def actions_are_atomic(source: Source) -> Iterator[str]:
 
 
 def actions_name_their_actor(source: Source) -> Iterator[str]:
-    """Keyword-only, `actor` first."""
+    """Keyword-only; first who acts: `by`, or `actor` for what the system does for somebody."""
     if not source.is_actions:
         return
     for function in public_functions(source):
@@ -180,8 +180,8 @@ def actions_name_their_actor(source: Source) -> Iterator[str]:
         named = [argument.arg for argument in given.kwonlyargs]
         if given.posonlyargs or given.args or given.vararg or given.kwarg:
             yield f"{function.lineno}: {function.name}() takes other than named keywords"
-        if named[:1] != ["actor"]:
-            yield f"{function.lineno}: the first keyword of {function.name}() is not actor"
+        if not {"by", "actor"} & {*named[:1]}:
+            yield f"{function.lineno}: the first keyword of {function.name}() is not by"
 
 
 def record_comes_last(source: Source) -> Iterator[str]:

@@ -17,6 +17,7 @@ from apps.repos.models import Fork, ForkStatus, Protection, Repo
 from apps.teams.models import Member, Role, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
+from tests.principals import access_of, space_access_of
 
 
 class Make:
@@ -66,14 +67,16 @@ class Make:
 
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
-        return repos.create_repo(actor=by, owner=owner, name=slug.title(), slug=slug, **fields)
+        return repos.create_repo(
+            by=space_access_of(by, owner), name=slug.title(), slug=slug, **fields
+        )
 
     def protection(
         self, repo: Repo, branch: str = "main", *, by: User, approver: User | None = None
     ) -> Protection:
-        made = repos.create_protection(actor=by, repo=repo, branch=branch)
+        made = repos.create_protection(by=access_of(by, repo), branch=branch)
         if approver is not None:
-            repos.add_approver(actor=by, protection=made, user=approver)
+            repos.add_approver(by=access_of(by, made.repo), protection=made, user=approver)
         return made
 
     def fork(self, upstream: Repo, *, owner: Team | User, by: User) -> Fork:
@@ -89,14 +92,14 @@ class Make:
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}
-        return threads.create_thread(actor=by, repo=repo, **wanted)
+        return threads.create_thread(by=access_of(by, repo), **wanted)
 
     def reply(self, thread: Thread, *, by: User, to: Reply | None = None, **fields: Any) -> Reply:
         """An answer to the thread, or `to` one of its replies."""
         wanted = {"kind": "comment", "body": "Same here.", **fields}
         if to is not None:
             wanted["parent_reply_number"] = to.number
-        return threads.create_reply(actor=by, thread=thread, **wanted)
+        return threads.create_reply(by=access_of(by, thread.repo), thread=thread, **wanted)
 
     def pull(
         self,
@@ -109,8 +112,7 @@ class Make:
         body: str = "",
     ) -> Pull:
         return pulls.create_pull(
-            actor=by,
-            repo=repo,
+            by=access_of(by, repo),
             title=title or f"Pull {next(self.numbers)}",
             body=body,
             source_branch=source,
@@ -120,4 +122,4 @@ class Make:
     def review(
         self, pull: Pull, *, by: User, status: str = ReviewStatus.APPROVED, body: str = ""
     ) -> Review:
-        return pulls.create_review(actor=by, pull=pull, status=status, body=body)
+        return pulls.create_review(by=access_of(by, pull.repo), pull=pull, status=status, body=body)

@@ -71,12 +71,12 @@ RULES = [
         "from apps.events import record\nrecord.record()",
     ),
     (rules.events_are_recorded_in_actions, ACTIONS, "Event.objects.create(kind='x')"),
-    (rules.actions_are_atomic, ACTIONS, "def retire(*, actor): ..."),
-    (rules.actions_are_atomic, "apps/pulls/actions/merge.py", "def merge(*, actor): ..."),
-    (rules.actions_name_their_actor, ACTIONS, "def retire(actor, *, team): ..."),
-    (rules.actions_name_their_actor, ACTIONS, "def retire(*, team, actor): ..."),
-    (rules.actions_name_their_actor, ACTIONS, "def retire(*, actor, **fields): ..."),
-    (rules.record_comes_last, ACTIONS, "def retire(*, actor):\n  record(1)\n  team.save()"),
+    (rules.actions_are_atomic, ACTIONS, "def retire(*, by): ..."),
+    (rules.actions_are_atomic, "apps/pulls/actions/merge.py", "def merge(*, by): ..."),
+    (rules.actions_name_their_actor, ACTIONS, "def retire(by, *, team): ..."),
+    (rules.actions_name_their_actor, ACTIONS, "def retire(*, team, by): ..."),
+    (rules.actions_name_their_actor, ACTIONS, "def retire(*, by, **fields): ..."),
+    (rules.record_comes_last, ACTIONS, "def retire(*, by):\n  record(1)\n  team.save()"),
     (rules.record_comes_last, ACTIONS, "def f():\n  if x:\n    record(1)\n  team.save()"),
     (rules.record_comes_last, ACTIONS, "def f():\n  record(1)\n  if x:\n    team.save()"),
     (rules.views_only_ask, VIEWS, "team.save()"),
@@ -93,7 +93,7 @@ RULES = [
     (rules.files_and_functions_are_small, ANY, "def f():\n" + "  x = 1\n" * 40),
     (rules.modules_say_what_they_are_for, ANY, "x = 1"),
     (rules.modules_say_what_they_are_for, ANY, '"""1\n2\n3\n4\n5\n6\n"""'),
-    (rules.rules_and_actions_are_explained, ACTIONS, "def retire(*, actor): ..."),
+    (rules.rules_and_actions_are_explained, ACTIONS, "def retire(*, by): ..."),
     (rules.rules_and_actions_are_explained, VIEWS, "class TeamViewSet(ApiViewSet): ..."),
     (rules.rules_and_actions_are_explained, VIEWS, "@operation(1)\ndef list(self): ..."),
     (rules.names_say_something, "apps/teams/utils.py", ""),
@@ -148,7 +148,7 @@ def test_an_input_fits_its_action(one):
     assert not list(rules.input_problems(text, fields, vars(module.actions)))
 
 
-def rename(*, actor, team, name, slug=None): ...
+def rename(*, by, team, name, slug=None): ...
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def rename(*, actor, team, name, slug=None): ...
     ],
 )
 def test_an_input_that_does_not_fit_is_caught(arguments, fields):
-    text = f"actions.rename(actor=self.caller, team=self.team, {arguments})"
+    text = f"actions.rename(by=self.access, team=self.team, {arguments})"
     assert list(rules.input_problems(text, fields, {"rename": rename}))
 
 
@@ -175,13 +175,13 @@ def test_a_method_that_does_not_call_one_action_is_caught(text):
 @pytest.mark.parametrize(
     ("text", "fields"),
     [
-        ("actions.rename(actor=a, team=t, **self.validated_data)", {"name": True, "slug": False}),
-        ("actions.rename(actor=a, team=t, **self.validated_data)", {"name": True}),
-        ("actions.rename(actor=a, team=t, name=self.validated_data['name'])", {"name": True}),
+        ("actions.rename(by=a, team=t, **self.validated_data)", {"name": True, "slug": False}),
+        ("actions.rename(by=a, team=t, **self.validated_data)", {"name": True}),
+        ("actions.rename(by=a, team=t, name=self.validated_data['name'])", {"name": True}),
         (
             "sent = dict(self.validated_data)\n"
             "team = find(sent.pop('team', None))\n"
-            "actions.rename(actor=a, team=team, **sent)",
+            "actions.rename(by=a, team=team, **sent)",
             {"name": True, "team": False},
         ),
     ],

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.actions import deactivate_user, update_user
 from apps.accounts.models import User
 from tests.api import Api
+from tests.principals import principal_of
 
 ADDRESS = "carol@example.org"
 
@@ -23,7 +24,7 @@ def names(api: Api, query: str) -> list[str]:
 @pytest.fixture
 def crowd(make, carol):
     """carol, whom others know as Dr. Ada and by an address, and a dozen of one kind."""
-    update_user(actor=carol, user=carol, display_name="Dr. Ada", email=ADDRESS)
+    update_user(by=principal_of(carol), user=carol, display_name="Dr. Ada", email=ADDRESS)
     for number in range(12):
         make.user(f"Ada{number:02}")
 
@@ -50,7 +51,7 @@ def test_an_address_finds_its_person_exactly_and_only_for_the_known(api, crowd, 
 def test_no_address_is_returned_and_no_inactive_person(api, crowd, carol, sam):
     answer = api(sam).get(f"/suggest-users?email={ADDRESS}&name=car").gives()
     assert set(answer["results"][0]) == {"uuid", "username", "display_name", "is_member"}
-    deactivate_user(actor=sam, user=carol)
+    deactivate_user(by=principal_of(sam), user=carol)
     assert names(api(sam), f"email={ADDRESS}&name=car") == names(api(), "name=car") == []
 
 

@@ -24,6 +24,7 @@ from apps.threads.models import Reply, Thread
 from tests.api import Api
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.principals import principal_of, while_allowed
 from tests.scenes import Things
 
 MEMBERS = {
@@ -50,9 +51,9 @@ class World:
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
         # With their events, of which some cells of the table of permissions are.
         for person in self.people.values():
-            _, text = create_token(actor=person, owner=person, name="tests")
+            _, text = create_token(by=principal_of(person), owner=person, name="tests")
             self.make.tokens[person.pk] = text
-        self.acme = create_team(actor=self.alice, name="Acme", slug="acme")
+        self.acme = create_team(by=principal_of(self.alice), name="Acme", slug="acme")
         for name, role in MEMBERS.items():
             self.make.member(self.acme, self.people[name], role, by=self.alice)
         User.objects.filter(username="ina").update(is_active=False)
@@ -75,10 +76,11 @@ class World:
         """
         repo = self.make.repo(owner, visibility.value, by=self.alice, visibility=visibility)
         self.protections[repo.pk] = self.make.protection(repo, by=self.alice, approver=self.alice)
-        self.threads[repo.pk] = self.make.thread(repo, by=self.zoe)
-        self.replies[repo.pk] = self.make.reply(self.threads[repo.pk], by=self.zoe)
-        self.pulls[repo.pk] = self.make.pull(repo, by=self.zoe)
-        self.reviews[repo.pk] = self.make.review(self.pulls[repo.pk], by=self.zoe)
+        with while_allowed(repo):
+            self.threads[repo.pk] = self.make.thread(repo, by=self.zoe)
+            self.replies[repo.pk] = self.make.reply(self.threads[repo.pk], by=self.zoe)
+            self.pulls[repo.pk] = self.make.pull(repo, by=self.zoe)
+            self.reviews[repo.pk] = self.make.review(self.pulls[repo.pk], by=self.zoe)
         return repo
 
     def mergeable(self, kind: str, folder: Path, *, by: User) -> Pull:
@@ -89,7 +91,8 @@ class World:
         clone.commit("main", {"README": "A place to meet.\n"})
         clone.commit("feature", {"door": "open\n"}, onto="main")
         clone.push("main", "feature")
-        return self.make.pull(repo, by=by)
+        with while_allowed(repo):
+            return self.make.pull(repo, by=by)
 
     def api(self, name: str | None) -> Api:
         """Speaks for this person; None is anonymous."""

@@ -15,13 +15,14 @@ from django.utils.html import format_html
 
 from apps.accounts import actions
 from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.principal import Principal
 from apps.accounts.rules import TokenStatus, named_user, token_status
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
 from apps.core.admin import (
     ActionForm,
     Choices,
     Flag,
-    Move,
+    RowAction,
     StaffAdmin,
     badge,
     bulleted,
@@ -64,7 +65,7 @@ class StaffFilter(Flag):
 class UserAdmin(StaffAdmin):
     """Profile, staff, and whether the account is open."""
 
-    work, place = "People", 1
+    group, position = "People", 1
     list_display = ("username", "display_name", "email", "state", "role", "joined")
     list_filter = (AccountState, StaffFilter)
     search_help_text = "How a username, a name or an e-mail address begins, or a uuid."
@@ -74,20 +75,20 @@ class UserAdmin(StaffAdmin):
         ("Account", {"fields": ("state", "uuid", "joined", "last_login")}),
         ("API tokens", {"fields": ("tokens",)}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "deactivate",
             "Deactivate",
-            lambda actor, row: actions.deactivate_user(actor=actor, user=row),
+            lambda by, row: actions.deactivate_user(by=by, user=row),
             "The account is closed at once: pages, API, git and open streams. What the person "
             "wrote stays. Tokens are kept, and work again after a reactivation.",
             "{} is deactivated.",
             lambda row: row.is_active,
         ),
-        Move(
+        RowAction(
             "reactivate",
             "Reactivate",
-            lambda actor, row: actions.reactivate_user(actor=actor, user=row),
+            lambda by, row: actions.reactivate_user(by=by, user=row),
             "The account is open again, with the tokens that it had.",
             "{} is active again.",
             lambda row: not row.is_active,
@@ -101,8 +102,8 @@ class UserAdmin(StaffAdmin):
         names = begins("username_key", key) | begins("display_name_key", key)
         return rows.filter(names | begins("email_key", key) | uuids(key))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        actions.update_user(actor=actor, user=row, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        actions.update_user(by=by, user=row, **wanted)
 
     @admin.display(description="account")
     def state(self, row: User) -> str:
@@ -165,7 +166,7 @@ class TokenState(Choices):
 class TokenAdmin(StaffAdmin):
     """What programs sign in with. A text is shown once, to whoever has made it."""
 
-    work, place = "People", 2
+    group, position = "People", 2
     list_display = ("name", "owner", "token_prefix", "state", "created_at", "used", "ends")
     list_filter = (TokenState,)
     list_select_related = ("user",)
@@ -179,20 +180,20 @@ class TokenAdmin(StaffAdmin):
         ("Names", {"fields": ("uuid",)}),
     )
     add_form = NewToken
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "revoke",
             "Revoke",
-            lambda actor, row: actions.revoke_token(actor=actor, token=row),
+            lambda by, row: actions.revoke_token(by=by, token=row),
             "The token stops working at once, and no step leads back. It stays in the lists.",
             "{} is revoked.",
             lambda row: row.revoked_at is None,
             ends=True,
         ),
-        Move(
+        RowAction(
             "remove",
             "Delete",
-            lambda actor, row: actions.delete_token(actor=actor, token=row),
+            lambda by, row: actions.delete_token(by=by, token=row),
             "The token stops working at once and is gone from the lists.",
             "{} is deleted.",
             ends=True,
@@ -204,10 +205,10 @@ class TokenAdmin(StaffAdmin):
             return rows.filter(token_prefix=text[: len(TOKEN_PREFIX) + SHOWN])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
 
-    def add(self, actor: User, **wanted: Any) -> ApiToken:
+    def add(self, by: Principal, **wanted: Any) -> ApiToken:
         """The text stays on the row in memory until the answer is written, and nowhere else."""
         owner = named_user(wanted.pop("username"))
-        token, text = actions.create_token(actor=actor, owner=owner, **wanted)
+        token, text = actions.create_token(by=by, owner=owner, **wanted)
         vars(token)["text"] = text
         return token
 
@@ -278,7 +279,7 @@ class InviteState(Choices):
 class InviteAdmin(StaffAdmin):
     """Links by which people sign up. Deleted ones are gone from here, as from the API."""
 
-    work, place = "People", 3
+    group, position = "People", 3
     list_display = ("__str__", "whom", "state", "created_by", "created_at", "expires_at", "joined")
     list_filter = (InviteState,)
     list_select_related = ("created_by", "accepted_by")
@@ -292,19 +293,19 @@ class InviteAdmin(StaffAdmin):
         (None, {"fields": ("link", "email", "expires_at", "state")}),
         ("Record", {"fields": ("created_by", "created_at", "joined", "accepted_at")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "expire",
             "Expire now",
-            lambda actor, row: actions.expire_invite(actor=actor, invite=row),
+            lambda by, row: actions.expire_invite(by=by, invite=row),
             "The link stops working. Another end makes it work again.",
             "{} has expired.",
             lambda row: row.status is InviteStatus.PENDING,
         ),
-        Move(
+        RowAction(
             "remove",
             "Delete",
-            lambda actor, row: actions.delete_invite(actor=actor, invite=row),
+            lambda by, row: actions.delete_invite(by=by, invite=row),
             "The link stops working and leaves the lists. Whoever has joined by it stays.",
             "{} is deleted.",
             ends=True,
@@ -331,11 +332,11 @@ class InviteAdmin(StaffAdmin):
         accepted = obj is not None and obj.accepted_at is not None
         return not accepted and super().has_change_permission(request, obj)
 
-    def add(self, actor: User, **wanted: Any) -> Invite:
-        return actions.create_invite(actor=actor, **wanted)
+    def add(self, by: Principal, **wanted: Any) -> Invite:
+        return actions.create_invite(by=by, **wanted)
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        actions.update_invite(actor=actor, invite=row, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        actions.update_invite(by=by, invite=row, **wanted)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None

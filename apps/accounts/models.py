@@ -28,7 +28,7 @@ USED_EVERY = dt.timedelta(minutes=1)
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
 KEYS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
-"""The names of a person, and where each stands in lower case."""
+"""The names of a person, and the column that has each in lower case."""
 
 
 def validate_username(name: str) -> None:

@@ -54,7 +54,8 @@ class Principal:
     @property
     def is_staff(self) -> bool:
         """Whether it has the power of the site's staff, which a lowered credential has not."""
-        return self.is_signed_in and self.user.is_staff and self.ceiling is Level.OWNER
+        full = self.ceiling is Level.OWNER and not self.read_only
+        return full and self.is_signed_in and self.user.is_staff
 
     @property
     def expires_at(self) -> dt.datetime | None:
@@ -65,9 +66,19 @@ class Principal:
         if not self.is_staff:
             raise Forbidden("staff_required", "Only staff may do this.")
 
+    def check_self_or_staff(self, person_id: int, what: str) -> None:
+        """403 `staff_required` for `what` is somebody else's, unless staff asks; 401 for nobody."""
+        if self.user.pk != person_id and not self.is_staff:
+            raise Forbidden("staff_required", f"Only staff may handle somebody else's {what}.")
+
+    def check_may_change_of(self, person_id: int, what: str) -> None:
+        """The same for changing it, and 403 `role_required` as `check_may_change`."""
+        self.check_may_change()
+        self.check_self_or_staff(person_id, what)
+
     def check_may_change(self) -> None:
         """401 for nobody; 403 `role_required` for a credential that only reads."""
-        if self.read_only and self.user.is_active:
+        if self.user.is_active and self.read_only:
             raise Forbidden("role_required", "This credential only reads.")
 
     def bounded(self, level: Level) -> Level:

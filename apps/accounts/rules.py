@@ -13,6 +13,7 @@ from django.core.validators import validate_email
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Invite, InviteStatus, User
+from apps.accounts.principal import Principal
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.json import quoted
 from apps.core.slugs import username_problem
@@ -62,18 +63,6 @@ def check_staff(actor: User) -> None:
         raise Forbidden("staff_required", "Only staff may do this.")
 
 
-def check_self_or_staff(actor: User, user: User) -> None:
-    """An account is its person's business, and the staff's; 403 `staff_required`."""
-    if actor.pk != user.pk and not actor.is_staff:
-        raise Forbidden("staff_required", "Only staff may change somebody else's account.")
-
-
-def check_owner(actor: User, owner: User) -> None:
-    """Tokens are their owner's business, and the staff's; 403 `staff_required`."""
-    if actor.pk != owner.pk and not actor.is_staff:
-        raise Forbidden("staff_required", "Only staff may handle somebody else's tokens.")
-
-
 def check_username(username: str) -> None:
     """422 for a text that cannot be a username."""
     problem = username_problem(username)
@@ -99,32 +88,33 @@ def _check(name: str, validate: Callable[[], None]) -> None:
         raise Invalid("validation_failed", f"{name}: {' '.join(error.messages)}") from None
 
 
-def may_invite(actor: User) -> bool:
-    """Whether this person makes invites at all: staff, or everybody where the site says so."""
-    return actor.is_staff or SiteSettings.load().signup_invite_creators == InviteCreators.USERS
+def may_invite(principal: Principal) -> bool:
+    """Whether somebody makes invites at all: staff, or everybody where the site says so."""
+    return principal.is_staff or SiteSettings.load().signup_invite_creators == InviteCreators.USERS
 
 
-def check_invites_open(actor: User) -> None:
+def check_invites_open(principal: Principal) -> None:
     """403 `staff_required` where only staff invites."""
-    if not may_invite(actor):
+    if not may_invite(principal):
         raise Forbidden("staff_required", "On this site only staff makes invites.")
 
 
-def check_may_invite(actor: User, settings: SiteSettings) -> None:
+def check_may_invite(principal: Principal, settings: SiteSettings) -> None:
     """Who may invite, from what age on, and how many in 24 hours; staff is no exception.
 
-    Deleted invites count. The caller holds the actor's lock. Errors: 403 `staff_required`,
+    Deleted invites count. The caller has locked the person. Errors: 403 `staff_required`,
     403 `account_too_young`, 429 `signup_invite_limit_reached`, which says when to try again.
     """
-    check_invites_open(actor)
+    check_invites_open(principal)
+    user = principal.user
     now, most = timezone.now(), settings.signup_invite_max_per_24h
-    if now - actor.created_at < settings.min_account_age:
+    if now - user.created_at < settings.min_account_age:
         age = settings.signup_invite_min_account_age
         raise Forbidden("account_too_young", f"To invite, an account has to be {age} old.")
     if most == 0:
         raise TooMany("signup_invite_limit_reached", "Nobody may make invites at the moment.")
     since = now - INVITES_COUNT_FOR
-    recent = Invite.objects.filter(created_by=actor, created_at__gt=since).order_by("-created_at")
+    recent = Invite.objects.filter(created_by=user, created_at__gt=since).order_by("-created_at")
     for oldest in recent[most - 1 : most]:
         wait = math.ceil((oldest.created_at - since).total_seconds())
         raise TooMany(

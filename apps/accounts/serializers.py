@@ -1,4 +1,4 @@
-"""Inputs and records of accounts."""
+"""Requests and records of accounts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.core.serializers import (
 
 
 class Future(StrictCharField):
-    """A duration or an ISO 8601 time with offset, in the future (behaviour.md §2)."""
+    """A duration or an ISO 8601 time with offset, in the future."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=100, help_text=f"A time with offset, or {WHAT}.", **options)

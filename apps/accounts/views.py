@@ -12,7 +12,7 @@ from apps.accounts import actions, queries
 from apps.accounts.filters import InviteFilterSet, TokenFilterSet, UserFilterSet
 from apps.accounts.models import ApiToken, Invite, User
 from apps.accounts.principal import Principal
-from apps.accounts.rules import check_owner, named_user
+from apps.accounts.rules import named_user
 from apps.accounts.serializers import (
     CreateInvite,
     CreateToken,
@@ -64,7 +64,7 @@ class TokenViewSet(AccountViewSet):
         if "uuid" in self.kwargs:
             tokens = ApiToken.objects.select_related("user")
             self.token = get_object_or_404(tokens, uuid=self.kwargs["uuid"])
-            check_owner(self.principal.user, self.token.user)
+            self.principal.check_self_or_staff(self.token.user_id, "tokens")
 
     @operation(Level.NONE, response=TokenRecord, query=TokenQuery)
     def list(self) -> Response:
@@ -77,7 +77,7 @@ class TokenViewSet(AccountViewSet):
         """Create an API token. Its text is in this answer and nowhere else."""
         sent = dict(self.validated_data)
         owner = self.get_owner(sent.pop("username", None))
-        token, text = actions.create_token(actor=self.principal.user, owner=owner, **sent)
+        token, text = actions.create_token(by=self.principal, owner=owner, **sent)
         return {**token_record(token), "token": text}
 
     @operation(Level.NONE, response=TokenRecord)
@@ -88,7 +88,7 @@ class TokenViewSet(AccountViewSet):
     @operation(Level.NONE, status=204)
     def destroy(self) -> None:
         """Delete an API token."""
-        actions.delete_token(actor=self.principal.user, token=self.token)
+        actions.delete_token(by=self.principal, token=self.token)
 
     @action(detail=False, url_path="self", methods=["get"])
     @operation(Level.NONE, response=TokenRecord)
@@ -100,7 +100,7 @@ class TokenViewSet(AccountViewSet):
     @operation(Level.NONE, response=TokenRecord)
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Doing it again changes nothing."""
-        actions.revoke_token(actor=self.principal.user, token=self.token)
+        actions.revoke_token(by=self.principal, token=self.token)
         return token_record(self.token)
 
     def get_owner(self, username: str | None) -> User:
@@ -203,7 +203,7 @@ class InviteViewSet(AccountViewSet):
     @operation(Level.STAFF, request=CreateInvite, response=InviteRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""
-        invite = actions.create_invite(actor=self.principal.user, **self.validated_data)
+        invite = actions.create_invite(by=self.principal, **self.validated_data)
         return invite_record(invite, self.base_url)
 
     @operation(Level.STAFF, response=InviteRecord)
@@ -214,10 +214,10 @@ class InviteViewSet(AccountViewSet):
     @operation(Level.STAFF, request=UpdateInvite, response=InviteRecord)
     def update(self) -> dict[str, Any]:
         """Change whom an invite is for, or when it ends."""
-        actions.update_invite(actor=self.principal.user, invite=self.invite, **self.validated_data)
+        actions.update_invite(by=self.principal, invite=self.invite, **self.validated_data)
         return invite_record(self.invite, self.base_url)
 
     @operation(Level.STAFF, status=204)
     def destroy(self) -> None:
         """Delete a signup invite."""
-        actions.delete_invite(actor=self.principal.user, invite=self.invite)
+        actions.delete_invite(by=self.principal, invite=self.invite)

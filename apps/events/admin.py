@@ -29,9 +29,9 @@ class KindFilter(Choices):
 
 @admin.register(Event)
 class EventAdmin(StaffAdmin):
-    """Nobody changes an event. What staff does in the admin stands here as well."""
+    """Nobody changes an event. What staff does in the admin is here as well."""
 
-    work, place = "Record", 1
+    group, position = "Record", 1
     list_display = ("created_at", "actor", "what", "target_named", "where")
     list_display_links = ("created_at",)
     list_filter = (KindFilter,)
@@ -55,10 +55,10 @@ class EventAdmin(StaffAdmin):
             named = get_user_model().objects.filter(username_key=text.lower()).values("pk")
             return queryset.filter(actor__in=named), False
         try:
-            (scope,) = resolve(vars(request)["principal"], [text])
+            (event_scope,) = resolve(vars(request)["principal"], [text])
         except (ApiError, Http404):
             return queryset.none(), False
-        return queryset.filter((scope.key.column, scope.key.value)), False
+        return queryset.filter((event_scope.key.column, event_scope.key.value)), False
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
@@ -81,7 +81,7 @@ class EventAdmin(StaffAdmin):
 
     @admin.display(description="where")
     def where(self, row: Event) -> str:
-        return str(vars(row)["place"])
+        return str(vars(row)["where"])
 
     @admin.display(description="data")
     def carried(self, row: Event) -> str:
@@ -89,9 +89,9 @@ class EventAdmin(StaffAdmin):
 
 
 def named(rows: list[Event]) -> list[Event]:
-    """Each with `place`, today's name of its repository or team, asked for once for all."""
+    """Each with `where`, today's name of its repository or team, asked for once for all."""
     names = Names(rows)
     for row in rows:
         team = names.teams.get(row.team_id)
-        vars(row)["place"] = names.repos.get(row.repo_id) or (f"teams/{team}" if team else NONE)
+        vars(row)["where"] = names.repos.get(row.repo_id) or (f"teams/{team}" if team else NONE)
     return rows

@@ -97,8 +97,8 @@ class Hub:
     def join(self, subscriber: Subscriber) -> None:
         """From here on it gets every event after its position, which is at or past `last`."""
         self.joined.add(subscriber)
-        for scope in subscriber.selection.scopes:
-            self._by_key[scope.key].add(subscriber)
+        for event_scope in subscriber.selection.event_scopes:
+            self._by_key[event_scope.key].add(subscriber)
 
     def leave(self, subscriber: Subscriber) -> None:
         """Forget a stream that has entered."""
@@ -111,12 +111,12 @@ class Hub:
         if allowed is None:
             subscriber.end()
             return
-        kept = [scope for scope in subscriber.selection.scopes if scope in allowed.scopes]
-        for scope in subscriber.selection.scopes:
-            if scope not in kept:
-                self._drop(subscriber, scope.key)
+        kept = [one for one in subscriber.selection.event_scopes if one in allowed.event_scopes]
+        for event_scope in subscriber.selection.event_scopes:
+            if event_scope not in kept:
+                self._drop(subscriber, event_scope.key)
         subscriber.selection = replace(
-            subscriber.selection, principal=allowed.principal, scopes=tuple(kept)
+            subscriber.selection, principal=allowed.principal, event_scopes=tuple(kept)
         )
 
     def close(self) -> None:
@@ -129,8 +129,8 @@ class Hub:
     def _part(self, subscriber: Subscriber) -> None:
         """It gets nothing more, unless it joins again."""
         self.joined.discard(subscriber)
-        for scope in subscriber.selection.scopes:
-            self._drop(subscriber, scope.key)
+        for event_scope in subscriber.selection.event_scopes:
+            self._drop(subscriber, event_scope.key)
 
     def _drop(self, subscriber: Subscriber, key: Key) -> None:
         followers = self._by_key.get(key, set())

@@ -9,18 +9,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.module_loading import import_string
 
 from apps.core.access import Principal
-
-if TYPE_CHECKING:
-    from apps.events.scopes import EventScopeType
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,22 @@ class Key:
 
     column: str
     value: int
+
+
+class EventScopeType(Protocol):
+    """Explains one form of event scopes. Its principals are those of `apps.accounts`."""
+
+    def key(self, principal: Any, text: str) -> Key:
+        """The key of `text`, which follows the colon. 403, 404; `ValueError` for a bad form."""
+        ...
+
+    def texts(self, ids: set[int]) -> dict[int, str]:
+        """Today's text of each id, in one query."""
+        ...
+
+    def readable(self, principal: Any) -> QuerySet[Any, Any]:
+        """The values of its keys that this principal may read, as a queryset for a subquery."""
+        ...
 
 
 def event_scope_type(name: str) -> EventScopeType:

@@ -32,7 +32,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Target:
-    """What an event is about: `{kind, number|uuid|slug}`, and its place in both address spaces.
+    """What an event is about: `{kind, number|uuid|slug}`, and its path in both address spaces.
 
     The suffixes follow the address of the repository, or of the team where there is none;
     None where the target has no page or no resource.

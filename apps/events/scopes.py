@@ -8,31 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 from django.conf import settings
-from django.db.models import QuerySet
 
 from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
 from apps.events.models import Event, EventQuerySet, EventRow, Key, event_scope_type
-
-
-class EventScopeType(Protocol):
-    """Explains one form of event scopes. Its principals are those of `apps.accounts`."""
-
-    def key(self, principal: Any, text: str) -> Key:
-        """The key of `text`, which follows the colon. 403, 404; `ValueError` for a bad form."""
-        ...
-
-    def texts(self, ids: set[int]) -> dict[int, str]:
-        """Today's text of each id, in one query."""
-        ...
-
-    def readable(self, principal: Any) -> QuerySet[Any, Any]:
-        """The values of its keys that this principal may read, as a queryset for a subquery."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -93,7 +75,7 @@ class Selection:
     """The events that are asked for: of any of the scopes, and of any of the kinds if there are."""
 
     principal: Principal
-    scopes: tuple[EventScope, ...]
+    event_scopes: tuple[EventScope, ...]
     kinds: frozenset[str]
 
     def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[EventRow]:
@@ -103,14 +85,14 @@ class Selection:
         """
         order = "-id" if newest_first else "id"
         found: dict[int, EventRow] = {}
-        for scope in self.scopes:
-            rows = self._rows(scope).filter(id__gt=after, id__lt=before).order_by(order)
+        for event_scope in self.event_scopes:
+            rows = self._rows(event_scope).filter(id__gt=after, id__lt=before).order_by(order)
             found.update((event.id, event) for event in rows[:size].rows())
         return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
 
-    def _rows(self, scope: EventScope) -> EventQuerySet:
-        rows = Event.objects.of(scope.key)
-        if scope.filtered:
+    def _rows(self, event_scope: EventScope) -> EventQuerySet:
+        rows = Event.objects.of(event_scope.key)
+        if event_scope.filtered:
             rows = rows.visible_to(self.principal)
         if self.kinds:
             rows = rows.filter(kind__in=self.kinds)
@@ -118,8 +100,8 @@ class Selection:
 
     def open_to(self, principal: Principal) -> Selection:
         """What of it this principal, read anew, may still follow."""
-        still = tuple(scope for scope in self.scopes if scope.is_open_to(principal))
-        return replace(self, principal=principal, scopes=still)
+        still = tuple(one for one in self.event_scopes if one.is_open_to(principal))
+        return replace(self, principal=principal, event_scopes=still)
 
 
 class Names:

@@ -153,7 +153,7 @@ class Subscriber:
         user = self.selection.principal.user
         if event.kind.startswith(ABOUT_A_PERSON):
             return event.private_to == user.pk or event.target.get("username") == user.username
-        keys = [scope.key for scope in self.selection.scopes]
+        keys = [one.key for one in self.selection.event_scopes]
         if event.kind == Kind.TEAM_UPDATED:
             return any(key.column in {"repo_id", "thread_id"} for key in keys)
         own = Key("repo_id", event.repo_id or 0)

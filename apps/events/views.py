@@ -84,8 +84,8 @@ class SelectionViewSet(ApiViewSet):
     def selection(self) -> Selection:
         """What the request asks for; 403, 404, 422 `invalid_scope`."""
         asked = self.validated_query
-        scopes = resolve(self.principal, asked["scope"])
-        return Selection(self.principal, scopes, frozenset(asked.get("kind", ())))
+        event_scopes = resolve(self.principal, asked["scope"])
+        return Selection(self.principal, event_scopes, frozenset(asked.get("kind", ())))
 
 
 class EventViewSet(SelectionViewSet):

@@ -1,8 +1,8 @@
-"""Inputs and records of pulls and reviews (behaviour.md §3 and §8)."""
+"""What requests about pulls and reviews may hold, and the records that answer them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rest_framework import serializers
 
@@ -19,15 +19,13 @@ from apps.core.slugs import PREFIX
 from apps.git.merge import Strategy
 from apps.pulls import rules
 from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
+from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
 SOURCE_MAX = REF_MAX + 72
-"""A branch behind `teams/`, a slug and a colon."""
+"""The length of a branch behind `teams/`, a slug and a colon."""
 
 
 class SettableStatus(StrictChoiceField):
@@ -181,7 +179,7 @@ def pull_record(pull: Any, repo: Repo, base: str, sources: dict[int, str]) -> di
     `sources`: the paths of the repositories that pulls come from, as far as the reader may know
     them (`sources.paths_known_to`).
     """
-    place = f"/pulls/{pull.number}"
+    segment = f"/pulls/{pull.number}"
     return {
         "number": pull.number,
         "uuid": pull.uuid,
@@ -207,8 +205,8 @@ def pull_record(pull: Any, repo: Repo, base: str, sources: dict[int, str]) -> di
         "changed_files": pull.changed_files,
         "created_at": pull.created_at,
         "updated_at": pull.updated_at,
-        "web_url": f"{base}/{repo.path}{place}",
-        "api_url": f"{base}{PREFIX}{repo.api_path}{place}",
+        "web_url": f"{base}/{repo.path}{segment}",
+        "api_url": f"{base}{PREFIX}{repo.api_path}{segment}",
     }
 
 
@@ -244,13 +242,11 @@ def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, A
     }
 
 
-def pull_protection_record(
-    readiness: rules.MergeReadiness, caller: User, level: Level
-) -> dict[str, Any]:
-    """What stands in the way of merging, for a caller with this level on the repository."""
+def pull_protection_record(readiness: rules.MergeReadiness, by: RepoAccess) -> dict[str, Any]:
+    """Everything that blocks the merge, and what the caller may do about it."""
     pull, approval = readiness.pull, readiness.approval
     protections, blocked = approval.protections, [one.code for one in readiness.blockers]
-    may_merge = level >= Level.WRITE and takes_changes(pull.repo)
+    may_merge = by.level >= Level.WRITE and takes_changes(pull.repo)
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,
@@ -268,7 +264,7 @@ def pull_protection_record(
         "is_mergeable": not blocked,
         "conflict_paths": list(readiness.git.conflict_paths),
         "allowed_strategies": [str(one) for one in readiness.git.allowed_strategies],
-        "caller_can_review": approval.eligibility.reason_against(caller, level) is None,
+        "caller_can_review": approval.eligibility.reason_against(by.user, by.level) is None,
         "caller_can_merge": may_merge and not blocked,
         "blocked_reasons": blocked,
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from apps.accounts.principal import Principal
 from apps.core.access import Level
@@ -17,24 +16,22 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
-from apps.repos.access import access_to
+from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.rules import ZERO, RefMove
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
 
 
-def find_source(actor: User, repo: Repo, text: str) -> tuple[Repo, str]:
+def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
     """The repository and the branch that `source_branch` names.
 
     A bare branch, or one behind the owner of this repository, is here; behind another owner it is
     in that owner's fork of it: `users/bob:topic`, `bob:topic`, `teams/core:topic`. 422
     `source_not_found`, one text for a fork that is absent and one that cannot be read; 403
-    `role_required` for one that the actor may only read.
+    `role_required` for one that the caller may only read.
     """
+    repo = by.repo
     name, colon, branch = text.rpartition(":")
     owner = name.lower()
     own = {repo.owner.path.lower()}
@@ -43,7 +40,7 @@ def find_source(actor: User, repo: Repo, text: str) -> tuple[Repo, str]:
     if not colon or owner in own:
         return repo, branch
     fork = _fork_of(repo, owner)
-    access = None if fork is None else access_to(Principal(actor), fork)
+    access = None if fork is None else access_to(by.principal, fork)
     if access is None or access.level < Level.READ:
         raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
     access.check_open(writing=False)
@@ -103,9 +100,9 @@ def fetch_commit(pull: Pull, sha: str) -> None:
     No ref points to it before it is the pull's head: a push may still be refused. What git cannot
     copy now the next push or the merge fetches; until then the figures are 0.
     """
-    git, source = pull.repo.git, pull.source_repo
-    if not pull.is_from_fork or source is None:
+    if not pull.is_from_fork or pull.source_repo is None:
         return
+    git, source = pull.repo.git, pull.source_repo
     try:
         if not git.has_commit(sha):
             git.fetch_objects(source.git, sha)

@@ -77,7 +77,7 @@ class PullViewSet(RepoScoped):
             return
         self.pull = get_pull(self.repo, self.kwargs["number"])
         if self.action in {"update", "set_status"}:
-            rules.check_may_edit(self.pull, self.principal.user, self.access.level)
+            self.access.require_author_or(Level.WRITE, self.pull.thread.created_by_id, "pull")
 
     @operation(Level.READ, response=PullRecord)
     def list(self) -> Response:
@@ -87,9 +87,7 @@ class PullViewSet(RepoScoped):
     @operation(Level.READ, request=CreatePull, response=PullRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Open a pull. Its branches need not exist yet."""
-        self.pull = actions.create_pull(
-            actor=self.principal.user, repo=self.repo, **self.validated_data
-        )
+        self.pull = actions.create_pull(by=self.access, **self.validated_data)
         return self.record()
 
     @operation(Level.READ, response=PullRecord)
@@ -100,14 +98,14 @@ class PullViewSet(RepoScoped):
     @operation(Level.READ, request=UpdatePull, response=PullRecord)
     def update(self) -> dict[str, Any]:
         """Change title, body or status: its author, or with write access."""
-        actions.update_pull(actor=self.principal.user, pull=self.pull, **self.validated_data)
+        actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     @action(detail=True, methods=["put"], url_path="status")
     @operation(Level.READ, request=SetPullStatus, response=PullRecord)
     def set_status(self) -> dict[str, Any]:
         """Open, draft or close a pull: its author, or with write access."""
-        actions.update_pull(actor=self.principal.user, pull=self.pull, **self.validated_data)
+        actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     def record(self) -> dict[str, Any]:
@@ -122,7 +120,7 @@ class PullViewSet(RepoScoped):
         A refusal names everything that stands in the way; `error` is the first.
         """
         actions.merge_pull(
-            actor=self.principal.user,
+            by=self.access,
             pull=self.pull,
             **self.validated_query,
             **self.validated_data,
@@ -136,9 +134,7 @@ class PullViewSet(RepoScoped):
 
         All blockers at once, and for each approval whether it counts.
         """
-        return pull_protection_record(
-            rules.readiness_of(self.pull), self.principal.user, self.access.level
-        )
+        return pull_protection_record(rules.readiness_of(self.pull), self.access)
 
 
 class ReviewViewSet(RepoScoped):
@@ -166,9 +162,7 @@ class ReviewViewSet(RepoScoped):
     @operation(Level.READ, request=CreateReview, response=ReviewRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Review a pull. Always recorded; `is_eligible` says whether it counts."""
-        review = actions.create_review(
-            actor=self.principal.user, pull=self.pull, **self.validated_data
-        )
+        review = actions.create_review(by=self.access, pull=self.pull, **self.validated_data)
         return self.record(list_reviews(self.pull).get(pk=review.pk))
 
     @operation(Level.READ, response=ReviewRecord)
@@ -179,7 +173,7 @@ class ReviewViewSet(RepoScoped):
     @operation(Level.READ, request=UpdateReview, response=ReviewRecord)
     def update(self) -> dict[str, Any]:
         """Change one's own review; `dismissed` is for the repository's admins."""
-        actions.update_review(actor=self.principal.user, review=self.review, **self.validated_data)
+        actions.update_review(by=self.access, review=self.review, **self.validated_data)
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:
@@ -188,4 +182,4 @@ class ReviewViewSet(RepoScoped):
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
         """Delete a review: its author, an owner of the repository, or staff."""
-        actions.delete_review(actor=self.principal.user, review=self.review)
+        actions.delete_review(by=self.access, review=self.review)

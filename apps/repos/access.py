@@ -12,6 +12,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden
+from apps.core.locks import lock
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
@@ -66,7 +67,8 @@ class RepoAccess(ResourceAccess):
             raise Forbidden("team_inactive", f"The team {team.slug} has been deactivated.")
 
     def check_writable(self) -> None:
-        """An archived repository takes no changes: 409 `repo_archived`."""
+        """Neither an inactive team's repository nor an archived one: 403, 409 `repo_archived`."""
+        self.check_open(writing=True)
         if self.repo.is_archived:
             text = f"{self.repo.path} is archived and cannot be changed."
             raise Conflict("repo_archived", text)
@@ -75,6 +77,12 @@ class RepoAccess(ResourceAccess):
         """Guard against access to one repository with a row of another: `ValueError`."""
         if row.repo_id != self.repo.pk:
             raise ValueError(f"{row!r} is not in {self.repo!r}")
+
+    def locked(self) -> Repo:
+        """The repository, locked and read anew; 409 if it has been archived meanwhile."""
+        lock(self.repo)
+        self.check_writable()
+        return self.repo
 
     def renewed(self) -> RepoAccess:
         """The same, read anew: repository, team, role and principal. 401, 404."""
@@ -89,8 +97,18 @@ class RepoAccess(ResourceAccess):
         return access_to(principal, found)
 
 
-def repo_level(principal: Principal, repo: Repo, owned: Level) -> Level:
-    """The level of somebody with this one at the owner: the same, else what visibility gives."""
+def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
+    """The level of somebody who has this role in the repository's team; takes no query.
+
+    The rule for lists is `RepoQuerySet.visible_to`.
+    """
+    owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
+    owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
+    return _or_by_visibility(principal, repo, owned)
+
+
+def _or_by_visibility(principal: Principal, repo: Repo, owned: Level) -> Level:
+    """The level at the repository's owner; without one, what its visibility gives."""
     if owned is not Level.NONE:
         return owned
     if repo.owner_team is not None and not repo.owner_team.is_active:
@@ -103,8 +121,9 @@ def repo_level(principal: Principal, repo: Repo, owned: Level) -> Level:
 
 def access_to(principal: Principal, repo: Repo) -> RepoAccess:
     """Access to a repository at hand, with its owner loaded; one query for a role in a team."""
-    owned = access_to_owner(principal, repo.owner).level
-    return RepoAccess(principal, repo_level(principal, repo, owned), repo, repo.path.lower())
+    team = repo.owner_team
+    role = None if team is None or principal.sees_all else team.role_of(principal.person_id)
+    return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
 
 
 def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
@@ -163,7 +182,7 @@ def _of_team(principal: Principal, team: str, slug: str) -> tuple[Repo, Level] |
         return None
     repo: Repo
     repo, repo.owner_team, role = found
-    return repo, repo_level(principal, repo, team_level(principal, role))
+    return repo, level_on(principal, repo, role)
 
 
 def _of_user(principal: Principal, username: str, slug: str) -> tuple[Repo, Level] | None:
@@ -172,7 +191,7 @@ def _of_user(principal: Principal, username: str, slug: str) -> tuple[Repo, Leve
         return None
     repo: Repo
     repo, repo.owner_user = found
-    return repo, repo_level(principal, repo, access_to_owner(principal, repo.owner).level)
+    return repo, level_on(principal, repo, None)
 
 
 def _formerly(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
@@ -185,7 +204,7 @@ def _formerly(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] 
         space = open_user(principal, name, needs=Level.NONE)
     repos = space.owner.repos
     repo = repos.filter(slug=slug).first() or repos.filter(former_slugs__slug=slug).first()
-    return None if repo is None else (repo, repo_level(principal, repo, space.level))
+    return None if repo is None else (repo, _or_by_visibility(principal, repo, space.level))
 
 
 def owner_path(kwargs: dict[str, Any]) -> str:

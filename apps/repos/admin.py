@@ -11,12 +11,14 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.admin import (
     NONE,
     ActionForm,
     Choices,
     Flag,
-    Move,
+    RowAction,
     StaffAdmin,
     badge,
     bulleted,
@@ -25,8 +27,8 @@ from apps.core.admin import (
 )
 from apps.core.search import begins
 from apps.repos import actions
+from apps.repos.access import access_to
 from apps.repos.models import REQUIRED_MAX, Approver, Fork, ForkStatus, Protection, Repo, Visibility
-from apps.repos.rules import check_changeable
 from apps.teams.models import Team
 
 OWNERS = ("owner_team", "owner_user")
@@ -72,7 +74,7 @@ class RepoState(Flag):
 class RepoAdmin(StaffAdmin):
     """Archived or not, and the default branch; all else is changed by its people."""
 
-    work, place = "Teams and repositories", 2
+    group, position = "Teams and repositories", 2
     list_display = ("path", "name", "visibility", "state", "pushed", "created_at")
     list_filter = (VisibilityFilter, RepoState)
     list_select_related = OWNERS
@@ -85,19 +87,19 @@ class RepoAdmin(StaffAdmin):
         ("Protected branches", {"fields": ("protected",)}),
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "archive",
             "Archive",
-            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=True),
+            lambda by, row: actions.set_archived(by=access_to(by, row), archived=True),
             "Everybody who reads it still may, and nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
         ),
-        Move(
+        RowAction(
             "unarchive",
             "Open again",
-            lambda actor, row: actions.set_archived(actor=actor, repo=row, archived=False),
+            lambda by, row: actions.set_archived(by=access_to(by, row), archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -111,10 +113,11 @@ class RepoAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        check_changeable(row, actor)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        access = access_to(by, row)
+        access.require_change(Level.ADMIN)
         if wanted:
-            actions.set_default_branch(actor=actor, repo=row, branch=wanted["default_branch"])
+            actions.set_default_branch(by=access, branch=wanted["default_branch"])
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -144,16 +147,15 @@ class ChangeProtection(ActionForm):
     )
 
 
-def end_protection(*, actor: User, row: Protection) -> None:
-    check_changeable(row.repo, actor)
-    actions.delete_protection(actor=actor, protection=row)
+def end_protection(*, by: Principal, row: Protection) -> None:
+    actions.delete_protection(by=access_to(by, row.repo), protection=row)
 
 
 @admin.register(Protection)
 class ProtectionAdmin(StaffAdmin):
     """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
 
-    work, place = "Teams and repositories", 3
+    group, position = "Teams and repositories", 3
     list_display = ("branch", "where", "required_approvals", "named", "created_by", "created_at")
     list_select_related = ("repo__owner_team", "repo__owner_user", "created_by")
     search_help_text = "The repository: how its slug begins, or its path, such as teams/acme/api."
@@ -164,8 +166,8 @@ class ProtectionAdmin(StaffAdmin):
         ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at")}),
     )
 
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "remove",
             "End it",
             end_protection,
@@ -185,9 +187,9 @@ class ProtectionAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
-    def change(self, actor: User, row: Any, **wanted: Any) -> None:
-        check_changeable(row.repo, actor)
-        actions.update_protection(actor=actor, protection=row, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        access = access_to(by, row.repo)
+        actions.update_protection(by=access, protection=row, **wanted)
 
     @admin.display(description="repository")
     def where(self, row: Protection) -> str:
@@ -212,7 +214,7 @@ class ForkState(Choices):
 class ForkAdmin(StaffAdmin):
     """What was asked to be copied, and how far it is; a worker does it, nothing is changed here."""
 
-    work, place = "Teams and repositories", 4
+    group, position = "Teams and repositories", 4
     list_display = ("origin", "copy", "state", "created_by", "created_at", "completed_at")
     list_filter = (ForkState,)
     search_help_text = "The upstream: how its slug begins, or its path, such as teams/acme/api."

@@ -12,12 +12,13 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.core.locks import lock
 from apps.events.record import record
 from apps.git.facts import GitFacts
@@ -25,9 +26,6 @@ from apps.git.repo import GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, Step, longest_chain
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 EventWriter: TypeAlias = Callable[[], None]
 """Records one event."""

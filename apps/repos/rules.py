@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Invalid
@@ -15,9 +15,6 @@ from apps.events.record import Keys, Target
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
 from apps.repos.models import BRANCHES, Repo
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 ZERO = "0" * 40
 
@@ -137,13 +134,3 @@ def check_may_approve(repo: Repo, user: User) -> None:
     if access_to(Principal(user), repo).level < Level.READ:
         text = f"{user.username} has no access to {repo}, and so cannot approve there."
         raise Invalid("approver_lacks_access", text)
-
-
-def check_changeable(repo: Repo, actor: User) -> None:
-    """What the API asks before an admin changes a repository, for the pages of staff.
-
-    Errors: 403 `team_inactive`, `role_required`, 409 `repo_archived`.
-    """
-    access = access_to(Principal(actor), repo)
-    access.check_open(writing=True)
-    access.require_change(Level.ADMIN)

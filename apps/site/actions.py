@@ -1,15 +1,16 @@
-"""What changes the site and its rate limits.
+"""What changes the site and its rate limits: actions of staff.
 
-Each function is one transaction, one change and its event.
+Each is one transaction, one change and its event. `by` None is the operator at the command line.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.core.access import Person, Principal
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict
 from apps.core.locks import lock
@@ -17,16 +18,13 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.site import limits
 from apps.site.models import RateLimit, SiteSettings
-from apps.site.rules import checked_scope
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.site.rules import checked_rate_scope
 
 
 @transaction.atomic
 def update_site_settings(
     *,
-    actor: User | None,
+    by: Principal | None,
     rate_limits_enabled: bool | None = None,
     signup_invite_creators: str | None = None,
     signup_invite_max_per_24h: int | None = None,
@@ -34,10 +32,11 @@ def update_site_settings(
     signups_enabled: bool | None = None,
     signups_require_invite: bool | None = None,
 ) -> SiteSettings:
-    """Change what is given, and return the settings. Locks them. `actor` None: the command line.
+    """Change what is given, and return the settings. Locks them. 403 `staff_required`.
 
-    Values are checked by the caller's input. What is the same already is no change, and no event.
+    Values are checked by the request serializer. What is the same already makes no event.
     """
+    actor = _staff(by)
     wanted = given(
         rate_limits_enabled=rate_limits_enabled,
         signup_invite_creators=signup_invite_creators,
@@ -50,7 +49,7 @@ def update_site_settings(
     lock(row)
     changed = set_changed(row, wanted)
     if changed:
-        _stamp(row, changed, actor)
+        row.save(update_fields=[*changed, *_stamp(row, actor)])
         limits.changed()
         record(Kind.SITE_SETTINGS_UPDATED, actor=actor, about=row, data={"changed": changed})
     return row
@@ -59,23 +58,24 @@ def update_site_settings(
 @transaction.atomic
 def create_rate_limit(
     *,
-    actor: User | None,
+    by: Principal | None,
     scope: str,
     max_requests: int,
     window_seconds: int,
     is_enabled: bool = True,
 ) -> RateLimit:
-    """Limit a scope; it holds from the next request on. The bounds are checked by the input.
+    """Limit a rate scope from the next request on. The request serializer checks the bounds.
 
-    Errors: 422 for a scope that is none, 409 `rate_limit_exists`.
+    Errors: 403 `staff_required`, 422 for a scope that is none, 409 `rate_limit_exists`.
     """
+    actor = _staff(by)
     row = RateLimit(
-        scope=checked_scope(scope),
+        scope=checked_rate_scope(scope),
         max_requests=max_requests,
         window_seconds=window_seconds,
         is_enabled=is_enabled,
-        updated_by=actor,
     )
+    _stamp(row, actor)
     try:
         with transaction.atomic():
             row.save()
@@ -89,16 +89,17 @@ def create_rate_limit(
 @transaction.atomic
 def update_rate_limit(
     *,
-    actor: User | None,
+    by: Principal | None,
     rate_limit: RateLimit,
     scope: str | None = None,
     max_requests: int | None = None,
     window_seconds: int | None = None,
     is_enabled: bool | None = None,
 ) -> None:
-    """Change what is given. Locks the row. 422 and 409 as in `create_rate_limit`."""
+    """Change what is given. Locks the row. Errors as in `create_rate_limit`."""
+    actor = _staff(by)
     wanted = given(
-        scope=None if scope is None else checked_scope(scope),
+        scope=None if scope is None else checked_rate_scope(scope),
         max_requests=max_requests,
         window_seconds=window_seconds,
         is_enabled=is_enabled,
@@ -109,7 +110,7 @@ def update_rate_limit(
         return
     try:
         with transaction.atomic():
-            _stamp(rate_limit, changed, actor)
+            rate_limit.save(update_fields=[*changed, *_stamp(rate_limit, actor)])
     except IntegrityError:
         raise _exists(rate_limit) from None
     limits.changed()
@@ -118,8 +119,9 @@ def update_rate_limit(
 
 
 @transaction.atomic
-def delete_rate_limit(*, actor: User | None, rate_limit: RateLimit) -> None:
-    """Lift a limit; what it has counted is forgotten in time. Locks the row."""
+def delete_rate_limit(*, by: Principal | None, rate_limit: RateLimit) -> None:
+    """Delete a limit; what it has counted is forgotten in time. Locks it. 403 `staff_required`."""
+    actor = _staff(by)
     lock(rate_limit)
     RateLimit.objects.filter(pk=rate_limit.pk).delete()
     limits.changed()
@@ -139,7 +141,15 @@ def _exists(row: RateLimit) -> Conflict:
     return Conflict("rate_limit_exists", f'There is a rate limit for "{row.scope}" already.')
 
 
-def _stamp(row: Any, changed: list[str], actor: User | None) -> None:
-    """Save the changed fields, with who changed them and when."""
+def _staff(by: Principal | None) -> Person | None:
+    """Who acts: one of the staff, else 403 `staff_required`; None is the operator."""
+    if by is None:
+        return None
+    by.check_staff()
+    return by.user
+
+
+def _stamp(row: Any, actor: Person | None) -> tuple[str, str]:
+    """Set who changes the row and when, without saving; returns the names of both fields."""
     row.updated_at, row.updated_by = timezone.now(), actor
-    row.save(update_fields=[*changed, "updated_at", "updated_by"])
+    return "updated_at", "updated_by"

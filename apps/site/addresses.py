@@ -1,4 +1,4 @@
-"""From which address a request came, as far as one can be charged for it (engine.md §6)."""
+"""From which address a request came, as far as it can be known."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def address_of(meta: Mapping[str, str], trusted_proxies: int) -> str:
     """The client's IPv4 address, or the /64 of its IPv6 address.
 
     `X-Forwarded-For` counts only as far as proxies of ours wrote it: the n-th entry from the right
-    for n of them. What is no address there is the nearest proxy's fault or a lie, and is charged
-    to whoever is connected.
+    for n of them. What is no address there is the nearest proxy's fault or a lie; then it is the
+    address of whoever is connected.
     """
     connected = meta.get("REMOTE_ADDR", "")
     forwarded = meta.get("HTTP_X_FORWARDED_FOR", "")

@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 
-from apps.core.admin import NONE, ActionForm, Move, StaffAdmin, badge, row_link
+from apps.core.access import Principal
+from apps.core.admin import NONE, ActionForm, RowAction, StaffAdmin, badge, row_link
 from apps.core.serializers import RequestSerializer
 from apps.site import actions, limits
 from apps.site.models import RateLimit, SiteSettings
-from apps.site.rules import SCOPE_MAX, known_scopes
+from apps.site.rules import RATE_SCOPE_MAX, known_rate_scopes
 from apps.site.serializers import CreateRateLimit, UpdateRateLimit, UpdateSiteSettings
 
 
@@ -36,7 +37,7 @@ class ChangeSettings(ActionForm):
 class SiteSettingsAdmin(StaffAdmin):
     """One row, so that its list is its page."""
 
-    work, place = "Site", 1
+    group, position = "Site", 1
     form = ChangeSettings
     changes = (
         "signups_enabled",
@@ -57,8 +58,8 @@ class SiteSettingsAdmin(StaffAdmin):
         row = SiteSettings.load()
         return HttpResponseRedirect(reverse("admin:site_sitesettings_change", args=[row.pk]))
 
-    def change(self, actor: Any, row: Any, **wanted: Any) -> None:
-        actions.update_site_settings(actor=actor, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        actions.update_site_settings(by=by, **wanted)
 
     @admin.display(description="changed by")
     def changed_by(self, row: SiteSettings) -> str:
@@ -68,14 +69,14 @@ class SiteSettingsAdmin(StaffAdmin):
 class NewRateLimit(ActionForm):
     request_serializer: type[RequestSerializer] | None = CreateRateLimit
 
-    scope = forms.CharField(max_length=SCOPE_MAX)
+    scope = forms.CharField(max_length=RATE_SCOPE_MAX)
     max_requests = forms.IntegerField(label="Requests")
     window_seconds = forms.IntegerField(label="In so many seconds", initial=60)
     is_enabled = forms.BooleanField(label="Holds", initial=True, required=False)
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        words = ", ".join([*known_scopes(), "user:<username>"])
+        words = ", ".join([*known_rate_scopes(), "user:<username>"])
         self.fields["scope"].help_text = f"One of: {words}".replace("<", "&lt;")
 
 
@@ -87,7 +88,7 @@ class ChangeRateLimit(NewRateLimit):
 class RateLimitAdmin(StaffAdmin):
     """What each scope lets through, and how much of it is used now."""
 
-    work, place = "Site", 2
+    group, position = "Site", 2
     intro = (
         "Used now: how many people or addresses are counted, and who has used most. Without Redis "
         "each process counts for itself, and this is the one that answered."
@@ -103,11 +104,11 @@ class RateLimitAdmin(StaffAdmin):
         ("Now", {"fields": ("used", "busiest")}),
         ("Record", {"fields": ("uuid", "created_at", "updated_at", "changed_by")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "remove",
             "Lift",
-            lambda actor, row: actions.delete_rate_limit(actor=actor, rate_limit=row),
+            lambda by, row: actions.delete_rate_limit(by=by, rate_limit=row),
             "The limit is deleted, and the scope is unlimited from the next request on.",
             "The limit of {} is lifted.",
             ends=True,
@@ -123,11 +124,11 @@ class RateLimitAdmin(StaffAdmin):
         row = super().get_object(*args, **options)
         return row and with_usage([row])[0]
 
-    def add(self, actor: Any, **wanted: Any) -> RateLimit:
-        return actions.create_rate_limit(actor=actor, **wanted)
+    def add(self, by: Principal, **wanted: Any) -> RateLimit:
+        return actions.create_rate_limit(by=by, **wanted)
 
-    def change(self, actor: Any, row: Any, **wanted: Any) -> None:
-        actions.update_rate_limit(actor=actor, rate_limit=row, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        actions.update_rate_limit(by=by, rate_limit=row, **wanted)
 
     @admin.display(description="limit")
     def amount(self, row: RateLimit) -> str:

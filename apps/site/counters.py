@@ -19,7 +19,7 @@ MOST_KEYS = 100_000
 class Limit(NamedTuple):
     """At most `most` in a window of so many milliseconds."""
 
-    scope: str
+    rate_scope: str
     most: int
     window: int
 

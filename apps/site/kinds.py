@@ -1,4 +1,4 @@
-"""The closed words of rate limits (behaviour.md §2)."""
+"""The closed words of rate limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class RateScope(StrEnum):
-    """What a rate limit can be about, beside the families of operations and `user:<username>`."""
+    """What a rate limit can be about, beside the tags of operations and `user:<username>`."""
 
     API = "api"
     ANONYMOUS = "anonymous"
@@ -19,4 +19,4 @@ class RateScope(StrEnum):
 
 
 USER = "user:"
-"""Before a username: the scope that replaces `authenticated` for that person."""
+"""Before a username: the rate scope that replaces `authenticated` for that person."""

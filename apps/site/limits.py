@@ -145,7 +145,7 @@ class LimitState:
             "X-RateLimit-Limit": str(self.limit.most),
             "X-RateLimit-Remaining": str(self.count.left(self.limit)),
             "X-RateLimit-Reset": str(self.reset),
-            "X-RateLimit-Resource": self.limit.scope,
+            "X-RateLimit-Resource": self.limit.rate_scope,
         }
 
 
@@ -162,7 +162,7 @@ def throttle(
     if not found:
         return None
     who = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
-    asked = [(f"{limit.scope}:{limit.window}:{who}", limit) for limit in found]
+    asked = [(f"{limit.rate_scope}:{limit.window}:{who}", limit) for limit in found]
     hit = counters().hit(asked)
     states = [
         LimitState(limit, count, hit.now) for limit, count in zip(found, hit.counts, strict=True)
@@ -182,8 +182,8 @@ def refusal(state: LimitState) -> TooMany:
     limit = state.limit
     return TooMany(
         "rate_limited",
-        f"The limit of {limit.most} requests in {limit.window // 1000} s for {limit.scope} is used "
-        f"up. Try again in {state.wait} s.",
+        f"The limit of {limit.most} requests in {limit.window // 1000} s for {limit.rate_scope} is "
+        f"used up. Try again in {state.wait} s.",
         headers={**state.headers(), "Retry-After": str(max(1, state.wait))},
     )
 
@@ -223,15 +223,15 @@ def usage() -> dict[str, Usage]:
 
     Without Redis that is what this process has counted.
     """
-    by_key = {f"{limit.scope}:{limit.window}": limit for limit in rulebook.now().values()}
-    found = {limit.scope: Usage() for limit in by_key.values()}
+    by_key = {f"{limit.rate_scope}:{limit.window}": limit for limit in rulebook.now().values()}
+    found = {limit.rate_scope: Usage() for limit in by_key.values()}
     now, kept = counters().all_kept()
     for key, state in kept:
         parts = key.split(":", 3 if key.startswith(USER) else 2)
         limit = by_key.get(":".join(parts[:-1]))
         if limit is None:
             continue
-        used, of = limit.most - count_at(now, limit, state).left(limit), found[limit.scope]
+        used, of = limit.most - count_at(now, limit, state).left(limit), found[limit.rate_scope]
         if used > 0:
             of.callers += 1
         if used > of.most:

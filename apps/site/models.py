@@ -22,7 +22,7 @@ class InviteCreators(StrEnum):
 
 
 class SiteSettings(models.Model):
-    """The one row of settings that staff changes while the site runs (behaviour.md §2)."""
+    """The one row of settings that staff changes while the site runs."""
 
     ONLY = 1
     """Its primary key."""
@@ -81,11 +81,11 @@ class SiteSettings(models.Model):
 
 
 class RateLimit(models.Model):
-    """How many requests a scope lets through in a window (behaviour.md §2)."""
+    """How many requests a scope lets through in a window."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     scope = models.CharField(max_length=64, unique=True)
-    """One of `rules.known_scopes()`, or `user:` with a username as it is spelled."""
+    """One of `rules.known_rate_scopes()`, or `user:` with a username as it is spelled."""
     max_requests = models.PositiveIntegerField()
     window_seconds = models.PositiveIntegerField()
     is_enabled = models.BooleanField(default=True)

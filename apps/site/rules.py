@@ -1,4 +1,4 @@
-"""Which scopes a rate limit may have, and its bounds."""
+"""Which rate scopes there are, and the bounds of a rate limit."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from apps.core.json import quoted
 from apps.core.views import schema_tags
 from apps.site.kinds import USER, RateScope
 
-SCOPE_MAX = 64
+RATE_SCOPE_MAX = 64
 REQUESTS_MAX = 1_000_000
 WINDOW_MAX = 86_400
 """Seconds."""
 
 
-def known_scopes() -> list[str]:
-    """Every scope but those of single users: our own words, then the families of operations."""
+def known_rate_scopes() -> list[str]:
+    """Every rate scope but those of single users: our own words, then the tags of operations."""
     return list(dict.fromkeys([*map(str, RateScope), *schema_tags()]))
 
 
-def checked_scope(text: str) -> str:
+def checked_rate_scope(text: str) -> str:
     """The scope as it is stored; a username in the spelling of its owner.
 
     Errors: 422 for one that is none, naming all; 422 `user_not_found`.
     """
     if not text.startswith(USER):
-        known = known_scopes()
+        known = known_rate_scopes()
         if text not in known:
             named = ", ".join([*known, f"{USER}<username>"])
             raise Invalid("validation_failed", f"scope: {quoted(text)} is not one of {named}.")

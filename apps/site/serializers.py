@@ -1,4 +1,4 @@
-"""Inputs and records of the site."""
+"""Requests and records of the site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.site.models import InviteCreators, RateLimit, SiteSettings
-from apps.site.rules import REQUESTS_MAX, SCOPE_MAX, WINDOW_MAX
+from apps.site.rules import RATE_SCOPE_MAX, REQUESTS_MAX, WINDOW_MAX
 
 
 def duration_problem(text: str) -> str | None:
@@ -67,21 +67,21 @@ def site_settings_record(row: SiteSettings) -> dict[str, Any]:
     }
 
 
-SCOPE_HELP = (
+RATE_SCOPE_HELP = (
     "`api`, `anonymous`, `authenticated`, `write`, `git`, `stream`, `login`, `signup`, a tag of "
     "this document, or `user:<username>`."
 )
 
 
 class CreateRateLimit(RequestSerializer):
-    scope = StrictCharField(max_length=SCOPE_MAX, help_text=SCOPE_HELP)
+    scope = StrictCharField(max_length=RATE_SCOPE_MAX, help_text=RATE_SCOPE_HELP)
     max_requests = StrictIntegerField(min_value=1, max_value=REQUESTS_MAX)
     window_seconds = StrictIntegerField(min_value=1, max_value=WINDOW_MAX)
     is_enabled = StrictBooleanField()
 
 
 class UpdateRateLimit(RequestSerializer):
-    scope = StrictCharField(max_length=SCOPE_MAX, required=False, help_text=SCOPE_HELP)
+    scope = StrictCharField(max_length=RATE_SCOPE_MAX, required=False, help_text=RATE_SCOPE_HELP)
     max_requests = StrictIntegerField(min_value=1, max_value=REQUESTS_MAX, required=False)
     window_seconds = StrictIntegerField(min_value=1, max_value=WINDOW_MAX, required=False)
     is_enabled = StrictBooleanField(required=False)

@@ -13,7 +13,7 @@ from apps.core.access import Level
 from apps.core.errors import Forbidden
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
-from apps.teams.models import LEVEL_OF, Role, Team
+from apps.teams.models import LEVEL_OF, Member, Role, Team
 
 BY_SLUG = Statement(
     """
@@ -47,6 +47,11 @@ class TeamAccess(ResourceAccess):
     @property
     def moved(self) -> bool:
         return self.team.slug != self.asked
+
+    def check_holds(self, member: Member) -> None:
+        """Guard against access to one team with a member of another: `ValueError`."""
+        if member.team_id != self.team.pk:
+            raise ValueError(f"{member!r} is not in {self.team!r}")
 
     def check_open(self, *, writing: bool) -> None:
         """An inactive team is for members and staff to read; 403 `team_inactive`."""

@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.teams import rules
+from apps.teams.access import TeamAccess
 from apps.teams.models import FormerTeamSlug, Member, Role, Team
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 
 @transaction.atomic
-def create_team(*, actor: User, name: str, slug: str) -> Team:
-    """Make a team whose first owner is its creator. 409 `slug_taken`."""
+def create_team(*, by: Principal, name: str, slug: str) -> Team:
+    """Make a team whose first owner is its creator. 401, 409 `slug_taken`."""
+    by.check_may_change()
     try:
         with transaction.atomic():
             team = Team.objects.create(name=name, slug=slug)
     except IntegrityError:
         raise _slug_taken(slug) from None
     FormerTeamSlug.objects.filter(slug=slug).delete()
-    Member.objects.create(team=team, user=actor, role=Role.OWNER, added_by=actor)
-    record(Kind.TEAM_CREATED, actor=actor, about=team)
+    Member.objects.create(team=team, user=by.user, role=Role.OWNER, added_by=by.user)
+    record(Kind.TEAM_CREATED, actor=by.user, about=team)
     return team
 
 
 @transaction.atomic
-def update_team(
-    *, actor: User, team: Team, name: str, slug: str, is_active: bool | None = None
-) -> None:
-    """Rename, re-address, retire or revive a team. Locks it. 409 `slug_taken`.
+def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
+    """Rename, re-address, retire or revive a team. Locks it. 403, 409 `slug_taken`.
 
-    The slug it had leads to it until somebody takes it (behaviour.md trap 14).
+    The slug it had leads to it until somebody takes it.
     """
+    by.require_change(Level.OWNER)
+    team = by.team
     lock(team)
     former = team.slug
     changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
@@ -55,58 +55,69 @@ def update_team(
     if slug != former:
         FormerTeamSlug.objects.filter(slug=slug).delete()
         FormerTeamSlug.objects.create(team=team, slug=former)
-    record(Kind.TEAM_UPDATED, actor=actor, about=team, data={"changed": changed})
+    record(Kind.TEAM_UPDATED, actor=by.user, about=team, data={"changed": changed})
 
 
 @transaction.atomic
-def add_member(*, actor: User, team: Team, user: User, role: str) -> Member:
+def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
     """Give somebody a role in the team. Locks the team.
 
-    Errors: 403 `role_required` for a role above the actor's reach, 409 `member_exists`, 422 for
-    an inactive account.
+    Errors: 403 `role_required` for who may not give this role, 403 `team_inactive`, 409
+    `member_exists`, 422 for an inactive account.
     """
-    lock(team)
+    by.require_change(Level.ADMIN)
+    _lock(by)
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
-    rules.check_may_set(actor, team, role)
+    rules.check_may_set(by, role)
     try:
         with transaction.atomic():
-            member = Member.objects.create(team=team, user=user, role=role, added_by=actor)
+            member = Member.objects.create(team=by.team, user=user, role=role, added_by=by.user)
     except IntegrityError:
         raise Conflict("member_exists", f"{user.username} is a member already.") from None
-    record(Kind.MEMBER_ADDED, actor=actor, about=member, data=_about(member))
+    record(Kind.MEMBER_ADDED, actor=by.user, about=member, data=_about(member))
     return member
 
 
 @transaction.atomic
-def update_member(*, actor: User, member: Member, role: str) -> None:
-    """Change a role. Locks the team, then the member. 409 `last_owner`."""
-    lock(member.team)
-    lock(member)
-    rules.check_may_set(actor, member.team, member.role, role)
+def update_member(*, by: TeamAccess, member: Member, role: str) -> None:
+    """Change a role. Locks the team, then the member. 403 as `add_member`, 409 `last_owner`."""
+    by.require_change(Level.ADMIN)
+    _lock(by, member)
+    rules.check_may_set(by, member.role, role)
     if member.role == role:
         return
     rules.check_not_last_owner(member)
     before, member.role = member.role, role
     member.save(update_fields=["role"])
     data = {**_about(member), "before": before}
-    record(Kind.MEMBER_UPDATED, actor=actor, about=member, data=data)
+    record(Kind.MEMBER_UPDATED, actor=by.user, about=member, data=data)
 
 
 @transaction.atomic
-def remove_member(*, actor: User, member: Member) -> None:
+def remove_member(*, by: TeamAccess, member: Member) -> None:
     """End a membership; everybody may end their own. Locks the team, then the member.
 
-    409 `last_owner`.
+    Errors: 403 as `add_member`, 409 `last_owner`.
     """
-    lock(member.team)
-    lock(member)
-    if member.user_id != actor.pk:
-        rules.check_may_set(actor, member.team, member.role)
+    leaving = member.user_id == by.user.pk
+    by.require_change(Level.NONE if leaving else Level.ADMIN)
+    _lock(by, member)
+    if not leaving:
+        rules.check_may_set(by, member.role)
     rules.check_not_last_owner(member)
     data = _about(member)
     Member.objects.filter(pk=member.pk).delete()
-    record(Kind.MEMBER_REMOVED, actor=actor, about=member, data=data)
+    record(Kind.MEMBER_REMOVED, actor=by.user, about=member, data=data)
+
+
+def _lock(by: TeamAccess, member: Member | None = None) -> None:
+    """Lock the team, which has to be active, and then a member of it; 403, 404."""
+    lock(by.team)
+    by.check_open(writing=True)
+    if member is not None:
+        by.check_holds(member)
+        lock(member)
 
 
 def _about(member: Member) -> dict[str, str]:

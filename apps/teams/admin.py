@@ -8,9 +8,11 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.utils.html import format_html
 
+from apps.accounts.principal import Principal
 from apps.core.admin import ActionForm, Flag, StaffAdmin, badge, bulleted, row_link
 from apps.core.search import begins
 from apps.teams import actions
+from apps.teams.access import access_to_team
 from apps.teams.models import Team
 from apps.teams.serializers import UpdateTeam
 
@@ -38,7 +40,7 @@ class TeamState(Flag):
 class TeamAdmin(StaffAdmin):
     """Name, address, and whether it is in use. Members are changed by the team, over the API."""
 
-    work, place = "Teams and repositories", 1
+    group, position = "Teams and repositories", 1
     list_display = ("slug", "name", "state", "created_at")
     list_filter = (TeamState,)
     search_help_text = "How a slug begins."
@@ -53,8 +55,8 @@ class TeamAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(begins("slug", text.lower()))
 
-    def change(self, actor: Any, row: Any, **wanted: Any) -> None:
-        actions.update_team(actor=actor, team=row, **wanted)
+    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+        actions.update_team(by=access_to_team(by, row), **wanted)
 
     @admin.display(description="state")
     def state(self, row: Team) -> str:

@@ -1,27 +1,22 @@
-"""Who may give which role (behaviour.md §9)."""
+"""Who may give which role."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.errors import Conflict, Forbidden
-from apps.teams.access import access_to_team
-from apps.teams.models import Member, Role, Team
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.core.errors import Conflict
+from apps.teams.access import TeamAccess, access_to_team
+from apps.teams.models import Member, Role
 
 OWNERS_ONLY = frozenset({Role.ADMIN, Role.OWNER})
 
 
-def check_may_set(actor: User, team: Team, *roles: str) -> None:
-    """Admins handle viewers and members; admins and owners are an owner's business."""
-    high = OWNERS_ONLY.intersection(roles)
-    needed = Level.OWNER if high else Level.ADMIN
-    if access_to_team(Principal(actor), team).level < needed:
-        raise Forbidden("role_required", f"This needs {needed.name.lower()} access to {team}.")
+def check_may_set(by: TeamAccess, *roles: str) -> None:
+    """Admins give and take viewer and member, only owners admin and owner; 403.
+
+    The caller holds the team's lock, under which the own role is read anew.
+    """
+    access = access_to_team(by.principal, by.team)
+    access.require(Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
 
 
 def check_not_last_owner(member: Member) -> None:

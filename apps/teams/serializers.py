@@ -1,11 +1,12 @@
-"""Inputs and records of teams and members."""
+"""Requests and records of teams and members."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rest_framework import serializers
 
+from apps.accounts.models import User
 from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
@@ -17,9 +18,6 @@ from apps.core.serializers import (
 )
 from apps.core.slugs import TEAM_SLUG, TEAM_SLUG_MAX, team_slug_problem
 from apps.teams.models import Member, Role, Team
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 
 class TeamSlug(RuleCharField):

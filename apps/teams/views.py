@@ -76,7 +76,7 @@ class TeamViewSet(TeamScoped):
     @operation(Level.NONE, request=CreateTeam, response=TeamRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Create a team. The caller becomes its owner."""
-        return self.record(actions.create_team(actor=self.principal.user, **self.validated_data))
+        return self.record(actions.create_team(by=self.principal, **self.validated_data))
 
     @operation(Level.NONE, response=TeamRecord)
     def retrieve(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class TeamViewSet(TeamScoped):
     @operation(Level.OWNER, request=UpdateTeam, response=TeamRecord, even_inactive=True)
     def update(self) -> dict[str, Any]:
         """Rename, re-address, retire or revive a team."""
-        actions.update_team(actor=self.principal.user, team=self.team, **self.validated_data)
+        actions.update_team(by=self.access, **self.validated_data)
         return self.record(self.team)
 
     def record(self, team: Team) -> dict[str, Any]:
@@ -122,9 +122,7 @@ class MemberViewSet(TeamScoped):
     def create(self) -> dict[str, Any]:
         """Add a member."""
         user = named_user(self.validated_data["username"])
-        member = actions.add_member(
-            actor=self.principal.user, team=self.team, user=user, role=self.validated_data["role"]
-        )
+        member = actions.add_member(by=self.access, user=user, role=self.validated_data["role"])
         return member_record(member)
 
     @operation(Level.READ, response=MemberRecord)
@@ -135,13 +133,13 @@ class MemberViewSet(TeamScoped):
     @operation(Level.ADMIN, request=UpdateMember, response=MemberRecord)
     def update(self) -> dict[str, Any]:
         """Change a member's role."""
-        actions.update_member(actor=self.principal.user, member=self.member, **self.validated_data)
+        actions.update_member(by=self.access, member=self.member, **self.validated_data)
         return member_record(self.member)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
-        actions.remove_member(actor=self.principal.user, member=self.member)
+        actions.remove_member(by=self.access, member=self.member)
 
 
 class TeamActivityViewSet(TeamScoped):

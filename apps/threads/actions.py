@@ -1,35 +1,32 @@
 """What changes threads and replies. Each function is one transaction, one change and its event.
 
-A companion thread emits no `thread-*` of its own: its pull speaks for it (behaviour.md §5).
+Each asks first whether the caller may: besides the errors named there, 401, 403 and 409 of
+`ResourceAccess.require_change`. A pull's thread has no `thread-*` events, only those of the pull.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts.rules import check_staff
+from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.errors import plain_error
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
+from apps.repos.access import RepoAccess
 from apps.threads import rules
 from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
-    from apps.repos.models import Repo
 
 
 @transaction.atomic
 def create_thread(
     *,
-    actor: User,
-    repo: Repo,
+    by: RepoAccess,
     title: str,
     body: str,
     kind: str,
@@ -37,24 +34,25 @@ def create_thread(
     status: str = ThreadStatus.OPEN,
 ) -> Thread:
     """Open a thread under the repository's next number. Locks the repository."""
-    lock(repo)
+    by.require_change(Level.READ)
+    lock(by.repo)
     thread = Thread.open(
-        repo,
-        created_by=actor,
+        by.repo,
+        created_by=by.user,
         kind=kind,
         title=title,
         body=body,
         priority=priority,
         status=status,
     )
-    record(Kind.THREAD_CREATED, actor=actor, about=thread)
+    record(Kind.THREAD_CREATED, actor=by.user, about=thread)
     return thread
 
 
 @transaction.atomic
 def update_thread(
     *,
-    actor: User,
+    by: RepoAccess,
     thread: Thread,
     title: str | None = None,
     body: str | None = None,
@@ -62,12 +60,14 @@ def update_thread(
     priority: str | None = None,
     status: str | None = None,
 ) -> None:
-    """Change what is given; the caller has asked `rules.check_may_edit`. Locks the thread.
+    """Change what is given, as its author or with write access. Locks the thread.
 
-    409 `invalid_transition` for what a companion thread takes from its pull.
+    409 `invalid_transition` for what a pull's thread takes from its pull.
     """
+    by.require_change(Level.READ)
+    by.require_author_or(Level.WRITE, thread.created_by_id, "thread")
     wanted = given(title=title, body=body, kind=kind, priority=priority, status=status)
-    _lock_existing(thread)
+    _lock_existing(by, thread)
     rules.check_not_mirrored(thread, set(wanted))
     before = thread.status
     changed = thread.revise(**wanted)
@@ -76,26 +76,28 @@ def update_thread(
     data: dict[str, Any] = {"changed": changed}
     if "status" in changed:
         data |= {"before": before, "after": thread.status}
-    record(_kind_of_change(thread, changed), actor=actor, about=thread, data=data)
+    record(_kind_of_change(thread, changed), actor=by.user, about=thread, data=data)
 
 
 @transaction.atomic
-def delete_thread(*, actor: User, thread: Thread) -> None:
-    """Take a thread away for everybody; the caller has asked `rules.check_may_delete`. Locks it.
+def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
+    """Delete a thread for everybody, as its author or with admin access. Locks it.
 
     409 `invalid_transition`, `thread_has_replies`.
     """
-    _lock_existing(thread)
-    rules.check_deletable(thread, actor)
+    by.require_change(Level.READ)
+    by.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
+    _lock_existing(by, thread)
+    rules.check_deletable(thread, by.level)
     thread.deleted_at = timezone.now()
     thread.save(update_fields=["deleted_at"])
-    record(Kind.THREAD_DELETED, actor=actor, about=thread)
+    record(Kind.THREAD_DELETED, actor=by.user, about=thread)
 
 
 @transaction.atomic
 def create_reply(
     *,
-    actor: User,
+    by: RepoAccess,
     thread: Thread,
     kind: str,
     body: str,
@@ -103,23 +105,24 @@ def create_reply(
     status: str = ReplyStatus.OPEN,
     links: Sequence[dict[str, str]] = (),
 ) -> Reply:
-    """Answer a thread or one of its replies; closed threads take answers too. Locks the thread.
+    """Reply to a thread, closed or not, or to one of its replies. Locks the thread.
 
     Errors: 422 `parent_reply_not_found`, `reply_too_deep`, 409 `parent_reply_deleted`.
     """
-    _lock_existing(thread)
+    by.require_change(Level.READ)
+    _lock_existing(by, thread)
     parent = rules.find_parent(thread, parent_reply_number)
     reply = thread.add_reply(
-        parent, created_by=actor, kind=kind, body=body, status=status, links=list(links)
+        parent, created_by=by.user, kind=kind, body=body, status=status, links=list(links)
     )
-    record(Kind.REPLY_CREATED, actor=actor, about=reply)
+    record(Kind.REPLY_CREATED, actor=by.user, about=reply)
     return reply
 
 
 @transaction.atomic
 def update_reply(
     *,
-    actor: User,
+    by: RepoAccess,
     reply: Reply,
     kind: str | None = None,
     body: str | None = None,
@@ -130,49 +133,54 @@ def update_reply(
 
     Errors: 409 `reply_already_deleted`, 403 `not_creator`.
     """
+    by.require_change(Level.READ)
     wanted = given(kind=kind, body=body, status=status, links=links)
-    _lock_existing(reply.thread)
-    lock(reply)
-    rules.check_not_deleted(reply)
-    rules.check_may_edit_reply(reply, actor, set(wanted))
+    _lock_live(by, reply)
+    rules.check_may_edit_reply(reply, by, set(wanted))
     changed = reply.revise(**wanted)
     if changed:
-        record(Kind.REPLY_UPDATED, actor=actor, about=reply, data={"changed": changed})
+        record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data={"changed": changed})
 
 
 @transaction.atomic
-def delete_reply(*, actor: User, reply: Reply) -> None:
-    """Blank a reply; it keeps its place while live replies need it. Locks the thread, then it.
+def delete_reply(*, by: RepoAccess, reply: Reply) -> None:
+    """Empty a reply; readers see a placeholder while live replies are below. Locks thread, reply.
 
     Errors: 409 `reply_already_deleted`, 403 `not_creator`, in this order.
     """
-    _lock_existing(reply.thread)
-    lock(reply)
-    rules.check_not_deleted(reply)
-    rules.check_creator(reply, actor)
+    by.require_change(Level.READ)
+    _lock_live(by, reply)
+    rules.check_creator(reply, by.user)
     reply.thread.blank_reply(reply)
-    record(Kind.REPLY_DELETED, actor=actor, about=reply)
+    record(Kind.REPLY_DELETED, actor=by.user, about=reply)
 
 
 @transaction.atomic
-def moderate_reply(*, actor: User, reply: Reply) -> None:
-    """Blank what somebody else wrote, as staff (behaviour.md §9); else as `delete_reply`.
+def moderate_reply(*, by: RepoAccess, reply: Reply) -> None:
+    """Empty what somebody else wrote, as staff; otherwise as `delete_reply`.
 
     Errors: 403 `staff_required`, 409 `reply_already_deleted`. The event says that it was staff.
     """
-    check_staff(actor)
-    _lock_existing(reply.thread)
-    lock(reply)
-    rules.check_not_deleted(reply)
+    by.principal.check_staff()
+    by.require_change(Level.READ)
+    _lock_live(by, reply)
     reply.thread.blank_reply(reply)
-    record(Kind.REPLY_DELETED, actor=actor, about=reply, data={"moderated": True})
+    record(Kind.REPLY_DELETED, actor=by.user, about=reply, data={"moderated": True})
 
 
-def _lock_existing(thread: Thread) -> None:
+def _lock_existing(by: RepoAccess, thread: Thread) -> None:
     """404 for a thread that was deleted while this request was on its way."""
+    by.check_holds(thread)
     lock(thread)
     if thread.deleted_at is not None:
         raise plain_error(404)
+
+
+def _lock_live(by: RepoAccess, reply: Reply) -> None:
+    """Lock the thread, then the reply; 404 as above, 409 `reply_already_deleted`."""
+    _lock_existing(by, reply.thread)
+    lock(reply)
+    rules.check_not_deleted(reply)
 
 
 def _kind_of_change(thread: Thread, changed: list[str]) -> Kind:

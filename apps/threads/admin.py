@@ -9,10 +9,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.accounts.models import User
-from apps.core.admin import Choices, Move, StaffAdmin, badge, link_to, row_link
+from apps.accounts.principal import Principal
+from apps.core.admin import Choices, RowAction, StaffAdmin, badge, link_to, row_link
 from apps.core.slugs import USERNAME_MAX
+from apps.repos.access import access_to
 from apps.repos.models import Repo
-from apps.repos.rules import check_changeable
 from apps.repos.scopes import PATH
 from apps.threads import actions
 from apps.threads.models import Reply, Thread, ThreadKind, ThreadStatus
@@ -42,14 +43,12 @@ def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
     return rows.filter(created_by__in=people.values("pk"))
 
 
-def delete_thread(*, actor: User, row: Thread) -> None:
-    check_changeable(row.repo, actor)
-    actions.delete_thread(actor=actor, thread=row)
+def delete_thread(*, by: Principal, row: Thread) -> None:
+    actions.delete_thread(by=access_to(by, row.repo), thread=row)
 
 
-def moderate(*, actor: User, row: Reply) -> None:
-    check_changeable(row.thread.repo, actor)
-    actions.moderate_reply(actor=actor, reply=row)
+def moderate(*, by: Principal, row: Reply) -> None:
+    actions.moderate_reply(by=access_to(by, row.thread.repo), reply=row)
 
 
 class StatusFilter(Choices):
@@ -61,7 +60,7 @@ class StatusFilter(Choices):
 class ThreadAdmin(StaffAdmin):
     """Read, and deleted where that is needed. Threads of pulls stay with their pull."""
 
-    work, place = "Conversations", 1
+    group, position = "Conversations", 1
     list_display = ("subject", "where", "kind", "status", "created_by", "reply_count", "created_at")
     list_display_links = ("subject",)
     list_filter = (StatusFilter,)
@@ -74,8 +73,8 @@ class ThreadAdmin(StaffAdmin):
         ("Conversation", {"fields": ("answers", "participant_count", "last_activity_at")}),
         ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at", "closed_at")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "remove",
             "Delete",
             delete_thread,
@@ -113,7 +112,7 @@ class ThreadAdmin(StaffAdmin):
 class ReplyAdmin(StaffAdmin):
     """Read, and blanked where that is needed: its place in the tree stays while others answered."""
 
-    work, place = "Conversations", 2
+    group, position = "Conversations", 2
     list_display = ("words", "subject", "where", "created_by", "state", "created_at")
     list_select_related = ("thread__repo__owner_team", "thread__repo__owner_user", "created_by")
     search_help_text = "A thread, such as teams/acme/api#7, or a username."
@@ -121,8 +120,8 @@ class ReplyAdmin(StaffAdmin):
         (None, {"fields": ("body", "links", "kind", "state", "subject", "where")}),
         ("Record", {"fields": ("uuid", "version", "created_by", "created_at", "edited_at")}),
     )
-    moves = (
-        Move(
+    row_actions = (
+        RowAction(
             "blank",
             "Blank",
             moderate,

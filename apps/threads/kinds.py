@@ -1,4 +1,4 @@
-"""The closed vocabularies of threads and replies, defaults first (behaviour.md §2)."""
+"""What the kind, priority and status of a thread and the status of a reply may be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ThreadKind(StrEnum):
     PROPOSAL = "proposal"
     ANNOUNCEMENT = "announcement"
     PULL = "pull"
-    """Made by the system only: the companion of a pull."""
+    """The companion of a pull, which the system opens with it; people cannot choose it."""
 
 
 class Priority(StrEnum):

@@ -1,24 +1,20 @@
-"""Who may change what in a thread, and what words and links of replies must look like.
+"""Who may change a thread or a reply, and which kinds and links are well formed.
 
-behaviour.md §1 trap 17, §7 and §9; the forms of link targets are in docs/threads.md.
+docs/threads.md lists the forms of link targets.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from apps.accounts.principal import Principal
+from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
-from apps.repos.access import access_to
+from apps.repos.access import RepoAccess
 from apps.threads.models import Reply, Thread, ThreadKind
 from apps.threads.tree import DEPTH_MAX
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 KINDS = [kind for kind in ThreadKind if kind is not ThreadKind.PULL]
 """The kinds that people choose from."""
@@ -28,7 +24,7 @@ WORD = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 LINKS_MAX = 100
 TARGET_MAX = 2048
 MIRRORED = frozenset({"title", "body", "kind", "status"})
-"""What a companion thread takes from its pull."""
+"""What a pull's thread takes from the pull."""
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 REPO = r"(?:teams|users)/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100}"
@@ -85,27 +81,8 @@ TARGETS: dict[str, tuple[Callable[[str], object], str]] = {
 """The kinds of links that have a meaning, and the forms of their targets."""
 
 
-def check_may_edit(thread: Thread, actor: User, level: Level) -> None:
-    """Its author and those with write access; `level` is the actor's on the repository."""
-    _check_author_or(Level.WRITE, thread, actor, level)
-
-
-def check_may_delete(thread: Thread, actor: User, level: Level) -> None:
-    """Its author and those with admin access; `level` is the actor's on the repository."""
-    _check_author_or(Level.ADMIN, thread, actor, level)
-
-
-def _check_author_or(needed: Level, thread: Thread, actor: User, level: Level) -> None:
-    if level < needed and thread.created_by_id != actor.pk:
-        raise Forbidden(
-            "role_required",
-            f"This needs {needed.name.lower()} access to {thread.repo}, or to have opened the "
-            f"thread; you have {level.name.lower()}.",
-        )
-
-
 def check_not_mirrored(thread: Thread, fields: set[str]) -> None:
-    """What a companion thread takes from its pull is changed there: 409 `invalid_transition`."""
+    """What a pull's thread takes from the pull is changed there: 409 `invalid_transition`."""
     taken = sorted(fields & MIRRORED)
     if thread.is_companion and taken:
         raise Conflict(
@@ -114,8 +91,8 @@ def check_not_mirrored(thread: Thread, fields: set[str]) -> None:
         )
 
 
-def check_deletable(thread: Thread, actor: User) -> None:
-    """A pull keeps its thread; an author without admin access keeps what others answered.
+def check_deletable(thread: Thread, level: Level) -> None:
+    """A pull's thread stays; one with replies of others needs admin access.
 
     Errors: 409 `invalid_transition`, `thread_has_replies`. The caller holds the thread's lock.
     """
@@ -123,8 +100,7 @@ def check_deletable(thread: Thread, actor: User) -> None:
         raise Conflict(
             "invalid_transition", f"Thread {thread.number} belongs to a pull and stays with it."
         )
-    others_replied = thread.participant_count > 1
-    if others_replied and access_to(Principal(actor), thread.repo).level < Level.ADMIN:
+    if thread.participant_count > 1 and level < Level.ADMIN:
         raise Conflict(
             "thread_has_replies",
             "Others have replied. Now only somebody with admin access may delete this thread.",
@@ -150,23 +126,19 @@ def find_parent(thread: Thread, number: int | None) -> Reply | None:
 
 
 def check_not_deleted(reply: Reply) -> None:
-    """409 `reply_already_deleted`, for whoever asks (behaviour.md trap 8)."""
+    """409 `reply_already_deleted`, for everybody: it is asked before who the creator is."""
     if reply.is_deleted:
         raise Conflict("reply_already_deleted", f"Reply {reply.number} has already been deleted.")
 
 
 def check_creator(reply: Reply, actor: User) -> None:
-    """What a person said is theirs alone to change, staff or not: 403 `not_creator`."""
+    """Only its creator changes a reply, not even staff does: 403 `not_creator`."""
     if reply.created_by_id != actor.pk:
         raise Forbidden("not_creator", "Only its creator may do this with a reply.")
 
 
-def check_may_edit_reply(reply: Reply, actor: User, fields: set[str]) -> None:
+def check_may_edit_reply(reply: Reply, by: RepoAccess, fields: set[str]) -> None:
     """The creator; the status alone also the thread's author and those with write access."""
-    thread = reply.thread
-    settles = fields == {"status"} and actor.pk != reply.created_by_id
-    if settles and actor.pk == thread.created_by_id:
-        return
-    if settles and access_to(Principal(actor), thread.repo).level >= Level.WRITE:
-        return
-    check_creator(reply, actor)
+    settles = by.level >= Level.WRITE or by.user.pk == reply.thread.created_by_id
+    if not (fields == {"status"} and settles):
+        check_creator(reply, by.user)

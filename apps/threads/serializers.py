@@ -1,4 +1,4 @@
-"""Inputs and records of threads, participants and replies (behaviour.md §3)."""
+"""What requests about threads and replies may hold, and the records that answer them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DELETED = "deleted"
 
 
 class Word(RuleCharField):
-    """An open word: any that is well formed (behaviour.md trap 17)."""
+    """The kind of a reply or link: any word that is well formed, known to us or not."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(

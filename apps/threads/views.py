@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.repos.access import RepoScoped
-from apps.threads import actions, rules
+from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
 from apps.threads.models import Participants, Reply, Thread
 from apps.threads.queries import get_reply, get_thread, list_replies, list_threads
@@ -44,9 +44,9 @@ class ThreadViewSet(RepoScoped):
             return
         self.thread = get_thread(self.repo, self.kwargs["number"])
         if self.action == "partial_update":
-            rules.check_may_edit(self.thread, self.principal.user, self.access.level)
+            self.access.require_author_or(Level.WRITE, self.thread.created_by_id, "thread")
         if self.action == "destroy":
-            rules.check_may_delete(self.thread, self.principal.user, self.access.level)
+            self.access.require_author_or(Level.ADMIN, self.thread.created_by_id, "thread")
 
     @operation(Level.READ, response=ThreadRecord)
     def list(self) -> Response:
@@ -57,9 +57,7 @@ class ThreadViewSet(RepoScoped):
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Open a thread."""
-        thread = actions.create_thread(
-            actor=self.principal.user, repo=self.repo, **self.validated_data
-        )
+        thread = actions.create_thread(by=self.access, **self.validated_data)
         return self.record(thread)
 
     @operation(Level.READ, response=WholeThread)
@@ -78,13 +76,13 @@ class ThreadViewSet(RepoScoped):
 
         The thread of a pull takes only a priority; the rest is changed at the pull.
         """
-        actions.update_thread(actor=self.principal.user, thread=self.thread, **self.validated_data)
+        actions.update_thread(by=self.access, thread=self.thread, **self.validated_data)
         return self.record(self.thread)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
         """Delete a thread: its author while nobody else has replied, and admins always."""
-        actions.delete_thread(actor=self.principal.user, thread=self.thread)
+        actions.delete_thread(by=self.access, thread=self.thread)
 
     def record(self, thread: Thread) -> dict[str, Any]:
         return thread_record(thread, self.repo, self.base_url)
@@ -130,9 +128,7 @@ class ReplyViewSet(RepoScoped):
     @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
-        reply = actions.create_reply(
-            actor=self.principal.user, thread=self.thread, **self.validated_data
-        )
+        reply = actions.create_reply(by=self.access, thread=self.thread, **self.validated_data)
         return reply_record(reply, self.thread.number)
 
     @operation(Level.READ, response=ReplyRecord)
@@ -146,10 +142,10 @@ class ReplyViewSet(RepoScoped):
 
         The status alone may also be set by the thread's author and by those with write access.
         """
-        actions.update_reply(actor=self.principal.user, reply=self.reply, **self.validated_data)
+        actions.update_reply(by=self.access, reply=self.reply, **self.validated_data)
         return reply_record(self.reply, self.thread.number)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
         """Delete a reply: its creator. Readers see a placeholder while live replies follow it."""
-        actions.delete_reply(actor=self.principal.user, reply=self.reply)
+        actions.delete_reply(by=self.access, reply=self.reply)

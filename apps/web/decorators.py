@@ -31,7 +31,7 @@ def page(
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
-    `throttle` is the rate scope that a POST is charged to.
+    `throttle` is the rate scope in which a POST counts.
     """
 
     def declare(view: View) -> View:

@@ -47,13 +47,13 @@ def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
     ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
     if match is None or not hasattr(match.func, "page") or not ours:
         return answer(request, 403)
-    visit = cast("PageRequest", request)
-    visit.kept = typed(request)
-    visit.method = "GET"
-    vars(visit)["old"] = True
-    response: Any = match.func(visit, *match.args, **match.kwargs)
+    page_request = cast("PageRequest", request)
+    page_request.kept = typed(request)
+    page_request.method = "GET"
+    vars(page_request)["old"] = True
+    response: Any = match.func(page_request, *match.args, **match.kwargs)
     if response.status_code == 405:  # no page to look at, such as /signout
-        response = render_page(visit, "again", again=visit.get_full_path())
+        response = render_page(page_request, "again", again=page_request.get_full_path())
     if response.status_code == 200:
         response.status_code = 403
     return cast("HttpResponse", response)

@@ -1,4 +1,4 @@
-"""The forms of the pages. Lengths are those of the API's inputs; the rules are in the actions."""
+"""The forms of the pages. Lengths are those of the API's requests; the rules are in the actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PageForm(forms.Form):
     """A form that was sent, or a new one; an old one comes back with what was typed into it."""
 
     request_serializer: type[RequestSerializer] | None = None
-    """The input of the API that asks for the same."""
+    """The request serializer of the API that asks for the same."""
     refused = 422
 
     def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:

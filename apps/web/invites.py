@@ -23,11 +23,11 @@ from apps.web.responses import PageRequest, page_number, page_of, redirect_to, r
 @page(Level.NONE, methods=FORM)
 def invites(request: PageRequest) -> HttpResponse:
     """One's own invites, with their links; staff finds those of others in the admin."""
-    check_invites_open(request.user)
+    check_invites_open(request.principal)
     form, base = NewInvite(request), base_url(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.create_invite(actor=request.user, **form.cleaned_data)
+            actions.create_invite(by=request.principal, **form.cleaned_data)
             messages.success(request, "The invite is made. Copy its link, and send it.")
             return redirect_to("invites")
     rows = own_invites(request)
@@ -38,10 +38,10 @@ def invites(request: PageRequest) -> HttpResponse:
 @page(Level.NONE, methods=FORM)
 def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
     """Asks first: its link never works again."""
-    check_invites_open(request.user)
+    check_invites_open(request.principal)
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
-        actions.delete_invite(actor=request.user, invite=invite)
+        actions.delete_invite(by=request.principal, invite=invite)
         messages.success(request, "The invite is deleted.")
         return redirect_to("invites")
     return render_page(request, "delete_invite", invite=invite)

@@ -10,6 +10,7 @@ from django.http import HttpResponse
 
 from apps.accounts import actions
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.views import base_url
@@ -29,7 +30,7 @@ def password(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         if not request.user.check_password(form.cleaned_data["current"]):
             form.add_error("current", NOT_YOURS)
-        elif changed(form, request.user):
+        elif changed(form, request.principal):
             update_session_auth_hash(request, request.user)
             messages.success(request, "Your password is changed. Your other sessions have ended.")
             return redirect_to("password")
@@ -74,14 +75,15 @@ def new_password(request: PageRequest) -> HttpResponse:
     if user is None or not default_token_generator.check_token(user, token):
         raise NotFound("not_found", GONE)
     form = TwiceForm(request)
-    if request.method == "POST" and form.is_valid() and changed(form, user):
+    if request.method == "POST" and form.is_valid() and changed(form, Principal(user)):
         messages.success(request, "Your password is changed. Sign in with it.")
         return redirect_to("signin")
     return secret(form.shown(request, "new_password", uid=uid, token=token))
 
 
-def changed(form: TwiceForm, user: User) -> bool:
-    """Whether the person's password is the one in the form now; if not, the form says why."""
+def changed(form: TwiceForm, principal: Principal) -> bool:
+    """Give the person the password in the form; where that is refused, the form says why."""
     with form.refusals():
-        actions.change_password(actor=user, user=user, password=form.cleaned_data["password"])
+        password = form.cleaned_data["password"]
+        actions.change_password(by=principal, user=principal.user, password=password)
     return not form.errors

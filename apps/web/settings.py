@@ -25,7 +25,7 @@ def settings(request: PageRequest) -> HttpResponse:
             form.add_error("current", NOT_YOURS)
         else:
             with form.refusals():
-                actions.update_user(actor=user, user=user, **sent)
+                actions.update_user(by=request.principal, user=user, **sent)
                 messages.success(request, "Your account is saved.")
                 return redirect_to("settings")
     return form.shown(request, "settings")

@@ -7,6 +7,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
+from apps.accounts.principal import ANONYMOUS
 from apps.accounts.rules import check_may_join
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
@@ -58,7 +59,7 @@ def signup(request: PageRequest) -> HttpResponse:
                 wanted = {
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
                 }
-                start_session(request, actions.sign_up(invite=invite, **wanted))
+                start_session(request, actions.sign_up(by=ANONYMOUS, invite=invite, **wanted))
                 return redirect_to("home")
     else:
         invite = invite_of(request)

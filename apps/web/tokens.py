@@ -28,7 +28,7 @@ def tokens(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             _, text = actions.create_token(
-                actor=request.user, owner=request.user, **form.cleaned_data
+                by=request.principal, owner=request.user, **form.cleaned_data
             )
     shown = page_of(request, number, list_tokens(request.user), token_row)
     answer = render_page(
@@ -48,7 +48,7 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
     """Asks first: a revoked token never works again."""
     token = get_object_or_404(list_tokens(request.user), uuid=uid)
     if request.method == "POST":
-        actions.revoke_token(actor=request.user, token=token)
+        actions.revoke_token(by=request.principal, token=token)
         messages.success(request, f"The token {token.name} is revoked.")
         return redirect_to("tokens")
     return render_page(request, "revoke_token", **token_row(token))

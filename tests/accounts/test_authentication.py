@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from apps.accounts.actions import delete_token, revoke_token
 from tests.api import Answer, Api
+from tests.principals import principal_of
 
 
 def call(authorization: str) -> Answer:
@@ -51,9 +52,9 @@ def test_without_a_token_the_way_in_is_told(api):
 
 def test_unknown_revoked_expired_and_deleted_tokens_are_one_answer(make, alice, bob, carol, sam):
     revoked, expired, deleted = (person.tokens.get() for person in (alice, bob, carol))
-    revoke_token(actor=alice, token=revoked)
+    revoke_token(by=principal_of(alice), token=revoked)
     bob.tokens.filter(pk=expired.pk).update(expires_at=timezone.now())
-    delete_token(actor=carol, token=deleted)
+    delete_token(by=principal_of(carol), token=deleted)
     texts = [make.tokens[person.pk] for person in (alice, bob, carol)]
     texts += ["ght_unknown", make.token(sam)[:-1], make.token(sam) + "x", make.token(sam).upper()]
     details = {call(f"Bearer {text}").fails(401, "invalid_token") for text in texts}
@@ -70,7 +71,7 @@ def statements(authorization: str) -> list[str]:
 
 def test_the_time_that_a_refusal_takes_does_not_tell_what_a_token_was(make, alice, bob, carol):
     """The same statement runs, whether the token is unknown, revoked, expired or another's."""
-    revoke_token(actor=alice, token=alice.tokens.get())
+    revoke_token(by=principal_of(alice), token=alice.tokens.get())
     bob.tokens.update(expires_at=timezone.now())
     unknown = statements("Bearer ght_unknown")
     for person in (alice, bob):

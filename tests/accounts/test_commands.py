@@ -1,4 +1,4 @@
-"""manage.py create_user, create_token, list_tokens, revoke_token (engine.md §1)."""
+"""manage.py create_user, create_token, list_tokens, revoke_token."""
 
 import io
 import os
@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
 from tests.cast import speaking_to
+from tests.principals import principal_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODYS = "00000000-0000-4000-8000-000000000000"
@@ -130,7 +131,7 @@ def test_tokens_are_listed_without_secrets_and_revoked_by_uuid(manage, alice, bo
 
 
 def test_a_name_of_several_lines_or_of_control_characters_is_one_quoted_line(manage, bob):
-    create_token(actor=bob, owner=bob, name="lap\x1b[2J\ntop")
+    create_token(by=principal_of(bob), owner=bob, name="lap\x1b[2J\ntop")
     lines = manage("list_tokens", "bob").splitlines()
     assert len(lines) == bob.tokens.count()
     assert lines[-1].endswith(r'"lap\u001b[2J\ntop"')

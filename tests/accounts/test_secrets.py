@@ -10,8 +10,10 @@ import pytest
 
 from apps.accounts import actions
 from apps.accounts.models import Invite
+from apps.accounts.principal import ANONYMOUS
 from apps.core.errors import ApiError
 from tests.api import Api
+from tests.principals import principal_of
 from tests.world import everything
 
 PASSWORD = "correct horse battery staple"
@@ -83,15 +85,15 @@ def test_no_log_event_or_list_holds_an_address_or_a_password(caplog, make, alice
     staff, own = Api(make.token(sam)), Api(make.token(alice))
     invite = staff.post("/signup-invites", expires_at="1d", email=ADDRESS).gives(201)
     row = Invite.objects.get(uuid=invite["uuid"])
-    join = partial(actions.sign_up, username="eve", password=PASSWORD, invite=row)
+    join = partial(actions.sign_up, by=ANONYMOUS, username="eve", password=PASSWORD, invite=row)
     with pytest.raises(ApiError) as refused:
         join(email="other@example.org")
     eve = join(email=ADDRESS)
     with pytest.raises(ApiError) as taken:
-        actions.update_user(actor=alice, user=alice, email=ADDRESS)
-    actions.change_password(actor=eve, user=eve, password=PASSWORD + "!")
-    actions.deactivate_user(actor=sam, user=eve)
-    actions.reactivate_user(actor=sam, user=eve)
+        actions.update_user(by=principal_of(alice), user=alice, email=ADDRESS)
+    actions.change_password(by=principal_of(eve), user=eve, password=PASSWORD + "!")
+    actions.deactivate_user(by=principal_of(sam), user=eve)
+    actions.reactivate_user(by=principal_of(sam), user=eve)
     paths = ["/users", "/users/eve", "/users/eve/activity", "/events?scope=user:eve"]
     paths += [f"/suggest-users?email={ADDRESS}", "/suggest-users?name=eve", "/check-username"]
     said = [own.get(path).response.content.decode() for path in paths]

@@ -1,4 +1,4 @@
-"""`sign_up`: what a page calls to let somebody in (behaviour.md §1, trap 10)."""
+"""`sign_up`: what a page calls to let somebody in."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
+from apps.accounts.principal import ANONYMOUS
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from tests.accounts.test_invites import PASSWORD, invite, site
@@ -19,7 +20,7 @@ EVE = {"username": "Eve", "email": "eve@Example.org", "password": PASSWORD}
 
 def join(invite: Invite | None = None, **fields: Any) -> User:
     wanted: dict[str, Any] = {**EVE, **fields}
-    return actions.sign_up(invite=invite, **wanted)
+    return actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
 
 
 def refused(code: str, *arguments: Any, **fields: Any) -> str:

@@ -198,7 +198,7 @@ MOVES = {
 
 @pytest.mark.parametrize(("state", "move"), MOVES)
 def test_a_token_goes_from_state_to_state(api, alice, events, state, move):
-    """behaviour.md §7; whether owner or staff asks is in `permissions.csv`."""
+    """Whether owner or staff asks is in `permissions.csv`."""
     made = api(alice).post("/api-tokens", name="laptop").gives(201)
     url, row = f"/api-tokens/{made['uuid']}", ApiToken.objects.filter(uuid=made["uuid"])
     if state == "expired":

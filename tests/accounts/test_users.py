@@ -11,6 +11,7 @@ from apps.accounts import actions
 from apps.accounts.actions import users
 from apps.accounts.models import User
 from apps.core.errors import ApiError
+from tests.principals import principal_of
 from tests.races import Outcome, at_once
 
 ADDRESS = "Carol@example.org"
@@ -29,7 +30,7 @@ def refused(code: str, act, **arguments) -> str:
 def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, make, alice, bob, sam):
     api().get("/users").fails(401, "not_authenticated")
     zoe = make.user("Zoe")
-    actions.update_user(actor=zoe, user=zoe, display_name="Änne Öl_X")
+    actions.update_user(by=principal_of(zoe), user=zoe, display_name="Änne Öl_X")
 
     def names(query: str) -> list[str]:
         return [one["username"] for one in api(alice).get(f"/users{query}").gives()["results"]]
@@ -59,10 +60,12 @@ def test_an_address_is_shown_to_its_person_and_to_staff_alone(api, make, alice, 
 
 
 def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
-    refused("staff_required", actions.update_user, actor=bob, user=alice, display_name="Al")
+    refused(
+        "staff_required", actions.update_user, by=principal_of(bob), user=alice, display_name="Al"
+    )
     with events("user-updated", "user-updated") as recorded:
-        actions.update_user(actor=alice, user=alice, display_name="Alice Á", email="")
-        actions.update_user(actor=sam, user=alice, email=ADDRESS, display_name="Alice Á")
+        actions.update_user(by=principal_of(alice), user=alice, display_name="Alice Á", email="")
+        actions.update_user(by=principal_of(sam), user=alice, email=ADDRESS, display_name="Alice Á")
     assert [event.data for event in recorded] == [
         {"changed": ["display_name"]},
         {"changed": ["email"]},
@@ -70,29 +73,43 @@ def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
     alice.refresh_from_db()
     assert (alice.display_name, alice.email) == ("Alice Á", ADDRESS)
     with events():
-        actions.update_user(actor=alice, user=alice, email=ADDRESS)
+        actions.update_user(by=principal_of(alice), user=alice, email=ADDRESS)
 
 
 def test_an_address_belongs_to_one_person_ignoring_case(make, alice, bob):
     carol = make.user("carol", email=ADDRESS)
     for email in (ADDRESS.lower(), ADDRESS.upper()):
-        change = {"actor": bob, "user": bob, "email": email}
+        change = {"by": principal_of(bob), "user": bob, "email": email}
         assert "Another account" in refused("validation_failed", actions.update_user, **change)
-        new = {"actor": None, "username": "dave", "email": email}
+        new = {"by": None, "username": "dave", "email": email}
         assert "Another account" in refused("validation_failed", actions.create_user, **new)
-    refused("validation_failed", actions.update_user, actor=bob, user=bob, email="bob at home")
-    actions.update_user(actor=carol, user=carol, email="carol@example.com")
-    actions.update_user(actor=bob, user=bob, email=ADDRESS.lower())
+    refused(
+        "validation_failed",
+        actions.update_user,
+        by=principal_of(bob),
+        user=bob,
+        email="bob at home",
+    )
+    actions.update_user(by=principal_of(carol), user=carol, email="carol@example.com")
+    actions.update_user(by=principal_of(bob), user=bob, email=ADDRESS.lower())
     assert {alice.email, make.user("erin").email} == {""}
 
 
 def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events):
     for person in (alice, bob):
-        refused("staff_required", actions.update_user, actor=alice, user=person, is_staff=True)
-    refused("invalid_transition", actions.update_user, actor=sam, user=sam, is_staff=False)
+        refused(
+            "staff_required",
+            actions.update_user,
+            by=principal_of(alice),
+            user=person,
+            is_staff=True,
+        )
+    refused(
+        "invalid_transition", actions.update_user, by=principal_of(sam), user=sam, is_staff=False
+    )
     with events("user-updated", "user-updated"):
-        actions.update_user(actor=sam, user=bob, is_staff=True)
-        actions.update_user(actor=bob, user=sam, is_staff=False)
+        actions.update_user(by=principal_of(sam), user=bob, is_staff=True)
+        actions.update_user(by=principal_of(bob), user=sam, is_staff=False)
     for person, is_staff in ((bob, True), (sam, False)):
         person.refresh_from_db()
         assert (person.is_staff, person.is_superuser) == (is_staff, is_staff)
@@ -101,45 +118,47 @@ def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events)
 def test_a_deactivated_person_is_refused_at_the_next_call_and_reactivated_with_their_tokens(
     api, alice, bob, sam, events
 ):
-    refused("staff_required", actions.deactivate_user, actor=alice, user=alice)
+    refused("staff_required", actions.deactivate_user, by=principal_of(alice), user=alice)
     caller = api(alice)
     caller.get("/users/self").gives()
     with events("user-deactivated") as recorded:
-        actions.deactivate_user(actor=sam, user=alice)
-        actions.deactivate_user(actor=sam, user=alice)
+        actions.deactivate_user(by=principal_of(sam), user=alice)
+        actions.deactivate_user(by=principal_of(sam), user=alice)
     assert (recorded[0].target["username"], recorded[0].data, recorded[0].site) == ("alice", {}, 1)
     caller.get("/users/self").fails(401, "inactive_user")
     assert api(bob).get("/users/alice").gives()["is_active"] is False
-    refused("staff_required", actions.reactivate_user, actor=alice, user=alice)
+    refused("staff_required", actions.reactivate_user, by=principal_of(alice), user=alice)
     with events("user-updated") as recorded:
-        actions.reactivate_user(actor=sam, user=alice)
-        actions.reactivate_user(actor=sam, user=alice)
+        actions.reactivate_user(by=principal_of(sam), user=alice)
+        actions.reactivate_user(by=principal_of(sam), user=alice)
     assert recorded[0].data == {"changed": ["is_active"]}
     caller.get("/users/self").gives()
 
 
 def test_the_last_of_the_staff_stays(make, sam):
     idle = make.user("idle", is_staff=True)
-    actions.deactivate_user(actor=sam, user=idle)
-    refused("invalid_transition", actions.deactivate_user, actor=sam, user=sam)
-    actions.reactivate_user(actor=sam, user=idle)
-    actions.deactivate_user(actor=idle, user=sam)
+    actions.deactivate_user(by=principal_of(sam), user=idle)
+    refused("invalid_transition", actions.deactivate_user, by=principal_of(sam), user=sam)
+    actions.reactivate_user(by=principal_of(sam), user=idle)
+    actions.deactivate_user(by=principal_of(idle), user=sam)
 
 
 def test_nobody_makes_a_token_for_a_deactivated_person(api, alice, sam):
-    actions.deactivate_user(actor=sam, user=alice)
+    actions.deactivate_user(by=principal_of(sam), user=alice)
     body = {"name": "laptop", "username": "alice"}
     assert "deactivated" in api(sam).post("/api-tokens", **body).fails(422, "validation_failed")
 
 
 def test_a_password_is_changed_without_a_trace_of_it(make, bob, sam, events):
     alice = make.user("alice", password="old and known well")
-    refused("staff_required", actions.change_password, actor=bob, user=alice, password=STRONG)
+    refused(
+        "staff_required", actions.change_password, by=principal_of(bob), user=alice, password=STRONG
+    )
     for weak in ("", "short", "password", "1234567890", "alice1234"):
-        change = {"actor": alice, "user": alice, "password": weak}
+        change = {"by": principal_of(alice), "user": alice, "password": weak}
         assert refused("validation_failed", actions.change_password, **change)
     with events("user-updated") as recorded:
-        actions.change_password(actor=alice, user=alice, password=STRONG)
+        actions.change_password(by=principal_of(alice), user=alice, password=STRONG)
     assert recorded[0].data == {"changed": ["password"]}
     alice.refresh_from_db()
     assert alice.check_password(STRONG)
@@ -150,8 +169,8 @@ def test_of_two_who_change_one_password_at_once_the_first_does(make):
     """Both have shown the old one, or a link that knows it, before either has written."""
     make.user("alice", password="old and known well")
     first, second = User.objects.get(), User.objects.get()
-    actions.change_password(actor=first, user=first, password=STRONG)
-    change = {"actor": second, "user": second, "password": STRONG + "!"}
+    actions.change_password(by=principal_of(first), user=first, password=STRONG)
+    change = {"by": principal_of(second), "user": second, "password": STRONG + "!"}
     assert "meantime" in refused("invalid_transition", actions.change_password, **change)
     first.refresh_from_db()
     assert first.check_password(STRONG)
@@ -178,18 +197,18 @@ def test_nobody_waits_for_the_database_while_a_password_is_hashed(monkeypatch):
         return make_password(password)
 
     monkeypatch.setattr(users, "make_password", hash_slowly)
-    alice = actions.create_user(actor=None, username="alice", password=STRONG)
-    actions.change_password(actor=alice, user=alice, password=STRONG + "!")
+    alice = actions.create_user(by=None, username="alice", password=STRONG)
+    actions.change_password(by=principal_of(alice), user=alice, password=STRONG + "!")
     assert waiting == [False, False]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_two_of_the_staff_who_leave_together_leave_one(make, sam):
     sue = make.user("sue", is_staff=True)
-
+    callers = [principal_of(User.objects.get(pk=one.pk)) for one in (sam, sue)]
     found = at_once(
-        lambda: Outcome(lambda: actions.deactivate_user(actor=sam, user=sue)),
-        lambda: Outcome(lambda: actions.deactivate_user(actor=sue, user=sam)),
+        lambda: Outcome(lambda: actions.deactivate_user(by=callers[0], user=sue)),
+        lambda: Outcome(lambda: actions.deactivate_user(by=callers[1], user=sam)),
     )
     assert found == {(200, None): 1, (409, "invalid_transition"): 1}
     assert User.objects.filter(is_staff=True, is_active=True).count() == 1

@@ -4,9 +4,11 @@ import re
 
 from apps.accounts import actions
 from apps.accounts.models import ApiToken, Invite, User
+from apps.accounts.principal import ANONYMOUS
 from apps.core.durations import parse_future
 from apps.site.models import SiteSettings
 from tests.admin.urls import admin_url, row_url
+from tests.principals import principal_of
 
 
 def errors(page):
@@ -93,7 +95,7 @@ def user_of_token(api, text):
 
 
 def test_an_inactive_person_gets_no_token(staff, sam, bob, events):
-    actions.deactivate_user(actor=sam, user=bob)
+    actions.deactivate_user(by=principal_of(sam), user=bob)
     with events():
         refused = staff.post(admin_url(ApiToken, "add"), username="bob", name="x", expires_at="")
     assert "has been deactivated" in errors(refused.gives(422))
@@ -135,7 +137,7 @@ def test_an_invite_is_made_with_its_link(staff, sam, events):
 
 
 def test_an_invite_is_expired_and_renewed(staff, sam, events):
-    invite = actions.create_invite(actor=sam, expires_at=parse_future("1 day"))
+    invite = actions.create_invite(by=principal_of(sam), expires_at=parse_future("1 day"))
     with events("invite-updated") as recorded:
         staff.post(row_url(invite, "expire")).redirects_to(row_url(invite), 302)
         staff.post(row_url(invite, "expire")).redirects_to(row_url(invite), 302)
@@ -157,9 +159,13 @@ def test_an_invite_is_expired_and_renewed(staff, sam, events):
 
 def test_an_accepted_invite_can_only_be_read_and_deleted(staff, sam, events):
     SiteSettings.load()
-    invite = actions.create_invite(actor=sam, expires_at=parse_future("1 day"))
+    invite = actions.create_invite(by=principal_of(sam), expires_at=parse_future("1 day"))
     actions.sign_up(
-        invite=invite, username="zoe", email="zoe@example.org", password="first horse battery"
+        by=ANONYMOUS,
+        invite=invite,
+        username="zoe",
+        email="zoe@example.org",
+        password="first horse battery",
     )
     with events():
         staff.post(row_url(invite), email="eve@example.org", expires_at="1 day").gives(403)
@@ -172,9 +178,9 @@ def test_an_accepted_invite_can_only_be_read_and_deleted(staff, sam, events):
 
 def test_people_tokens_and_invites_are_found(staff, sam, make, bob):
     zoe = make.user("Zoe", email="lily@example.org")
-    actions.update_user(actor=zoe, user=zoe, display_name="Marta")
+    actions.update_user(by=principal_of(zoe), user=zoe, display_name="Marta")
     invite = actions.create_invite(
-        actor=sam, expires_at=parse_future("1 day"), email="x@example.org"
+        by=principal_of(sam), expires_at=parse_future("1 day"), email="x@example.org"
     )
     token = zoe.tokens.get()
     for model, row, texts in (

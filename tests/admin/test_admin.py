@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.core.management import call_command
 
 from apps.accounts.models import Invite, User
-from apps.core.admin.site import WORK
+from apps.core.admin.site import GROUPS
 from apps.core.sessions import DAY
 from apps.site.models import RateLimit
 from tests.admin.urls import admin_url, row_url
@@ -52,7 +52,7 @@ def test_staff_has_all_rights_whether_superuser_or_not(visit, make, db):
 
 def test_the_index_is_grouped_by_work(staff):
     groups = re.findall(r"<caption>(.*?)</caption>", staff.get("/admin/").html)
-    assert tuple(groups) == WORK
+    assert tuple(groups) == GROUPS
     staff.get("/admin/accounts/").redirects_to("/admin/", 302)
     assert (
         'href="/"' in staff.get("/admin/").html and 'href="/settings"' in staff.get("/admin/").html
@@ -68,7 +68,7 @@ def test_a_form_without_a_csrf_token_does_nothing(sam, make, events):
 
 def test_unknown_actions_and_rows_are_refused(staff, sam, events):
     with events():
-        for path in (row_url(sam, "fly"), admin_url(User, "move", 10**9, "deactivate")):
+        for path in (row_url(sam, "fly"), admin_url(User, "row_action", 10**9, "deactivate")):
             staff.post(path).gives(404)
         staff.get(admin_url(User, "change", 10**9)).redirects_to("/admin/", 302)
         staff.get(admin_url(Invite, "change", "x")).redirects_to("/admin/", 302)

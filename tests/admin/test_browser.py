@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 SAM = f"""
 from apps.accounts.actions import create_user
 from apps.accounts.models import User
-create_user(actor=None, username="sam", is_staff=True, password={PASSWORD!r})
+create_user(by=None, username="sam", is_staff=True, password={PASSWORD!r})
 """
 PATHS = ["/admin/", "/admin/site/ratelimit/", "/admin/site/sitesettings/1/change/"]
 PATHS += ["/admin/accounts/user/", "/admin/accounts/apitoken/add/", "/admin/events/event/"]

@@ -12,6 +12,7 @@ from apps.repos.models import Repo
 from apps.teams.models import Team
 from apps.threads.models import Thread
 from tests.admin.urls import admin_url
+from tests.principals import access_of, principal_of
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def shown(staff):
 
 
 def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alice, bob):
-    actions.deactivate_user(actor=sam, user=bob)
+    actions.deactivate_user(by=principal_of(sam), user=bob)
     assert shown(User, "account=active") == {"alice", "sam"}
     assert shown(User, "account=deactivated") == {"bob"}
     assert (shown(User, "staff=staff"), shown(User, "staff=others")) == ({"sam"}, {"alice", "bob"})
@@ -34,7 +35,7 @@ def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alic
     core = make.team("core", owner=alice)
     assert shown(Team, "state=active") == {"teams/core"}
     assert shown(Team, "state=inactive") == {"teams/old"}
-    set_archived(actor=sam, repo=make.repo(core, "shelf", by=alice), archived=True)
+    set_archived(by=access_of(sam, make.repo(core, "shelf", by=alice)), archived=True)
     make.repo(core, "desk", by=alice)
     assert shown(Repo, "state=open") == {"teams/core/desk"}
     assert shown(Repo, "state=archived") == {"teams/core/shelf"}

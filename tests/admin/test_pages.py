@@ -16,6 +16,7 @@ from apps.events.models import Event
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, all_urls, row_url
+from tests.principals import principal_of
 from tests.web.page_client import PageClient
 
 MODELS = list(admin.site._registry.items())
@@ -25,8 +26,8 @@ MODELS = list(admin.site._registry.items())
 def filled(world):
     """The sample data with at least one row of each model in the admin, for all tests here."""
     actor = world.people["sam"]
-    create_invite(actor=actor, expires_at=parse_future("1 day"), email="eve@example.org")
-    create_rate_limit(actor=actor, scope="write", max_requests=5, window_seconds=60)
+    create_invite(by=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org")
+    create_rate_limit(by=principal_of(actor), scope="write", max_requests=5, window_seconds=60)
     world.make.fork(world.repos["team", "public"], owner=world.alice, by=world.alice)
     User.objects.filter(pk=world.alice.pk).update(password="md5$salt$hashed")
     return world

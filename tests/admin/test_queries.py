@@ -18,6 +18,7 @@ from apps.site.models import RateLimit
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, row_url
+from tests.principals import access_of, principal_of
 from tests.test_queries import costing
 from tests.web.page_client import PageClient
 
@@ -44,8 +45,12 @@ def one_of_each(make, sam, number):
     make.protection(repo, by=person, approver=person)
     make.reply(make.thread(repo, by=person), by=person)
     make.fork(repo, owner=sam, by=person)
-    create_invite(actor=person if person.is_staff else sam, expires_at=parse_future("1 day"))
-    create_rate_limit(actor=sam, scope=f"user:{person}", max_requests=1, window_seconds=60)
+    create_invite(
+        by=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
+    )
+    create_rate_limit(
+        by=principal_of(sam), scope=f"user:{person}", max_requests=1, window_seconds=60
+    )
 
 
 def test_every_list_is_here():
@@ -82,7 +87,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
             person = make.user(f"person{number}-{turn}")
             make.member(acme, person)
             make.protection(repo, f"b{number}-{turn}", by=alice)
-            add_approver(actor=alice, protection=rows[2], user=person)
+            add_approver(by=access_of(alice, rows[2].repo), protection=rows[2], user=person)
         with costing() as cost:
             for row in rows:
                 staff.get(row_url(row)).gives()

@@ -7,6 +7,7 @@ from apps.site.actions import create_rate_limit
 from apps.site.models import RateLimit, SiteSettings
 from tests.admin.test_accounts import errors
 from tests.admin.urls import admin_url, row_url
+from tests.principals import principal_of
 
 SETTINGS = {
     "signups_enabled": "on",
@@ -65,8 +66,10 @@ def test_a_rate_limit_is_made_changed_and_lifted(staff, events):
 
 def test_the_list_shows_who_uses_a_limit_most(staff, sam, api, bob, carol):
     RateLimit.objects.all().delete()
-    create_rate_limit(actor=sam, scope="authenticated", max_requests=9, window_seconds=3600)
-    create_rate_limit(actor=sam, scope="anonymous", max_requests=7, window_seconds=3600)
+    create_rate_limit(
+        by=principal_of(sam), scope="authenticated", max_requests=9, window_seconds=3600
+    )
+    create_rate_limit(by=principal_of(sam), scope="anonymous", max_requests=7, window_seconds=3600)
     assert not limits.usage()["anonymous"].callers
     for _ in range(3):
         api(bob).get("/users/self").gives()

@@ -33,7 +33,7 @@ def admin_url(model: type[Model], page: str = "changelist", *args: object) -> st
 def row_url(row: Model, action: str = "") -> str:
     """The page of a row, or the one that asks to confirm this action on it."""
     if action:
-        return admin_url(type(row), "move", row.pk, action)
+        return admin_url(type(row), "row_action", row.pk, action)
     return admin_url(type(row), "change", row.pk)
 
 
@@ -51,4 +51,4 @@ def all_urls() -> Iterator[str]:
         key = DISTINGUISHED_BY.get(model, attrgetter("pk"))
         for row in {key(row): row for row in model._default_manager.all()}.values():
             yield row_url(row)
-            yield from (row_url(row, move.name) for move in getattr(pages, "moves", ()))
+            yield from (row_url(row, one.name) for one in getattr(pages, "row_actions", ()))

@@ -12,6 +12,7 @@ import pytest
 from apps.accounts.models import User
 from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
+from tests.principals import principal_of, team_access_of
 from tests.server import Server
 
 numbers = count(1)
@@ -24,8 +25,8 @@ ON_SERVE = pytest.mark.parametrize("server", ["serve"], indirect=True)
 @pytest.fixture
 def acme(alice: User, bob: User) -> Team:
     """The team of the cast with the events of its beginning, as the API makes it."""
-    team = create_team(actor=alice, name="Acme", slug="acme")
-    add_member(actor=alice, team=team, user=bob, role=Role.MEMBER)
+    team = create_team(by=principal_of(alice), name="Acme", slug="acme")
+    add_member(by=team_access_of(alice, team), user=bob, role=Role.MEMBER)
     return team
 
 

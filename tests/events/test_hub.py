@@ -24,6 +24,7 @@ from apps.events.hub import hub, in_thread
 from apps.events.models import Event, EventQuerySet
 from apps.teams import actions as teams
 from config.asgi import application, handler
+from tests.principals import principal_of, team_access_of
 from tests.server import PATIENCE
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -92,7 +93,7 @@ async def following(token: str, query: str, **options: bool) -> AsyncIterator[Cl
 def rename(acme, alice) -> Callable[[str], Any]:
     """Make one event of team acme, in a thread as the server would."""
     return lambda name: in_thread(
-        lambda: teams.update_team(actor=alice, team=acme, name=name, slug="acme")
+        lambda: teams.update_team(by=team_access_of(alice, acme), name=name, slug="acme")
     )
 
 
@@ -188,7 +189,7 @@ def test_a_full_queue_is_thrown_away_and_the_log_read_instead(monkeypatch, make,
 def test_a_stream_closes_when_its_token_expires(monkeypatch, alice):
     """However long it takes to open: to the stream, then, it is a moment before the end."""
     end, moment = timezone.now() + dt.timedelta(days=1), dt.timedelta(seconds=0.2)
-    _, token = accounts.create_token(actor=alice, owner=alice, name="soon", expires_at=end)
+    _, token = accounts.create_token(by=None, owner=alice, name="soon", expires_at=end)
     monkeypatch.setattr(consumers, "timezone", SimpleNamespace(now=lambda: end - moment))
 
     async def story() -> None:
@@ -213,10 +214,10 @@ def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
 def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make, alice, bob, acme):
     def change() -> None:
         with transaction.atomic():
-            teams.update_team(actor=alice, team=acme, name="Before", slug="acme")
-            teams.remove_member(actor=alice, member=acme.members.get(user=bob))
-            teams.update_team(actor=alice, team=acme, name="After", slug="acme")
-        teams.create_team(actor=bob, name="Own", slug="own")
+            teams.update_team(by=team_access_of(alice, acme), name="Before", slug="acme")
+            teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
+            teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
+        teams.create_team(by=principal_of(bob), name="x", slug="x")
 
     async def story() -> list[int]:
         async with following(make.token(bob), "scope=team:acme&scope=self") as client:
@@ -233,8 +234,8 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
     """Before the hub knows of a stream, nobody else would tell it."""
 
     def change() -> None:
-        teams.remove_member(actor=alice, member=acme.members.get(user=bob))
-        teams.update_team(actor=alice, team=acme, name="After", slug="acme")
+        teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
+        teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
         if end is not None:
             ApiToken.objects.filter(user=bob).delete()
 
@@ -244,7 +245,7 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
             await in_thread(change)
             client.reading.set()
             if end is None:
-                await in_thread(lambda: teams.create_team(actor=bob, name="Own", slug="own"))
+                await in_thread(lambda: teams.create_team(by=principal_of(bob), name="x", slug="x"))
             return await client.text()
 
     text = asyncio.run(story())
@@ -261,8 +262,8 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
     query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created"
 
     def lose() -> int:
-        teams.remove_member(actor=alice, member=acme.members.get(user=bob))
-        teams.update_team(actor=alice, team=acme, name="After", slug="acme")
+        teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
+        teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
         return newest(1)[0]
 
     def read_after(last: int) -> Any:
@@ -285,7 +286,7 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
             async with following(make.token(bob), query) as client:
                 await until(lambda: len(hub.joined) == 2)
                 gate.set()
-                await in_thread(lambda: teams.create_team(actor=bob, name="Own", slug="own"))
+                await in_thread(lambda: teams.create_team(by=principal_of(bob), name="x", slug="x"))
                 return await read(client, 1)
 
     assert asyncio.run(story()) == newest(1)
@@ -293,11 +294,11 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
 
 def test_a_token_that_is_revoked_while_the_view_looks_is_lost(monkeypatch, make, alice, bob):
     """The hub has read of it before it knows the stream, which begins after that event."""
-    row, token = accounts.create_token(actor=bob, owner=bob, name="laptop")
+    row, token = accounts.create_token(by=principal_of(bob), owner=bob, name="laptop")
     newest_id = EventQuerySet.newest_id
 
     def revoked_meanwhile(events: EventQuerySet) -> int:
-        accounts.revoke_token(actor=bob, token=row)
+        accounts.revoke_token(by=principal_of(bob), token=row)
         while hub.last < newest(1)[0]:
             pass
         return newest_id(events)
@@ -344,7 +345,7 @@ def test_what_no_event_tells_is_noticed_in_time(quick, make, sam, change):
             if not change.get("is_active", True):
                 assert await client.text() == ""
                 return
-            await until(lambda: not any(one.selection.scopes for one in hub.present))
+            await until(lambda: not any(one.selection.event_scopes for one in hub.present))
 
     asyncio.run(story())
 

@@ -85,8 +85,9 @@ def test_a_stream_closes_with_its_token(live, how):
 DEACTIVATE = """
 from apps.accounts.actions import deactivate_user
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 people = User.objects.in_bulk(["sam", "leaver"], field_name="username")
-deactivate_user(actor=people["sam"], user=people["leaver"])
+deactivate_user(by=Principal(people["sam"]), user=people["leaver"])
 """
 
 

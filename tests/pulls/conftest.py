@@ -6,6 +6,7 @@ they begin with is made once, and copied for each test (tests/scenes.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from apps.repos.models import Repo, Visibility
 from tests import scenes
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.pulls import followers
 from tests.scenes import Build, Things, cast, given
 
 
@@ -79,6 +81,14 @@ def open_repo(repo: Repo) -> Repo:
 def bare_pull(make: Make, open_repo: Repo, carol: User) -> Pull:
     """carol, who only reads, asks for a branch that nobody has pushed."""
     return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
+
+
+@pytest.fixture
+def last_moment(settings: Any) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """`last_moment(call)`: happens between a merge's plan and its last transaction."""
+    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
+    yield followers.reading.append
+    followers.reading.clear()
 
 
 def opened(repo: Repo) -> Repo:

@@ -14,6 +14,7 @@ from apps.pulls.actions import create_review, update_review
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.actions import add_approver, remove_approver
 from apps.repos.models import PushJournal
+from tests.principals import access_of
 from tests.pulls import paths
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -160,15 +161,17 @@ def test_pushes_and_changes_of_their_pull_never_wait_for_each_other(api, pull, c
 
 
 def by_dismissal(pull, review, approver, alice, bob):
-    return lambda: update_review(actor=alice, review=review, status="dismissed")
+    return lambda: update_review(by=access_of(alice, pull.repo), review=review, status="dismissed")
 
 
 def by_removal(pull, review, approver, alice, bob):
-    return lambda: remove_approver(actor=alice, approver=approver)
+    return lambda: remove_approver(by=access_of(alice, approver.protection.repo), approver=approver)
 
 
 def by_another_word(pull, review, approver, alice, bob):
-    return lambda: create_review(actor=bob, pull=pull, status="changes_requested")
+    return lambda: create_review(
+        by=access_of(bob, pull.repo), pull=pull, status="changes_requested"
+    )
 
 
 @pytest.mark.parametrize("withdrawn", [by_dismissal, by_removal, by_another_word])
@@ -176,7 +179,7 @@ def test_a_merge_is_before_the_loss_of_its_approval_or_is_refused(
     api, make, pull, alice, bob, sam, withdrawn
 ):
     protection = make.protection(pull.repo, by=alice, approver=bob)
-    add_approver(actor=alice, protection=protection, user=sam)
+    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
     review, approver = make.review(pull, by=bob), protection.approvers.get(user=bob)
     caller, url = api(alice), f"{paths.pull(pull)}/merge"
     again = Pull.objects.select_related("repo").get()

@@ -17,7 +17,8 @@ from apps.repos.actions import (
     update_protection,
 )
 from apps.repos.models import Approver
-from tests.pulls import followers, paths
+from tests.principals import access_of
+from tests.pulls import paths
 
 MERGE = "/merge"
 
@@ -26,14 +27,6 @@ MERGE = "/merge"
 def protection(make, pull, alice):
     """`main` is protected; nobody is named."""
     return make.protection(pull.repo, by=alice)
-
-
-@pytest.fixture
-def last_moment(settings):
-    """`last_moment(call)`: happens between a merge's plan and its last transaction."""
-    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    yield followers.reading.append
-    followers.reading.clear()
 
 
 def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
@@ -100,12 +93,12 @@ def test_the_head_that_was_not_seen_is_named_before_the_approval_that_is_missing
 def test_deleting_the_protection_is_the_way_around_it(api, pull, protection, alice):
     url = paths.pull(pull) + MERGE
     api(alice).post(url).fails(409, "approval_required")
-    delete_protection(actor=alice, protection=protection)
+    delete_protection(by=access_of(alice, protection.repo), protection=protection)
     api(alice).post(url).gives()
 
 
 def test_a_list_whose_people_are_gone_counts_nobody(api, make, pull, protection, alice, bob, sam):
-    add_approver(actor=alice, protection=protection, user=sam)
+    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
     User.objects.filter(pk=sam.pk).update(is_active=False)
     make.review(pull, by=bob)
     api(alice).post(paths.pull(pull) + MERGE).fails(409, "approval_required")
@@ -118,22 +111,24 @@ def pushed_over(clone, by):
 
 LAST = {
     "the review is dismissed": lambda c: update_review(
-        actor=c.alice, review=c.review, status="dismissed"
+        by=access_of(c.alice, c.pull.repo), review=c.review, status="dismissed"
     ),
-    "the review is deleted": lambda c: delete_review(actor=c.alice, review=c.review),
+    "the review is deleted": lambda c: delete_review(
+        by=access_of(c.alice, c.pull.repo), review=c.review
+    ),
     "its author asks for changes": lambda c: create_review(
-        actor=c.bob, pull=c.pull, status="changes_requested"
+        by=access_of(c.bob, c.pull.repo), pull=c.pull, status="changes_requested"
     ),
     "the author of the pull pushes": lambda c: pushed_over(c.clone, c.alice),
     "another approver is named": lambda c: add_approver(
-        actor=c.alice, protection=c.protection, user=c.sam
+        by=access_of(c.alice, c.protection.repo), protection=c.protection, user=c.sam
     ),
     "more approvals are asked for": lambda c: update_protection(
-        actor=c.sam, protection=c.protection, required_approvals=2
+        by=access_of(c.sam, c.protection.repo), protection=c.protection, required_approvals=2
     ),
     "another protection is made": lambda c: update_protection(
-        actor=c.sam,
-        protection=create_protection(actor=c.alice, repo=c.pull.repo, branch="m*n"),
+        by=access_of(c.sam, c.pull.repo),
+        protection=create_protection(by=access_of(c.alice, c.pull.repo), branch="m*n"),
         required_approvals=2,
     ),
     "the reviewer is deactivated": lambda c: User.objects.filter(pk=c.bob.pk).update(
@@ -143,7 +138,7 @@ LAST = {
 
 
 @pytest.fixture
-def scene(make, pull, clone, protection, alice, bob, sam):
+def reviewed(make, pull, clone, protection, alice, bob, sam):
     """What the last moments act on: the review is bob's, and suffices."""
 
     return SimpleNamespace(
@@ -160,37 +155,45 @@ def scene(make, pull, clone, protection, alice, bob, sam):
 @pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("moment", LAST)
-def test_what_happens_last_counts(api, scene, last_moment, moment):
-    before = scene.pull.repo.branch_sha("main")
-    last_moment(lambda: LAST[moment](scene))
-    answer = api(scene.alice).post(paths.pull(scene.pull) + MERGE)
+def test_what_happens_last_counts(api, reviewed, last_moment, moment):
+    before = reviewed.pull.repo.branch_sha("main")
+    last_moment(lambda: LAST[moment](reviewed))
+    answer = api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE)
     assert answer.status == 409, answer.json
     assert answer.json["error"] in {"approval_required", "changes_requested"}
-    assert scene.pull.repo.git.ref("refs/heads/main") == before
-    assert scene.pull.repo.branch_sha("main") == before
-    assert not scene.pull.repo.journal.exists()
+    assert reviewed.pull.repo.git.ref("refs/heads/main") == before
+    assert reviewed.pull.repo.branch_sha("main") == before
+    assert not reviewed.pull.repo.journal.exists()
     assert not MergeAttempt.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, scene, last_moment):
-    for person in (scene.bob, scene.sam):
-        add_approver(actor=scene.alice, protection=scene.protection, user=person)
-    approver = Approver.objects.get(user=scene.bob)
-    last_moment(lambda: remove_approver(actor=scene.alice, approver=approver))
-    api(scene.alice).post(paths.pull(scene.pull) + MERGE).fails(409, "approval_required")
-    assert scene.pull.repo.git.ref("refs/heads/main") == scene.pull.base_sha
+def test_an_approver_who_is_removed_at_the_last_moment_does_not_count(api, reviewed, last_moment):
+    for person in (reviewed.bob, reviewed.sam):
+        add_approver(
+            by=access_of(reviewed.alice, reviewed.protection.repo),
+            protection=reviewed.protection,
+            user=person,
+        )
+    approver = Approver.objects.get(user=reviewed.bob)
+    last_moment(
+        lambda: remove_approver(
+            by=access_of(reviewed.alice, approver.protection.repo), approver=approver
+        )
+    )
+    api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).fails(409, "approval_required")
+    assert reviewed.pull.repo.git.ref("refs/heads/main") == reviewed.pull.base_sha
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_rebase_at_the_last_moment_keeps_the_approval(api, scene, last_moment):
+def test_a_rebase_at_the_last_moment_keeps_the_approval(api, reviewed, last_moment):
     """The merge is planned anew, for the new head."""
 
     def rebase():
-        scene.clone.checkout("feature")
-        scene.clone.git("commit", "--quiet", "--amend", "--message", "better said")
-        scene.clone.push("feature")
+        reviewed.clone.checkout("feature")
+        reviewed.clone.git("commit", "--quiet", "--amend", "--message", "better said")
+        reviewed.clone.push("feature")
 
     last_moment(rebase)
-    merged = api(scene.alice).post(paths.pull(scene.pull) + MERGE).gives()
-    assert merged["head_sha"] != scene.pull.head_sha
+    merged = api(reviewed.alice).post(paths.pull(reviewed.pull) + MERGE).gives()
+    assert merged["head_sha"] != reviewed.pull.head_sha

@@ -12,6 +12,7 @@ from apps.pulls.models import Pull
 from apps.repos.actions import add_approver, update_protection
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Role, Team
+from tests.principals import access_of
 from tests.pulls import paths
 
 
@@ -70,7 +71,9 @@ def test_strangers_to_a_private_repository_do_not_read_it(api, make, repo, alice
 
 
 def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob, carol):
-    add_approver(actor=protection.created_by, protection=protection, user=bob)
+    add_approver(
+        by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
+    )
     found = read(pull, bob)
     assert found["protections"] == [
         {
@@ -96,7 +99,9 @@ def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob,
 def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob):
     dan = make.user("dan")
     make.member(acme, dan, Role.ADMIN)
-    add_approver(actor=protection.created_by, protection=protection, user=bob)
+    add_approver(
+        by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
+    )
     make.review(pull, by=dan)
     [approval] = read(pull)["approvals"]
     assert (approval["is_eligible"], approval["reason"]) == (False, "Not an approver of main.")
@@ -104,7 +109,9 @@ def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob
 
 
 def test_a_named_reader_counts_as_long_as_they_can_read(read, make, pull, protection, carol):
-    add_approver(actor=protection.created_by, protection=protection, user=carol)
+    add_approver(
+        by=access_of(protection.created_by, protection.repo), protection=protection, user=carol
+    )
     make.review(pull, by=carol)
     assert read(pull)["approval_count"] == 1
     Repo.objects.update(visibility=Visibility.PRIVATE)
@@ -117,7 +124,7 @@ def test_author_pusher_and_the_inactive_never_count(
     read, make, pull, clone, protection, alice, bob, sam
 ):
     for person in (alice, bob, sam):
-        add_approver(actor=alice, protection=protection, user=person)
+        add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
     clone.commit("feature", {"window": "1"})
     clone.push("feature", by=bob)
     for person in (alice, bob, sam):
@@ -192,7 +199,9 @@ def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, b
     named = make.protection(pull.repo, by=alice, approver=sam)
     open_to_all = make.protection(pull.repo, "m*", by=alice)
     make.protection(pull.repo, "release/*", by=alice)
-    update_protection(actor=sam, protection=open_to_all, required_approvals=2)
+    update_protection(
+        by=access_of(sam, open_to_all.repo), protection=open_to_all, required_approvals=2
+    )
     make.review(pull, by=bob)
     found = read(pull)
     assert [one["branch"] for one in found["protections"]] == ["main", "m*"]
@@ -202,7 +211,7 @@ def test_several_protections_are_each_to_be_satisfied(read, make, pull, alice, b
     found = read(pull)
     assert (found["approval_count"], found["approvals_missing"]) == (2, 0)
     assert found["blocked_reasons"] == []
-    update_protection(actor=sam, protection=named, required_approvals=2)
+    update_protection(by=access_of(sam, named.repo), protection=named, required_approvals=2)
     assert read(pull)["approvals_missing"] == 1
 
 
@@ -217,7 +226,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
     make.review(pull, by=sam)
     found = read(pull)
     assert (found["required_approvals"], found["approvals_missing"]) == (2, 1)
-    add_approver(actor=alice, protection=first, user=bob)
+    add_approver(by=access_of(alice, first.repo), protection=first, user=bob)
     found = read(pull)
     assert (found["required_approvals"], found["approvals_missing"]) == (1, 1)
 
@@ -262,12 +271,12 @@ def test_git_is_asked_once_for_two_commits(read, pull):
 
 def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection, alice, bob):
     caller, url = api(alice), f"{paths.pull(pull)}/protection"
-    add_approver(actor=alice, protection=protection, user=bob)
+    add_approver(by=access_of(alice, protection.repo), protection=protection, user=bob)
     make.review(pull, by=bob)
     few = queries(caller, url)
     for _ in range(5):
         person = make.user()
-        add_approver(actor=alice, protection=protection, user=person)
+        add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
         make.review(pull, by=person)
     assert queries(caller, url) == few <= 9
 
@@ -281,7 +290,7 @@ def queries(caller, url):
 
 
 def test_reviews_are_read_with_the_same_eyes(api, make, pull, protection, alice, bob, sam):
-    add_approver(actor=alice, protection=protection, user=sam)
+    add_approver(by=access_of(alice, protection.repo), protection=protection, user=sam)
     for person in (bob, sam):
         make.review(pull, by=person)
     rows = api(alice).get(paths.reviews(pull)).gives()["results"]

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.git import run
 from apps.pulls.models import PullStatus
+from apps.teams.models import Role
 from apps.threads.models import ThreadKind
 from tests.pulls import paths
 
@@ -160,6 +161,7 @@ def test_pulls_are_listed_newest_first_by_page(api, make, open_repo, alice, caro
 
 
 def test_the_list_is_filtered_and_ordered(api, make, team_repo, alice, bob, carol):
+    make.member(team_repo.owner, carol, Role.VIEWER)
     make.pull(team_repo, by=carol, title="Widen the gate")
     second = make.pull(team_repo, by=alice, title="Add a door")
     make.pull(team_repo, by=carol, title="Paint")

@@ -18,6 +18,7 @@ from apps.repos.rules import ZERO
 from apps.teams.models import Role
 from tests.api import Api
 from tests.gitclient import Clone
+from tests.principals import access_of, space_access_of
 from tests.pulls import followers
 from tests.scenes import cast, given
 from tests.server import PATIENCE
@@ -36,7 +37,10 @@ def with_upstream(make, folder):
 def with_fork(make, folder):
     """carol's fork of it."""
     things = with_upstream(make, folder)
-    create_fork(actor=things["carol"], upstream=things["upstream"], owner=things["carol"])
+    create_fork(
+        by=access_of(things["carol"], things["upstream"]),
+        into=space_access_of(things["carol"], things["carol"]),
+    )
     jobs.make_next_fork()
     return things | {"fork": Fork.objects.get().repo}
 

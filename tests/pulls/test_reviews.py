@@ -115,13 +115,17 @@ def test_who_counts_and_who_does_not(api, make, pull, clone, acme, alice, bob, c
 def test_the_level_of_a_reviewer_is_the_one_that_access_gives(
     make, repo, acme, alice, bob, carol, sam, visibility
 ):
-    repo.visibility = visibility
+    repo.visibility = "public"  # while they write: some can no longer read it afterwards
+    repo.save()
     for role in (Role.VIEWER, Role.ADMIN, Role.OWNER):
         make.member(acme, make.user(role.value), role)
     pull = make.pull(repo, by=alice)
     for person in User.objects.all():
         make.review(pull, by=person)
+    repo.visibility = visibility
+    for person in User.objects.all():
         review: Any = Review.objects.with_people(repo).get(created_by=person)
+        review.pull.repo = repo
         assert level_of_author(review) == access_of(person, repo).level
 
 

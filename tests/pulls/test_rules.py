@@ -8,6 +8,7 @@ from apps.core.errors import Invalid
 from apps.git import merge
 from apps.pulls import rules
 from apps.pulls.sources import find_source
+from tests.principals import access_of
 
 
 @pytest.mark.parametrize("name", ["main", "feature/one", "a.b", "é" * 125, "users"])
@@ -23,10 +24,10 @@ def test_a_name_that_is_no_branch_is_refused(name):
 
 
 def test_a_source_of_a_team_is_not_meant_by_its_bare_name(team_repo, alice):
-    assert find_source(alice, team_repo, "teams/acme:x") == (team_repo, "x")
+    assert find_source(access_of(alice, team_repo), "teams/acme:x") == (team_repo, "x")
     for text in ("acme:x", ":x", "users/acme:x", "teams/acme/api:x"):
         with pytest.raises(Invalid) as refused:
-            find_source(alice, team_repo, text)
+            find_source(access_of(alice, team_repo), text)
         assert refused.value.code == "source_not_found"
 
 

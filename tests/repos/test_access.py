@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db import transaction
 
 from apps.accounts.models import User
 from apps.core.access import Level
+from apps.repos.access import access_to, level_on
 from apps.repos.models import Repo, Visibility
-from apps.teams.models import Role, Team
+from apps.teams.models import Member, Role, Team
 from tests.make import Make
 from tests.principals import access_of, principal_of, space_access_of
 
@@ -78,12 +81,24 @@ def make(places):
     return places[2]
 
 
-def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, repos):
+CREDENTIALS = [{"ceiling": level, "read_only": only} for level in Level for only in (False, True)]
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS, ids=str)
+def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, repos, credential):
+    """With every credential, and the same by a role at hand as by the one in the database."""
     assert set(people) == PEOPLE
+    roles: dict[tuple[int | None, int | None], str]
+    roles = {(one.user_id, one.team_id): one.role for one in Member.objects.all()}
     for name, person in people.items():
-        visible = set(Repo.objects.visible_to(principal_of(person)).values_list("pk", flat=True))
-        readable = {repo.pk for repo in repos if access_of(person, repo).level >= Level.READ}
-        assert visible == readable, name
+        who = replace(principal_of(person), **credential)
+        visible = set(Repo.objects.visible_to(who).values_list("pk", flat=True))
+        levels = {repo: access_to(who, repo).level for repo in repos}
+        assert visible == {repo.pk for repo, level in levels.items() if level >= Level.READ}, name
+        assert all(level <= who.ceiling for level in levels.values()), name
+        for repo, level in levels.items():
+            role = roles.get((who.person_id, repo.owner_team_id))
+            assert level_on(who, repo, role) is level, (name, repo)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from apps.core.errors import ApiError
 from apps.repos import actions
 from apps.repos.models import Repo
 from tests.gitclient import Clone
+from tests.principals import access_of
 from tests.races import Outcome, at_once
 
 
@@ -29,21 +30,21 @@ def pushed(team_repo, alice, tmp_path):
 def test_only_staff_archives_and_only_once(team_repo, alice, sam, api, events):
     archive = actions.set_archived
     with events():
-        assert refused(archive, actor=alice, repo=team_repo, archived=True) == (
+        assert refused(archive, by=access_of(alice, team_repo), archived=True) == (
             403,
             "staff_required",
         )
-        archive(actor=sam, repo=team_repo, archived=False)
+        archive(by=access_of(sam, team_repo), archived=False)
     with events("repo-updated") as recorded:
-        archive(actor=sam, repo=team_repo, archived=True)
-        archive(actor=sam, repo=team_repo, archived=True)
+        archive(by=access_of(sam, team_repo), archived=True)
+        archive(by=access_of(sam, team_repo), archived=True)
     assert recorded[0].data == {"changed": ["is_archived"]}
     path = "/teams/acme/repos/api/threads"
     new = {"title": "x", "body": "", "kind": "issue"}
     api(alice).post(path, **new).fails(409, "repo_archived")
     assert api(alice).get("/teams/acme/repos/api").gives()["is_archived"] is True
     with events("repo-updated"):
-        archive(actor=sam, repo=team_repo, archived=False)
+        archive(by=access_of(sam, team_repo), archived=False)
     api(alice).post(path, **new).gives(201)
 
 
@@ -51,19 +52,19 @@ def test_the_default_branch_has_to_exist_and_git_follows(pushed, sam, events):
     choose = actions.set_default_branch
     with events():
         for branch in ("nowhere", "", "../main", "refs/heads/next"):
-            assert refused(choose, actor=sam, repo=pushed, branch=branch)[0] == 422
-        choose(actor=sam, repo=pushed, branch="main")
+            assert refused(choose, by=access_of(sam, pushed), branch=branch)[0] == 422
+        choose(by=access_of(sam, pushed), branch="main")
     assert pushed.git.head_branch() == "main"
     with events("repo-updated") as recorded:
-        choose(actor=sam, repo=pushed, branch="next")
+        choose(by=access_of(sam, pushed), branch="next")
     assert recorded[0].data == {"changed": ["default_branch"]}
     assert (pushed.git.head_branch(), Repo.objects.get().default_branch) == ("next", "next")
 
 
 def test_an_archived_repository_keeps_its_default_branch(pushed, sam, events):
-    actions.set_archived(actor=sam, repo=pushed, archived=True)
+    actions.set_archived(by=access_of(sam, pushed), archived=True)
     with events():
-        given = {"actor": sam, "repo": pushed, "branch": "next"}
+        given = {"by": access_of(sam, pushed), "branch": "next"}
         assert refused(actions.set_default_branch, **given) == (409, "repo_archived")
     assert pushed.git.head_branch() == "main"
 
@@ -72,7 +73,7 @@ def test_an_archived_repository_keeps_its_default_branch(pushed, sam, events):
 def test_two_who_archive_at_once_make_one_event(team_repo, sam, events):
     def archive():
         repo = Repo.objects.get(pk=team_repo.pk)
-        return Outcome(lambda: actions.set_archived(actor=sam, repo=repo, archived=True))
+        return Outcome(lambda: actions.set_archived(by=access_of(sam, repo), archived=True))
 
     with events("repo-updated"):
         assert at_once(archive, archive) == {(200, None): 2}

@@ -9,14 +9,18 @@ from threading import Event, Thread
 import pytest
 from django.utils import timezone
 
+from apps.accounts.models import User
+from apps.core.errors import ApiError
 from apps.git.copy import copy, put_in_place, unfinished
 from apps.jobs import worker
 from apps.jobs.leases import LEASE
 from apps.repos import actions, jobs
 from apps.repos.models import Fork, Repo
 from apps.repos.pushes import open_journal
+from apps.teams.models import Member, Role, Team
 from tests import scenes
 from tests.gitclient import Clone
+from tests.principals import access_of, space_access_of
 from tests.scenes import cast, given
 from tests.server import PATIENCE
 
@@ -29,7 +33,10 @@ def with_fork(make, folder):
     clone = Clone(folder / "upstream", upstream, alice)
     clone.commit("main", {"README": "one\n"})
     clone.push("main")
-    fork = actions.create_fork(actor=things["carol"], upstream=upstream, owner=things["carol"])
+    fork = actions.create_fork(
+        by=access_of(things["carol"], upstream),
+        into=space_access_of(things["carol"], things["carol"]),
+    )
     return things | {"fork": fork}
 
 
@@ -39,7 +46,7 @@ def builds():
 
 
 things, fork = scenes.things, given("fork")
-alice, carol = given("alice"), given("carol")
+alice, bob, carol, acme = (given(name) for name in ("alice", "bob", "carol", "acme"))
 
 
 def take(fork: Fork) -> uuid.UUID:
@@ -189,3 +196,28 @@ def test_who_was_deactivated_meanwhile_gets_no_copy(fork, carol, events):
     with events("fork-failed"):
         jobs.make_next_fork()
     assert not Repo.objects.filter(owner_user=carol).exists()
+
+
+LOSSES = {
+    "the upstream is hidden": lambda: Repo.objects.update(visibility="private"),
+    "the creator's account is closed": lambda: User.objects.filter(username="bob").update(
+        is_active=False
+    ),
+    "the creator becomes a viewer": lambda: Member.objects.filter(user__username="bob").update(
+        role=Role.VIEWER
+    ),
+    "the team is deactivated": lambda: Team.objects.update(is_active=False),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_lost_during_the_copy_counts(fork, acme, bob, loss):
+    made = actions.create_fork(by=access_of(bob, fork.upstream), into=space_access_of(bob, acme))
+    token = take(made)
+    late = Fork.objects.with_paths().get(pk=made.pk)
+    copied = unfinished(Repo(uuid=late.repo_uuid).git, token.hex)
+    copy(late.upstream.git, copied)
+    LOSSES[loss]()
+    with pytest.raises(ApiError):
+        actions.complete_fork(actor=bob, fork=late, token=token, copied=copied)
+    assert not Repo.objects.filter(owner_team=acme).exists()

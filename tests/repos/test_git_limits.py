@@ -15,7 +15,7 @@ DAY = 86_400
 @pytest.fixture
 def limit(db):
     return lambda scope, most: create_rate_limit(
-        actor=None, scope=scope, max_requests=most, window_seconds=DAY
+        by=None, scope=scope, max_requests=most, window_seconds=DAY
     )
 
 

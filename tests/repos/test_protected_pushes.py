@@ -16,6 +16,7 @@ from apps.repos.actions import create_protection
 from apps.repos.http.push import receive
 from apps.repos.models import PushJournal
 from tests.git.scratch import Scratch, push_body
+from tests.principals import access_of
 from tests.repos.test_githttp import api_path, events_of, post
 
 MAIN = "refs/heads/main"
@@ -146,17 +147,17 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
     team_repo, other, alice, bob
 ):
     first = other.commit({"a": b"1"})
-    receive(actor=bob, repo=team_repo, body=iter([body_of(other, ZERO, first)]))
+    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
     second, third = (other.commit({"a": b"%d" % n}, first) for n in (2, 3))
     whole = body_of(other, first, second)
 
     def slowly():
         yield whole[:-10]
-        create_protection(actor=alice, repo=team_repo, branch="main")
+        create_protection(by=access_of(alice, team_repo), branch="main")
         yield whole[-10:]
 
-    assert b"ok refs/heads/main" in receive(actor=bob, repo=team_repo, body=slowly())
-    late = receive(actor=bob, repo=team_repo, body=iter([body_of(other, second, third)]))
+    assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=slowly())
+    late = receive(by=access_of(bob, team_repo), body=iter([body_of(other, second, third)]))
     assert b"ng refs/heads/main protected branch" in late
     assert team_repo.branch_sha("main") == second
     kinds = list(Event.objects.order_by("-id").values_list("kind", "actor__username")[:2])
@@ -169,7 +170,7 @@ def test_a_repository_that_is_archived_meanwhile_takes_no_push(team_repo, other,
     first = other.commit({"a": b"1"})
     type(team_repo).objects.update(is_archived=True)
     with pytest.raises(Conflict, match="archived"):
-        receive(actor=alice, repo=team_repo, body=iter([body_of(other, ZERO, first)]))
+        receive(by=access_of(alice, team_repo), body=iter([body_of(other, ZERO, first)]))
     assert team_repo.git.refs() == {}
 
 
@@ -179,7 +180,7 @@ def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, 
     bodies = [body_of(other, ZERO, other.commit({"a": b"%d" % n})) for n in range(2)]
     answers = together(
         *(
-            lambda b=body, p=person: receive(actor=p, repo=team_repo, body=iter([b]))
+            lambda b=body, p=person: receive(by=access_of(p, team_repo), body=iter([b]))
             for body, person in zip(bodies, (alice, bob), strict=True)
         )
     )
@@ -191,13 +192,13 @@ def test_of_two_pushes_that_create_a_protected_branch_one_wins(make, team_repo, 
 @pytest.mark.django_db(transaction=True)
 def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, other, alice, bob):
     tip = other.commit({"a": b"0"})
-    receive(actor=bob, repo=team_repo, body=iter([body_of(other, ZERO, tip)]))
+    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, tip)]))
     for number in range(6):
         new = other.commit({"a": b"%d" % (number + 1)}, tip)
         body = body_of(other, tip, new)
         _, answer = together(
-            lambda: create_protection(actor=alice, repo=team_repo, branch="main"),
-            lambda b=body: receive(actor=bob, repo=team_repo, body=iter([b])),
+            lambda: create_protection(by=access_of(alice, team_repo), branch="main"),
+            lambda b=body: receive(by=access_of(bob, team_repo), body=iter([b])),
         )
         moved = b"ok refs/heads/main" in answer
         assert moved or b"ng refs/heads/main protected branch" in answer

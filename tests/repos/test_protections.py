@@ -13,6 +13,7 @@ from apps.core.errors import Invalid
 from apps.repos.actions import update_protection
 from apps.repos.models import Protection, glob_matches
 from apps.teams.models import Role
+from tests.principals import access_of
 from tests.races import at_once
 from tests.repos import paths
 
@@ -143,9 +144,13 @@ def test_how_many_approvals_are_asked_for_is_changed_by_the_action_alone(
     protection = make.protection(repo, by=alice)
     for wrong in (0, 101, -1):
         with pytest.raises(Invalid):
-            update_protection(actor=sam, protection=protection, required_approvals=wrong)
+            update_protection(
+                by=access_of(sam, protection.repo), protection=protection, required_approvals=wrong
+            )
     with events("protection-updated") as found:
-        update_protection(actor=sam, protection=protection, required_approvals=2)
+        update_protection(
+            by=access_of(sam, protection.repo), protection=protection, required_approvals=2
+        )
     assert found[0].data["changed"] == ["required_approvals"]
     assert api(alice).get(paths.protection(protection)).gives()["required_approvals"] == 2
 

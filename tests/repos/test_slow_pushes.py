@@ -1,15 +1,24 @@
-"""Pushes that are under way while others move the same ref."""
+"""Pushes that are under way while others move the same ref, or take away what they need."""
 
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
+from apps.accounts.authentication import principal_of
+from apps.accounts.models import ApiToken, User
+from apps.core.access import Level
+from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.git.protocol import ZERO, Command
+from apps.repos.access import open_repo
 from apps.repos.http.push import receive
+from apps.repos.models import PushJournal, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove
+from apps.teams.models import Member, Role, Team
 from tests.git.scratch import Scratch, push_body
+from tests.principals import access_of
 
 MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
@@ -38,7 +47,7 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
             meanwhile()
             yield body[-10:]
 
-        assert f"ok {ref}".encode() in receive(actor=person, repo=team_repo, body=slowly())
+        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=slowly())
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
     start = ZERO
@@ -64,7 +73,7 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
 
     def push(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
-        assert b"ok refs/heads/main" in receive(actor=person, repo=team_repo, body=iter([body]))
+        assert b"ok refs/heads/main" in receive(by=access_of(person, team_repo), body=iter([body]))
 
     push(alice, ZERO, here)
     slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
@@ -78,3 +87,76 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
     assert (stored.sha, stored.pushed_by) == (newer, bob)
     last = Event.objects.latest("id")
     assert (last.actor, last.data["before"], last.data["after"]) == (bob, here, newer)
+
+
+LOSSES = {
+    "the token is revoked": (
+        lambda: ApiToken.objects.update(revoked_at=timezone.now()),
+        (401, "not_authenticated"),
+    ),
+    "the token ends": (
+        lambda: ApiToken.objects.update(expires_at=timezone.now()),
+        (401, "not_authenticated"),
+    ),
+    "the account is deactivated": (
+        lambda: User.objects.filter(username="bob").update(is_active=False),
+        (401, "not_authenticated"),
+    ),
+    "the member is removed": (
+        lambda: Member.objects.filter(user__username="bob").delete(),
+        (403, "forbidden"),
+    ),
+    "the member becomes a viewer": (
+        lambda: Member.objects.filter(user__username="bob").update(role=Role.VIEWER),
+        (403, "role_required"),
+    ),
+    "the team is deactivated": (
+        lambda: Team.objects.update(is_active=False),
+        (403, "team_inactive"),
+    ),
+    "the repository is archived": (
+        lambda: Repo.objects.update(is_archived=True),
+        (409, "repo_archived"),
+    ),
+}
+
+
+def access_by_token(make, person):
+    """What the person's token lets them do in teams/acme/api."""
+    principal = principal_of(make.token(person))
+    return open_repo(principal, "teams/acme", "api", needs=Level.WRITE, writing=True)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_push_is_refused_if_its_right_is_lost_before_it_is_accepted(
+    make, team_repo, other, bob, loss
+):
+    body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
+    lose, answer = LOSSES[loss]
+
+    def slowly():
+        yield body[:10]
+        lose()
+        yield body[10:]
+
+    with pytest.raises(ApiError) as caught:
+        receive(by=access_by_token(make, bob), body=slowly())
+    assert (caught.value.status, caught.value.code) == answer
+    assert team_repo.git.refs() == {}
+    assert not PushJournal.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, bob, loss):
+    body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
+
+    def slowly():
+        yield body[:-10]
+        LOSSES[loss][0]()
+        yield body[-10:]
+
+    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=slowly())
+    assert team_repo.refs.get().pushed_by == bob
+    assert not PushJournal.objects.exists()

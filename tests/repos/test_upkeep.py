@@ -23,6 +23,7 @@ from apps.repos.pushes import open_journal
 from apps.repos.rules import ZERO
 from tests import scenes
 from tests.gitclient import Clone
+from tests.principals import access_of, space_access_of
 from tests.scenes import cast, given
 
 
@@ -193,7 +194,7 @@ def test_a_store_that_git_cannot_read_keeps_no_other_from_being_mended(
 def test_head_follows_the_row_as_it_is_by_then(clone, alice, sam):
     stale = Repo.objects.get()
     clone.push("main:trunk")
-    set_default_branch(actor=sam, repo=clone.repo, branch="trunk")
+    set_default_branch(by=access_of(sam, clone.repo), branch="trunk")
     list(upkeep.check(stale, fix=True, age=0))
     assert clone.repo.git.head_branch() == "trunk"
 
@@ -209,7 +210,7 @@ def nobodys(age: float) -> GitRepo:
 
 
 def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
-    waiting = create_fork(actor=alice, upstream=clone.repo, owner=alice)
+    waiting = create_fork(by=access_of(alice, clone.repo), into=space_access_of(alice, alice))
     young, old = nobodys(0), nobodys(2 * 24 * 3600)
     unfinished = GitRepo(old.path.with_name(f"{uuid4()}.git.tmp-dead"))
     unfinished.create()

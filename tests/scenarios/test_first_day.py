@@ -16,8 +16,9 @@ PAUSE = 0.02
 GIVE_SAM_A_PASSWORD = f"""
 from apps.accounts.actions import change_password
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
 sam = User.objects.get(username="sam")
-change_password(actor=sam, user=sam, password={STAFF!r})
+change_password(by=Principal(sam), user=sam, password={STAFF!r})
 """
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from apps.site.models import RateLimit
-from apps.site.rules import known_scopes
+from apps.site.rules import known_rate_scopes
 from tests.races import at_once
 from tests.routes import routed
 from tests.site.fresh import first_rate_limits
@@ -79,13 +79,13 @@ def test_an_unknown_scope_is_told_all_that_there_are(api, sam):
         api(sam).post("/rate-limits", **{**WRITE, "scope": "pull"}).fails(422, "validation_failed")
     )
     listed = told.rstrip(".").partition("not one of ")[2].split(", ")
-    assert listed == [*known_scopes(), "user:<username>"]
+    assert listed == [*known_rate_scopes(), "user:<username>"]
 
 
 def test_the_families_are_the_tags_of_the_description():
     tags = {tag for one in routed() for tag in one.described["tags"]}
     own = ["api", "anonymous", "authenticated", "write", "git", "stream", "login", "signup"]
-    assert known_scopes() == [*own, *sorted(tags)]
+    assert known_rate_scopes() == [*own, *sorted(tags)]
 
 
 def test_a_person_has_a_scope_under_the_name_as_they_spell_it(api, make, sam):

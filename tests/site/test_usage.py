@@ -17,7 +17,9 @@ def counting(request, db, monkeypatch):
     """Both limits hold, counted in this way."""
     RateLimit.objects.all().delete()
     for limit in (ALICE, ANYBODY):
-        RateLimit.objects.create(scope=limit.scope, max_requests=limit.most, window_seconds=3600)
+        RateLimit.objects.create(
+            scope=limit.rate_scope, max_requests=limit.most, window_seconds=3600
+        )
     if request.param == "Redis":
         shared = SharedCounters(request.getfixturevalue("redis"))
         monkeypatch.setattr(limits, "counters", lambda: shared)

@@ -33,5 +33,6 @@ def thread(make: Make, open_repo: Repo, alice: User) -> Thread:
 
 
 @pytest.fixture
-def cast(alice: User, bob: User, carol: User) -> list[User]:
-    return [alice, bob, carol]
+def writers(alice: User, bob: User, sam: User) -> list[User]:
+    """Three people who may write in the team's private repository."""
+    return [alice, bob, sam]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from apps.threads import actions
 from apps.threads.models import Participants, Reply, Thread
+from tests.principals import access_of
 
 PEOPLE = 3
 # Who writes below which reply (0: at the top), or None and whose reply goes.
@@ -22,15 +23,15 @@ MOVES = st.lists(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(moves=MOVES)
-def test_counters_placeholders_and_order_equal_a_recount(make, team_repo, cast, moves):
-    thread = make.thread(team_repo, by=cast[0])
+def test_counters_placeholders_and_order_equal_a_recount(make, team_repo, writers, moves):
+    thread = make.thread(team_repo, by=writers[0])
     for is_reply, who, which in moves:
         live = list(thread.replies.live().order_by("number"))
         chosen = live[which % len(live)] if live and which else None
         if is_reply:
-            make.reply(thread, by=cast[who], to=chosen)
+            make.reply(thread, by=writers[who], to=chosen)
         elif chosen is not None:
-            actions.delete_reply(actor=chosen.created_by, reply=chosen)
+            actions.delete_reply(by=access_of(chosen.created_by, thread.repo), reply=chosen)
     assert stored(Thread.objects.get(pk=thread.pk)) == recounted(thread.pk)
 
 

@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.threads import paths
 
-DOOR = 2
+ACCESS = 2
 """The token with its person; the repository with its owner and the caller's role."""
 QUERIES = {
     "": 1,
@@ -20,16 +20,18 @@ QUERIES = {
 }
 
 
-def test_reads_ask_a_constant_number_of_questions(api, make, repo, alice):
-    thread = make.thread(repo, by=alice)
+def test_reads_ask_a_constant_number_of_questions(api, make, open_repo, alice):
+    thread = make.thread(open_repo, by=alice)
     last = make.reply(thread, by=alice)
     client, counts = api(alice), []
     client.get(paths.thread(thread)).gives()
     for _ in range(2):
-        counts.append({path: asked(client, paths.threads(repo) + path) - DOOR for path in QUERIES})
+        counts.append(
+            {path: asked(client, paths.threads(open_repo) + path) - ACCESS for path in QUERIES}
+        )
         for _ in range(3):
             last = make.reply(thread, by=make.user(), to=last)
-            make.reply(make.thread(repo, by=make.user()), by=alice)
+            make.reply(make.thread(open_repo, by=make.user()), by=alice)
     assert counts == [QUERIES, QUERIES]
 
 

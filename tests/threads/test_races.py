@@ -12,6 +12,7 @@ from django.db import connection
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.threads import actions
+from tests.principals import access_of
 from tests.threads import paths
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -102,13 +103,14 @@ def test_of_a_reply_and_the_delete_of_its_parent_both_are_whole(api, make, threa
 def test_whoever_comes_after_the_delete_of_a_thread_finds_none(make, thread, alice):
     late = type(thread).objects.get(pk=thread.pk)
     reply = make.reply(late, by=alice)
-    actions.delete_thread(actor=alice, thread=thread)
+    by = access_of(alice, thread.repo)
+    actions.delete_thread(by=by, thread=thread)
     for call in (
         lambda: make.reply(late, by=alice),
-        lambda: actions.update_reply(actor=alice, reply=reply, body="x"),
-        lambda: actions.delete_reply(actor=alice, reply=reply),
-        lambda: actions.update_thread(actor=alice, thread=late, title="x"),
-        lambda: actions.delete_thread(actor=alice, thread=late),
+        lambda: actions.update_reply(by=by, reply=reply, body="x"),
+        lambda: actions.delete_reply(by=by, reply=reply),
+        lambda: actions.update_thread(by=by, thread=late, title="x"),
+        lambda: actions.delete_thread(by=by, thread=late),
     ):
         with pytest.raises(ApiError) as refused:
             call()

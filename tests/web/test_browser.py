@@ -27,7 +27,9 @@ import json
 from datetime import timedelta
 from django.contrib.auth.tokens import default_token_generator
 from django.utils import timezone
+from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
+from apps.accounts.principal import Principal
 from apps.repos.actions import create_repo
 from apps.site.models import SiteSettings
 
@@ -35,11 +37,11 @@ SiteSettings.load()
 SiteSettings.objects.update(
     signup_invite_creators="users", signups_require_invite=False, rate_limits_enabled=False
 )
-people = [create_user(actor=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(3)]
-tokens = [create_token(actor=ada, owner=ada, name="W" * 255)[0] for ada in people]
+people = [create_user(by=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(3)]
+tokens = [create_token(by=None, owner=ada, name="W" * 255)[0] for ada in people]
 ada, later = people[0], timezone.now() + timedelta(days=1)
-create_repo(actor=ada, owner=ada, name="Api", slug="a" * 100, visibility="public")
-invite = create_invite(actor=ada, expires_at=later, email="a" * 60 + "@example.org")
+create_repo(by=access_to_user(Principal(ada), ada), name="Api", slug="a" * 100, visibility="public")
+invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 reset = default_token_generator.make_token(people[2])
 print(json.dumps({{
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),

@@ -8,6 +8,7 @@ from django.utils import timezone
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.site.models import SiteSettings
+from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
 from tests.web.test_limits import set_rate_limit
 
@@ -22,7 +23,9 @@ def change_site_settings(**fields):
 @pytest.fixture
 def invite(sam):
     """One without an address: whoever has its link can use it."""
-    return actions.create_invite(actor=sam, expires_at=timezone.now() + dt.timedelta(days=1))
+    return actions.create_invite(
+        by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
+    )
 
 
 def test_without_an_invite_nobody_signs_up_unless_the_site_is_open(visit, events):
@@ -71,13 +74,13 @@ def test_an_unknown_a_deleted_and_an_expired_invite_are_refused_with_the_reason(
     assert page.alert() == "There is no such invite." and page.value("username") == "Zoe"
     Invite.objects.update(expires_at=timezone.now())
     assert "expired" in visit().get(f"/signup?invite={invite.uuid}").gives(409).text
-    actions.delete_invite(actor=sam, invite=invite)
+    actions.delete_invite(by=principal_of(sam), invite=invite)
     visit().get(f"/signup?invite={invite.uuid}").gives(404)
 
 
 def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, events):
     later = timezone.now() + dt.timedelta(days=1)
-    mine = actions.create_invite(actor=sam, expires_at=later, email="ZOE@example.org")
+    mine = actions.create_invite(by=principal_of(sam), expires_at=later, email="ZOE@example.org")
     wrong = {**WANTED, "email": "eve@example.org"}
     with events():
         page = visit().post("/signup", **wrong, invite=str(mine.uuid)).gives(422)

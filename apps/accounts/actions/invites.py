@@ -8,7 +8,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts import rules
-from apps.accounts.models import Invite, InviteStatus, User
+from apps.accounts.models import Invite, InviteStatus
+from apps.accounts.principal import Principal
 from apps.core.changes import given, set_changed
 from apps.core.errors import NotFound
 from apps.core.locks import lock
@@ -18,25 +19,26 @@ from apps.site.models import SiteSettings
 
 
 @transaction.atomic
-def create_invite(*, actor: User, expires_at: dt.datetime, email: str = "") -> Invite:
+def create_invite(*, by: Principal, expires_at: dt.datetime, email: str = "") -> Invite:
     """Invite somebody: whoever has the link, or only a person who signs up with `email`.
 
-    Locks the actor, so that two at once cannot pass the limit together. Errors: 403
+    Locks the person's row, so that two at once cannot pass the limit together. Errors: 403
     `staff_required` where only staff invites, 403 `account_too_young`, 429
     `signup_invite_limit_reached`, 422.
     """
-    lock(actor)
-    rules.check_may_invite(actor, SiteSettings.load())
+    by.check_may_change()
+    lock(by.user)
+    rules.check_may_invite(by, SiteSettings.load())
     rules.check_email(email)
-    invite = Invite.objects.create(created_by=actor, expires_at=expires_at, email=email)
-    record(Kind.INVITE_CREATED, actor=actor, about=invite)
+    invite = Invite.objects.create(created_by=by.user, expires_at=expires_at, email=email)
+    record(Kind.INVITE_CREATED, actor=by.user, about=invite)
     return invite
 
 
 @transaction.atomic
 def update_invite(
     *,
-    actor: User,
+    by: Principal,
     invite: Invite,
     email: str | None = None,
     expires_at: dt.datetime | None = None,
@@ -46,7 +48,7 @@ def update_invite(
     An end in the future makes an expired invite pending again. Locks it. Errors: 403
     `staff_required`, 404 when deleted, 409 `invite_already_accepted`, 422.
     """
-    _lock(actor, invite)
+    _lock(by, invite)
     if invite.accepted_at is not None:
         raise rules.already_accepted()
     rules.check_email(email or "")
@@ -54,30 +56,29 @@ def update_invite(
     if not changed:
         return
     invite.save()
-    record(Kind.INVITE_UPDATED, actor=actor, about=invite, data={"changed": changed})
+    record(Kind.INVITE_UPDATED, actor=by.user, about=invite, data={"changed": changed})
 
 
 @transaction.atomic
-def expire_invite(*, actor: User, invite: Invite) -> None:
+def expire_invite(*, by: Principal, invite: Invite) -> None:
     """End an invite now; one that has ended already stays as it is. As `update_invite`."""
-    _lock(actor, invite)
+    _lock(by, invite)
     if invite.status is not InviteStatus.EXPIRED:
-        update_invite(actor=actor, invite=invite, expires_at=timezone.now())
+        update_invite(by=by, invite=invite, expires_at=timezone.now())
 
 
 @transaction.atomic
-def delete_invite(*, actor: User, invite: Invite) -> None:
+def delete_invite(*, by: Principal, invite: Invite) -> None:
     """Take an invite away, whatever its state; it stays on record. 403, 404. Locks it."""
-    _lock(actor, invite)
+    _lock(by, invite)
     invite.deleted_at = timezone.now()
     invite.save(update_fields=["deleted_at"])
-    record(Kind.INVITE_DELETED, actor=actor, about=invite)
+    record(Kind.INVITE_DELETED, actor=by.user, about=invite)
 
 
-def _lock(actor: User, invite: Invite) -> None:
-    """An invite is its creator's business, and the staff's."""
-    if invite.created_by_id != actor.pk:
-        rules.check_staff(actor)
+def _lock(by: Principal, invite: Invite) -> None:
+    """Lock an invite for its creator or staff; 401, 403, 404."""
+    by.check_may_change_of(invite.created_by_id, "invites")
     lock(invite)
     if invite.deleted_at is not None:
         raise NotFound("not_found", "This invite has been deleted.")

@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from apps.accounts import rules
 from apps.accounts.models import Invite, User
+from apps.accounts.principal import Principal
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
@@ -18,19 +19,22 @@ from apps.site.models import SiteSettings
 
 def create_user(
     *,
-    actor: User | None,
+    by: Principal | None,
     username: str,
     email: str = "",
     password: str | None = None,
     is_staff: bool = False,
 ) -> User:
-    """Add a person; `actor` None is the operator at the command line, or the person.
+    """Add a person, as staff or at the command line (`by` None: the event names the person).
 
-    Errors: 422 for a name, an address or a password that will not do; 409 `slug_taken`.
+    Errors: 403 `staff_required`, 422 for a name, an address or a password that will not do, 409
+    `slug_taken`.
     """
+    if by is not None:
+        by.check_staff()
     user = _new(username, email, password)
     user.is_staff = user.is_superuser = is_staff
-    _add(actor or user, user)
+    _add(by.user if by else user, user)
     return user
 
 
@@ -41,11 +45,12 @@ def _add(actor: User, user: User) -> None:
 
 
 def sign_up(
-    *, actor: User | None = None, username: str, email: str, password: str, invite: Invite | None
+    *, by: Principal, username: str, email: str, password: str, invite: Invite | None
 ) -> User:
-    """Let somebody in by themself, as the site's settings allow (behaviour.md §1, trap 10).
+    """Let somebody make an account for themself, as the site's settings allow.
 
-    `invite` None is without one. Events `user-joined`, and `invite-accepted` where one was used.
+    `by` is whoever asks, mostly nobody; `invite` None is without one. Two events where an invite
+    is used: `user-joined` and `invite-accepted`.
     Locks the invite: of two who accept it at once, one joins. Errors: those of
     `rules.check_may_join`; 422 for a name, address or password that will not do; 409 `slug_taken`.
     """
@@ -55,7 +60,7 @@ def sign_up(
     if not email:
         raise Invalid("validation_failed", "email: This field is required.")
     user = _new(username, email, password)
-    _join(actor or user, user, invite)
+    _join(by.person or user, user, invite)
     return user
 
 
@@ -77,7 +82,7 @@ def _join(actor: User, user: User, invite: Invite | None) -> None:
 @transaction.atomic
 def update_user(
     *,
-    actor: User,
+    by: Principal,
     user: User,
     display_name: str | None = None,
     email: str | None = None,
@@ -89,9 +94,9 @@ def update_user(
     person. Errors: 403 `staff_required`, 409 `invalid_transition` for the last active member of
     the staff, 422 for an address that is none or is in use.
     """
-    rules.check_self_or_staff(actor, user)
+    by.check_may_change_of(user.pk, "account")
     if is_staff is not None:
-        rules.check_staff(actor)
+        by.check_staff()
         _check_somebody_stays(user, leaving=not is_staff)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
@@ -105,10 +110,10 @@ def update_user(
             user.save(update_fields=[*changed, "is_superuser"])
     except IntegrityError:
         raise _email_taken() from None
-    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": changed})
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": changed})
 
 
-def change_password(*, actor: User, user: User, password: str) -> None:
+def change_password(*, by: Principal, user: User, password: str) -> None:
     """Give a new password, oneself or as staff; it ends the person's sessions, but no token.
 
     Whoever asks for the old one does so before. Errors: 403 `staff_required`, 422 for a password
@@ -116,9 +121,9 @@ def change_password(*, actor: User, user: User, password: str) -> None:
     who show the same old one, or use the same link, one chooses. The event says that it changed,
     and nothing about it.
     """
-    rules.check_self_or_staff(actor, user)
+    by.check_may_change_of(user.pk, "account")
     rules.check_password(password, user)
-    _store_password(actor, user, make_password(password))
+    _store_password(by.user, user, make_password(password))
 
 
 @transaction.atomic
@@ -133,14 +138,15 @@ def _store_password(actor: User, user: User, hashed: str) -> None:
 
 
 @transaction.atomic
-def deactivate_user(*, actor: User, user: User) -> None:
-    """Close an account: from here on every call is 401, and open streams end (behaviour.md §7).
+def deactivate_user(*, by: Principal, user: User) -> None:
+    """Close an account: from here on every call is 401, and open streams end.
 
     What the person wrote stays, and so do their tokens, which work again after a reactivation.
     Locks the active staff, then the person. Errors: 403 `staff_required`, 409
     `invalid_transition` for the last active member of the staff.
     """
-    rules.check_staff(actor)
+    by.check_staff()
+    actor = by.user
     _check_somebody_stays(user, leaving=True)
     lock(user)
     if not user.is_active:
@@ -151,15 +157,15 @@ def deactivate_user(*, actor: User, user: User) -> None:
 
 
 @transaction.atomic
-def reactivate_user(*, actor: User, user: User) -> None:
+def reactivate_user(*, by: Principal, user: User) -> None:
     """Open a closed account again, with the tokens that it had. 403 `staff_required`."""
-    rules.check_staff(actor)
+    by.check_staff()
     lock(user)
     if user.is_active:
         return
     user.is_active = True
     user.save(update_fields=["is_active"])
-    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": ["is_active"]})
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["is_active"]})
 
 
 def _check_somebody_stays(user: User, *, leaving: bool) -> None:

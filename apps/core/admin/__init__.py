@@ -1,8 +1,8 @@
-"""The staff's work place: what its lists and pages have in common. It knows no model."""
+"""What the lists and pages of the admin have in common. It knows no model."""
 
 from apps.core.admin.forms import ActionForm
 from apps.core.admin.lists import Choices, Flag
-from apps.core.admin.pages import Move, StaffAdmin
+from apps.core.admin.pages import RowAction, StaffAdmin
 from apps.core.admin.words import NONE, badge, bulleted, link_to, moment, row_link
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "ActionForm",
     "Choices",
     "Flag",
-    "Move",
+    "RowAction",
     "StaffAdmin",
     "badge",
     "bulleted",

@@ -35,7 +35,7 @@ class ActionForm(ModelForm):
         """Django would write the values into the row here, and ask the model's own rules."""
 
     def clean(self) -> dict[str, Any]:
-        """Ask the input; a refusal of the action stands at the field that it names."""
+        """Ask the request serializer; a refusal of the action is shown at the field it names."""
         known = self.cleaned_data
         declared = self.request_serializer().fields if self.request_serializer else {}
         sent = {

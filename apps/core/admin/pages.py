@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin, ShowFacets
-from django.contrib.auth import get_user
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -25,17 +24,15 @@ if TYPE_CHECKING:
 else:
     Base = ModelAdmin
 
-Actor = Any
-"""The signed-in person, a row that actions can lock; core knows no model."""
 PAGES = ("changelist", "add", "change")
 """What is kept of Django's pages: none deletes past the actions, and events are the history."""
 
 
 @dataclass(frozen=True)
-class Move:
-    """One step of a row from one state to the next, asked on a page of its own.
+class RowAction:
+    """A button on the page of a row, which asks on a page of its own before it acts.
 
-    `act(actor=…, row=…)` calls the action; `asks` says what it will do.
+    `act(by=…, row=…)` calls the action, with the principal; `asks` says what it will do.
     """
 
     name: str
@@ -57,19 +54,19 @@ def with_refusal(response: HttpResponse, error: ApiError) -> HttpResponse:
 
 
 class StaffAdmin(Base):
-    """Lists and pages for staff. What changes something is `add`, `change` or one of `moves`.
+    """Lists and pages for staff. What changes something is `add`, `change` or a row action.
 
     `layout` are the fieldsets of a page; of these, `changes` can be changed. `add_form` is for new
     rows, None where the admin makes none. Staff may do all of it: permission rows are not asked.
     """
 
-    work = ""
-    place = 0
-    """Which group of the index it stands in, and where there."""
+    group = ""
+    position = 0
+    """Its group in the index, and its position there."""
     layout: Sequence[tuple[str | None, dict[str, Any]]] = ()
     changes: tuple[str, ...] = ()
     add_form: type[ActionForm] | None = None
-    moves: tuple[Move, ...] = ()
+    row_actions: tuple[RowAction, ...] = ()
     form = ActionForm
     intro = ""
     """A sentence above the list."""
@@ -85,11 +82,11 @@ class StaffAdmin(Base):
     change_list_template = "admin/staff_list.html"
     change_form_template = add_form_template = "admin/staff_form.html"
 
-    def add(self, actor: Actor, **wanted: Any) -> Model:
-        """Make a row through its action, and return it."""
+    def add(self, by: Any, **wanted: Any) -> Model:
+        """Make a row through its action, and return it. `by` is the principal."""
         raise NotImplementedError
 
-    def change(self, actor: Actor, row: Any, **wanted: Any) -> None:
+    def change(self, by: Any, row: Any, **wanted: Any) -> None:
         """Change a row through its action."""
         raise NotImplementedError
 
@@ -169,7 +166,7 @@ class StaffAdmin(Base):
         """What the action refuses undoes all of it, and the form comes back with the reason."""
         page = partial(super().changeform_view, request, object_id, form_url)
         context = {"show_save_and_add_another": False, **(extra_context or {})}
-        context["moves"] = self._offered(request, object_id)
+        context["row_actions"] = self._offered(request, object_id)
         try:
             return page(context)
         except (ApiError, OperationalError) as refused:
@@ -178,11 +175,11 @@ class StaffAdmin(Base):
             return with_refusal(response, cast("ApiError", error))
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """The one place where a sent form changes something."""
-        actor = get_user(request)
+        """Call the action: nothing else makes a change from a form that was sent."""
+        by = vars(request)["principal"]
         if not change:
-            return self.add(actor, **form.wanted)
-        self.change(actor, form.instance, **form.wanted)
+            return self.add(by, **form.wanted)
+        self.change(by, form.instance, **form.wanted)
         return form.instance
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -197,59 +194,57 @@ class StaffAdmin(Base):
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """As `log_addition`."""
 
-    # Moves
+    # Row actions
 
     def get_urls(self) -> list[Any]:
         label, name = self.opts.app_label, self.opts.model_name
         kept = {f"{label}_{name}_{page}" for page in PAGES}
-        move = self.admin_site.admin_view(self.move_view)
+        view = self.admin_site.admin_view(self.row_action_view)
         return [
             *(line for line in super().get_urls() if line.name in kept),
-            path("<int:pk>/<slug:name>/", move, name=f"{label}_{name}_move"),
+            path("<int:pk>/<slug:name>/", view, name=f"{label}_{name}_row_action"),
         ]
 
-    def _offered(self, request: HttpRequest, object_id: str | None) -> list[tuple[str, Move]]:
-        """The moves of a row, each with its address."""
-        row = self.get_object(request, object_id) if object_id and self.moves else None
+    def _offered(self, request: HttpRequest, object_id: str | None) -> list[tuple[str, RowAction]]:
+        """The actions that a row offers now, each with its address."""
+        row = self.get_object(request, object_id) if object_id and self.row_actions else None
         if row is None:
             return []
-        return [(self.address("move", row.pk, one.name), one) for one in self._moves_of(row)]
-
-    def _moves_of(self, row: Any) -> list[Move]:
-        return [one for one in self.moves if one.offered(row)]
+        offered = [one for one in self.row_actions if one.offered(row)]
+        return [(self.address("row_action", row.pk, one.name), one) for one in offered]
 
     def address(self, page: str, *args: Any) -> str:
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=args, current_app=self.admin_site.name)
 
-    def move_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    def row_action_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
         """Ask, and on POST do it; a refusal is shown on the page of the row."""
         row = self.get_queryset(request).filter(pk=pk).first()
-        move = next((one for one in self.moves if one.name == name), None)
-        if row is None or move is None:
+        action = next((one for one in self.row_actions if one.name == name), None)
+        if row is None or action is None:
             raise Http404
         if request.method == "POST":
-            return self._go(request, row, move)
-        if not move.offered(row):
+            return self._go(request, row, action)
+        if not action.offered(row):
             return HttpResponseRedirect(self.address("change", pk))
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{move.label}: {row}",
+            "title": f"{action.label}: {row}",
             "opts": self.opts,
             "row": row,
-            "move": move,
+            "row_action": action,
             "list": self.address("changelist"),
             "back": self.address("change", pk),
         }
-        return TemplateResponse(request, "admin/staff_move.html", context)
+        return TemplateResponse(request, "admin/staff_row_action.html", context)
 
-    def _go(self, request: HttpRequest, row: Any, move: Move) -> HttpResponse:
+    def _go(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
         told, back = str(row), self.address("change", row.pk)
         try:
-            move.act(actor=get_user(request), row=row)
+            action.act(by=vars(request)["principal"], row=row)
         except (ApiError, OperationalError) as refused:
             messages.error(request, cast("ApiError", as_api_error(refused)).detail)
             return HttpResponseRedirect(back)
-        messages.success(request, move.done.format(told))
+        messages.success(request, action.done.format(told))
         gone = not self.get_queryset(request).filter(pk=row.pk).exists()
         return HttpResponseRedirect(self.address("changelist") if gone else back)

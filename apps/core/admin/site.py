@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from apps.core.sessions import prolong
 
-WORK = ("People", "Site", "Teams and repositories", "Conversations", "Record")
-"""What staff comes for, in the order of the index; each `StaffAdmin` names its own."""
+GROUPS = ("People", "Site", "Teams and repositories", "Conversations", "Record")
+"""The groups of the index, in its order; each `StaffAdmin` names its own."""
 
 
 class StaffSite(AdminSite):
@@ -38,10 +38,10 @@ class StaffSite(AdminSite):
         return run
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
-        groups: dict[str, list[Any]] = {name: [] for name in WORK}
+        groups: dict[str, list[Any]] = {name: [] for name in GROUPS}
         for app in self._build_app_dict(request).values():
             for entry in app["models"]:
-                groups[self._registry[entry["model"]].work].append(entry)  # type: ignore[attr-defined]
+                groups[self._registry[entry["model"]].group].append(entry)  # type: ignore[attr-defined]
         home = reverse("admin:index", current_app=self.name)
         return [
             {
@@ -49,14 +49,14 @@ class StaffSite(AdminSite):
                 "app_label": name.split()[0].lower(),
                 "app_url": home,
                 "has_module_perms": True,
-                "models": sorted(entries, key=self._place),
+                "models": sorted(entries, key=self._position),
             }
             for name, entries in groups.items()
             if entries
         ]
 
-    def _place(self, entry: Any) -> int:
-        return int(self._registry[entry["model"]].place)  # type: ignore[attr-defined]
+    def _position(self, entry: Any) -> int:
+        return int(self._registry[entry["model"]].position)  # type: ignore[attr-defined]
 
     def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
         """Work is not divided as the code is."""

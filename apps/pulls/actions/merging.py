@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.errors import Conflict, unavailable
 from apps.core.locks import lock
 from apps.git.facts import GitFacts
@@ -25,13 +24,10 @@ from apps.git.run import GitError
 from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.sources import fetch_commit
-from apps.repos.access import access_to
+from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal
 from apps.repos.pushes import apply_moves, open_journal, read_facts, settle
 from apps.repos.rules import RefMove
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 LEASE_SECONDS = 60
 TRIES = 3
@@ -42,7 +38,7 @@ logger = logging.getLogger(__name__)
 class Merge:
     """What was asked for: by whom, how, and at which head if the caller said so."""
 
-    actor: User
+    by: RepoAccess
     pull: Pull
     strategy: Strategy
     expected_head: str | None
@@ -58,18 +54,20 @@ class Plan:
 
 def merge_pull(
     *,
-    actor: User,
+    by: RepoAccess,
     pull: Pull,
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
 ) -> None:
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
-    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503
-    when the target was moved under it three times, or git fails. Locks: the pull to take the
-    lease; at the end the repository, then the pull.
+    Needs write access, at the end too. Errors: 409 with all blockers (docs/pulls.md),
+    `head_changed`, `merge_in_progress`; 503 when the target was moved under it three times, or git
+    fails. Locks: the pull to take the lease; at the end the repository, then the pull.
     """
-    merge = Merge(actor, pull, Strategy(merge_strategy), expected_head_sha)
+    by.require_change(Level.WRITE)
+    by.check_holds(pull)
+    merge = Merge(by, pull, Strategy(merge_strategy), expected_head_sha)
     try:
         _check_blockers(merge)
         _merge(merge)
@@ -121,7 +119,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     _check_state(pull)
     attempt = MergeAttempt.objects.filter(pull=pull).first()
     if attempt is None:
-        attempt = MergeAttempt(actor=merge.actor, strategy=merge.strategy)
+        attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
     elif attempt.leased_until > timezone.now():
         raise _in_progress(pull)
     attempt.pull, attempt.token = pull, uuid.uuid4()
@@ -164,12 +162,12 @@ def _plan(merge: Merge) -> Plan:
     built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, str):
         raise rules.refuse([built, *rules.approval_blockers(pull)])
-    return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.actor), source)
+    return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.by.user), source)
 
 
 def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Blocker:
     """The commit that merges the two, or what git says against it."""
-    author = rules.signature(merge.actor)
+    author = rules.signature(merge.by.user)
     if merge.strategy is Strategy.SQUASH:
         author = rules.squash_author(merge.pull, git.commit_authors(target, head))
     outcome = build(
@@ -178,7 +176,7 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Bl
         target,
         head,
         author=author,
-        committer=rules.signature(merge.actor),
+        committer=rules.signature(merge.by.user),
         message=rules.merge_message(merge.pull, merge.strategy),
         when=timezone.now(),
     )
@@ -190,8 +188,8 @@ def _store_plan(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
     """Commit the plan to the database before git may carry it out; 409 when the lease is lost."""
     move = plan.move
     step = (move.full_name, move.old, move.new)
-    attempt.push = push = open_journal(actor=merge.actor, repo=move.repo, moves=[step])
-    attempt.actor, attempt.strategy = merge.actor, merge.strategy
+    attempt.push = push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
+    attempt.actor, attempt.strategy = merge.by.user, merge.strategy
     attempt.head_sha, attempt.result_sha = plan.head, move.new
     attempt.renew(LEASE_SECONDS)
     _check_lease(attempt)
@@ -209,7 +207,7 @@ def _move_target(
     lock(pull)
     _check_lease(attempt)
     _check_state(pull)
-    access_to(Principal(attempt.actor), pull.repo).check_writable()
+    merge.by.renewed().require_change(Level.WRITE)
     if pull.tips() != (plan.head, move.old):
         return False
     _check_approval(pull)
@@ -218,6 +216,7 @@ def _move_target(
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)
     lock(pull)
+    pull.merged_by = merge.by.user  # what the row says, with the person loaded
     return True
 
 

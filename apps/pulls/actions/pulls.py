@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
+from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.locks import lock
 from apps.events.kinds import Kind
@@ -17,68 +18,69 @@ from apps.pulls.models import Pull, PullStatus
 from apps.pulls.pushes import WRITTEN
 from apps.pulls.sources import find_source
 from apps.pulls.tips import read_tips, update_from_tips, update_pull_ref_on_commit
+from apps.repos.access import RepoAccess
 from apps.threads.models import Thread, ThreadKind
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
-    from apps.repos.models import Repo
 
 
 def create_pull(
-    *, actor: User, repo: Repo, title: str, body: str, source_branch: str, target_branch: str
+    *, by: RepoAccess, title: str, body: str, source_branch: str, target_branch: str
 ) -> Pull:
-    """Open a pull with its companion thread. Only the names of its branches are looked at.
+    """Open a pull and its thread. Its branches need not exist, but a fork that it names must.
 
     Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` for somebody else's fork; 409
     `pull_already_exists`. Locks the fork and the repository, after git has been asked for the
     figures.
     """
-    source, branch = find_source(actor, repo, source_branch)
-    pull = Pull(repo=repo, source_repo=source, source_branch=branch, target_branch=target_branch)
+    by.require_change(Level.READ)
+    source, branch = find_source(by, source_branch)
+    pull = Pull(repo=by.repo, source_repo=source, source_branch=branch, target_branch=target_branch)
     rules.check_branches_differ(pull)
-    _open(actor, pull, title, body, read_tips(pull))
+    _open(by, pull, title, body, read_tips(pull))
     return pull
 
 
 @transaction.atomic
-def _open(actor: User, pull: Pull, title: str, body: str, facts: GitFacts) -> None:
+def _open(by: RepoAccess, pull: Pull, title: str, body: str, facts: GitFacts) -> None:
     _lock_repos(pull)
     rules.check_not_open_already(pull)
     pull.thread = Thread.open(
-        pull.repo, kind=ThreadKind.PULL, created_by=actor, title=title, body=body
+        pull.repo, kind=ThreadKind.PULL, created_by=by.user, title=title, body=body
     )
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
     update_from_tips(pull, facts)
     pull.save()
     update_pull_ref_on_commit(pull)
     branches = {"source_branch": pull.source_branch, "target_branch": pull.target_branch}
-    record(Kind.PULL_CREATED, actor=actor, about=pull, data=branches)
+    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=branches)
 
 
 def update_pull(
     *,
-    actor: User,
+    by: RepoAccess,
     pull: Pull,
     title: str | None = None,
     body: str | None = None,
     status: str | None = None,
 ) -> None:
-    """Change what is given; the caller has asked `rules.check_may_edit`.
+    """Change what is given, as its author or with write access.
 
     One event: of the status, if that changes, else `pull-updated`. Errors: 409
     `pull_already_merged`, `invalid_transition`, `pull_already_exists`. Locks the fork and the
     repository for a status, the pull and its thread. A reopened pull has the tips that its branches
     have by now, for which git is asked before.
     """
+    by.require_change(Level.READ)
+    by.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
+    by.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
     facts = read_tips(pull) if reopens else GitFacts()
     wanted = given(title=title, body=body)
-    _update(actor, pull, wanted, None if status is None else PullStatus(status), facts)
+    _update(by, pull, wanted, None if status is None else PullStatus(status), facts)
 
 
 @transaction.atomic
 def _update(
-    actor: User, pull: Pull, wanted: dict[str, str], status: PullStatus | None, facts: GitFacts
+    by: RepoAccess, pull: Pull, wanted: dict[str, str], status: PullStatus | None, facts: GitFacts
 ) -> None:
     if status is not None:
         _lock_repos(pull)
@@ -95,7 +97,7 @@ def _update(
         return
     pull.updated_at = timezone.now()
     pull.save(update_fields=WRITTEN)
-    record(kind, actor=actor, about=pull, data=data)
+    record(kind, actor=by.user, about=pull, data=data)
 
 
 def _set_status(pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:

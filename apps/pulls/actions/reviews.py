@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from apps.accounts.principal import Principal
+from apps.accounts.models import User
+from apps.core.access import Level
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -15,22 +16,18 @@ from apps.git.facts import GitFacts
 from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.pulls.tips import read_patch_id
-from apps.repos.access import access_to
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.repos.access import RepoAccess
 
 
-def create_review(*, actor: User, pull: Pull, status: str, body: str = "") -> Review:
-    """Record what somebody says of the pull's present head.
-
-    Locks the pull, so that its head stays; asks git before.
-    """
-    return _create(actor, pull, status, body, _read_facts(pull))
+def create_review(*, by: RepoAccess, pull: Pull, status: str, body: str = "") -> Review:
+    """Review the pull's current head. Locks the pull, so that its head stays; asks git before."""
+    by.require_change(Level.READ)
+    return _create(by, pull, status, body, _read_facts(pull))
 
 
 @transaction.atomic
-def _create(actor: User, pull: Pull, status: str, body: str, facts: GitFacts) -> Review:
+def _create(by: RepoAccess, pull: Pull, status: str, body: str, facts: GitFacts) -> Review:
+    by.check_holds(pull)
     lock(pull)
     _store_patch_id(pull, facts)
     review = Review.objects.create(
@@ -39,9 +36,9 @@ def _create(actor: User, pull: Pull, status: str, body: str, facts: GitFacts) ->
         body=body,
         commit_sha=pull.head_sha,
         patch_id=pull.patch_id,
-        created_by=actor,
+        created_by=by.user,
     )
-    record(Kind.REVIEW_CREATED, actor=actor, about=review, data={"status": status})
+    record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": status})
     return review
 
 
@@ -63,38 +60,42 @@ def _store_patch_id(pull: Pull, facts: GitFacts) -> None:
 
 
 def update_review(
-    *, actor: User, review: Review, status: str | None = None, body: str | None = None
+    *, by: RepoAccess, review: Review, status: str | None = None, body: str | None = None
 ) -> None:
-    """Change a review's words or decision, or dismiss it. Locks the pull and the review.
+    """Change the text or decision of one's own review, or dismiss any as an admin.
 
-    A decision, also one that is repeated, is about the present head. Errors: 403 `role_required`
-    for a dismissal, 409 `invalid_transition`, 403 `not_creator`.
+    A decision, also one that is repeated, is about the current head. Locks the pull and the review.
+    Errors: 403 `role_required` for a dismissal, 409 `invalid_transition`, 403 `not_creator`.
     """
+    by.require_change(Level.ADMIN if status == ReviewStatus.DISMISSED else Level.READ)
     decides = status not in (None, ReviewStatus.DISMISSED)
-    _update(actor, review, status, body, _read_facts(review.pull) if decides else GitFacts())
+    _update(by, review, status, body, _read_facts(review.pull) if decides else GitFacts())
 
 
 @transaction.atomic
 def _update(
-    actor: User, review: Review, status: str | None, body: str | None, facts: GitFacts
+    by: RepoAccess, review: Review, status: str | None, body: str | None, facts: GitFacts
 ) -> None:
-    lock(review.pull)
-    lock(review)
+    _lock(by, review)
     dismisses = status == ReviewStatus.DISMISSED
-    if dismisses:
-        rules.check_may_dismiss(access_to(Principal(actor), review.pull.repo).level)
-    elif status is not None:
+    if status is not None and not dismisses:
         rules.check_not_dismissed(review)
     if body is not None or not dismisses:
-        rules.check_reviewer(review, actor)
-    changed = _revise(actor, review, status, body, facts)
+        rules.check_reviewer(review, by.user)
+    changed = _revise(by.user, review, status, body, facts)
     if not changed:
         return
     kind = Kind.REVIEW_UPDATED
     if dismisses and "status" in changed:
         kind = Kind.REVIEW_DISMISSED
     data = {"status": review.status, "changed": changed}
-    record(kind, actor=actor, about=review, data=data)
+    record(kind, actor=by.user, about=review, data=data)
+
+
+def _lock(by: RepoAccess, review: Review) -> None:
+    by.check_holds(review.pull)
+    lock(review.pull)
+    lock(review)
 
 
 def _revise(
@@ -123,10 +124,11 @@ def _revise(
 
 
 @transaction.atomic
-def delete_review(*, actor: User, review: Review) -> None:
-    """Take a review away. Locks the pull, then the review. 403 `not_creator`."""
-    lock(review.pull)
-    lock(review)
-    rules.check_may_delete(review, actor, access_to(Principal(actor), review.pull.repo).level)
+def delete_review(*, by: RepoAccess, review: Review) -> None:
+    """Delete a review, as its author or an owner. Locks the pull, then it. 403 `not_creator`."""
+    by.require_change(Level.READ)
+    _lock(by, review)
+    if by.level < Level.OWNER:
+        rules.check_reviewer(review, by.user)
     review.delete()
-    record(Kind.REVIEW_DELETED, actor=actor, about=review, data={"status": review.status})
+    record(Kind.REVIEW_DELETED, actor=by.user, about=review, data={"status": review.status})

@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.errors import unavailable
 from apps.git import cache, merge
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules.pulls import Blocker, missing_branch, outcome_blocker, state_blocker
-from apps.pulls.rules.reviews import Eligibility, asks, level_of, level_of_author
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
-    from apps.core.access import Level
-    from apps.repos.models import Protection
+from apps.pulls.rules.reviews import Eligibility, asks, level_of_author
+from apps.repos.access import level_on
+from apps.repos.models import Protection
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Approval:
         for protection in self.protections:
             for approver in protection.approvers.all():
                 role: str | None = getattr(approver, "role", None)
-                level = level_of(approver.user, self.eligibility.pull.repo, role)
+                level = level_on(Principal(approver.user), self.eligibility.pull.repo, role)
                 if self.eligibility.reason_against(approver.user, level) is None:
                     found.setdefault(approver.user_id, (approver.user, level))
         return found

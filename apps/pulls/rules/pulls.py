@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from apps.core.access import Level
-from apps.core.errors import Conflict, Forbidden, Invalid
+from apps.accounts.models import User
+from apps.core.errors import Conflict, Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.git import merge
 from apps.git.merge import Strategy
 from apps.git.repo import Person, valid_branch_name
 from apps.pulls.models import Pull, PullStatus
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
 SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
@@ -68,16 +64,6 @@ def check_not_open_already(pull: Pull) -> None:
         raise Conflict(
             "pull_already_exists",
             f"Pull {other.number} already asks for {pull.source_branch} in {pull.target_branch}.",
-        )
-
-
-def check_may_edit(pull: Pull, actor: User, level: Level) -> None:
-    """Its author and those with write access; `level` is the actor's on the repository."""
-    if level < Level.WRITE and pull.thread.created_by_id != actor.pk:
-        raise Forbidden(
-            "role_required",
-            f"This needs write access to {pull.repo}, or to have opened the pull; "
-            f"you have {level.name.lower()}.",
         )
 
 

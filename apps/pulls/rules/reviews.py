@@ -4,38 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden
 from apps.pulls.models import Pull, Review, ReviewStatus
-from apps.repos.models import Visibility
-from apps.teams.models import LEVEL_OF, Role
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
-    from apps.repos.models import Protection, Repo
+from apps.repos.access import level_on
+from apps.repos.models import Protection
 
 DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
 """What reviewers say; `dismissed` is said about a review."""
 
 
-def level_of(person: User, repo: Repo, role: str | None) -> Level:
-    """The same as `Repo.access`, without a query; `role` is the one in the repository's team."""
-    if person.is_staff or person.pk == repo.owner_user_id:
-        return Level.OWNER
-    if role:
-        return LEVEL_OF[Role(role)]
-    if repo.owner_team is not None and not repo.owner_team.is_active:
-        return Level.NONE
-    shown = [Visibility.PUBLIC, Visibility.INTERNAL] if person.is_active else [Visibility.PUBLIC]
-    return Level.READ if repo.visibility in shown else Level.NONE
-
-
 def level_of_author(review: Review) -> Level:
     """The level of who wrote a row of `ReviewQuerySet.with_people`."""
     role: str | None = getattr(review, "author_role", None)
-    return level_of(review.created_by, review.pull.repo, role)
+    return level_on(Principal(review.created_by), review.pull.repo, role)
 
 
 @dataclass(frozen=True)
@@ -92,23 +78,9 @@ def names_approvers(protection: Protection) -> bool:
 
 
 def check_reviewer(review: Review, actor: User) -> None:
-    """What a person says of a pull is theirs alone to change: 403 `not_creator`."""
+    """Only its author changes a review, not even staff does: 403 `not_creator`."""
     if review.created_by_id != actor.pk:
-        raise Forbidden("not_creator", "Only its author may change a review.")
-
-
-def check_may_dismiss(level: Level) -> None:
-    """403 `role_required`."""
-    if level < Level.ADMIN:
-        raise Forbidden("role_required", "Dismissing a review needs admin access.")
-
-
-def check_may_delete(review: Review, actor: User, level: Level) -> None:
-    """Its author, the owner of the repository, staff: else 403 `not_creator`."""
-    if review.created_by_id != actor.pk and level < Level.OWNER:
-        raise Forbidden(
-            "not_creator", "Only its author, an owner of the repository or staff may delete it."
-        )
+        raise Forbidden("not_creator", "Only its author may do this with a review.")
 
 
 def check_not_dismissed(review: Review) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -19,43 +18,44 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.git.copy import put_in_place
 from apps.git.repo import GitRepo
-from apps.repos.access import access_to, access_to_owner
+from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
-
-if TYPE_CHECKING:
-    from apps.teams.models import Team
 
 TRIES = 5
 """How often a free slug is looked for, should others take each one first."""
 
 
 @transaction.atomic
-def create_fork(*, actor: User, upstream: Repo, owner: Team | User) -> Fork:
-    """Ask for a copy of a repository; a worker makes it.
+def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
+    """Ask for a copy of a repository that one reads, into a space where one writes. A worker makes
+    it, and asks both again.
 
-    409 `fork_exists` while the owner has one that has not failed. No event: the copy's own
-    creation, or its failure, is the event.
+    Errors: those of `require_change`, 409 `fork_exists` while the owner has one that has not
+    failed. No event: the copy's own creation, or its failure, is the event.
     """
-    owned = {"owner_user": owner} if isinstance(owner, User) else {"owner_team": owner}
+    by.require_change(Level.READ)
+    into.check_open(writing=True)
+    into.require_change(Level.WRITE)
+    owned = {"owner_user" if isinstance(into.owner, User) else "owner_team": into.owner}
     try:
         with transaction.atomic():
-            return Fork.objects.create(upstream=upstream, created_by=actor, **owned)
+            return Fork.objects.create(upstream=by.repo, created_by=by.user, **owned)
     except IntegrityError:
-        raise Conflict("fork_exists", f"{owner.path} has a fork of this already.") from None
+        raise Conflict("fork_exists", f"{into.name} has a fork of this already.") from None
 
 
 @transaction.atomic
 def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo) -> bool:
     """Turn a finished copy into a repository. Locks the upstream, then the fork.
 
-    False when the lease was lost: another worker has the fork now. Errors: 403 when the actor
-    may no longer read the upstream or write to the owner's space.
+    False when the lease was lost: another worker has the fork now. Errors: 403 when who asked for
+    it may no longer read the upstream or write to the owner's space, 422 for a closed account.
     """
     lock(fork.upstream)
     lock(fork)
     if not fork.is_held(token):
         return False
-    _check_still_allowed(actor, fork)
+    _check_still_allowed(fork)
     repo = _insert(fork, copied)
     repo.take_slug()
     put_in_place(copied, repo.git)
@@ -93,10 +93,12 @@ def _store_heads(repo: Repo, upstream: Repo) -> None:
     )
 
 
-def _check_still_allowed(actor: User, fork: Fork) -> None:
-    if not actor.is_active:
+def _check_still_allowed(fork: Fork) -> None:
+    """Ask anew what `create_fork` asked of its creator: the copying may have taken minutes."""
+    fork = Fork.objects.with_paths().get(pk=fork.pk)
+    if not fork.created_by.is_active:
         raise Invalid("validation_failed", "The account that asked for the fork is not active.")
-    principal = Principal(actor)
+    principal = Principal(fork.created_by)
     upstream = access_to(principal, fork.upstream)
     upstream.check_open(writing=False)
     upstream.require(Level.READ)

@@ -1,48 +1,49 @@
 """Protecting branches, and naming who approves what is merged into them.
 
-Each locks the repository first, as do pushes when they are accepted and merges when they move their
-target.
+Admins of the repository may. Each locks it first, as do pushes when they are accepted and merges
+when they move their target. Errors of all: those of `RepoAccess.require_change`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from apps.accounts.models import User
+from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos import rules
-from apps.repos.models import REQUIRED_MAX, Approver, Protection, Repo
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
+from apps.repos.access import RepoAccess
+from apps.repos.models import REQUIRED_MAX, Approver, Protection
 
 
 @transaction.atomic
-def create_protection(*, actor: User, repo: Repo, branch: str) -> Protection:
+def create_protection(*, by: RepoAccess, branch: str) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
     409 `protection_exists` for the same pattern.
     """
-    lock(repo)
+    by.require_change(Level.ADMIN)
+    fields = {"repo": by.locked(), "branch": branch, "created_by": by.user}
     try:
         with transaction.atomic():
-            protection = Protection.objects.create(repo=repo, branch=branch, created_by=actor)
+            protection = Protection.objects.create(**fields)
     except IntegrityError:
         raise _exists(branch) from None
-    record(Kind.PROTECTION_CREATED, actor=actor, about=protection, data=_about(protection))
+    record(Kind.PROTECTION_CREATED, actor=by.user, about=protection, data=_about(protection))
     return protection
 
 
 @transaction.atomic
 def update_protection(
     *,
-    actor: User,
+    by: RepoAccess,
     protection: Protection,
     branch: str | None = None,
     required_approvals: int | None = None,
@@ -51,8 +52,8 @@ def update_protection(
 
     Errors: 409 `protection_exists`, 422 for a number of approvals outside 1 to 100.
     """
-    lock(protection.repo)
-    lock(protection)
+    by.require_change(Level.ADMIN)
+    _lock(by, protection)
     if required_approvals is not None and not 1 <= required_approvals <= REQUIRED_MAX:
         raise Invalid("validation_failed", f"required_approvals: Must be 1 to {REQUIRED_MAX}.")
     before = _about(protection)
@@ -67,44 +68,51 @@ def update_protection(
     except IntegrityError:
         raise _exists(protection.branch) from None
     data = {**_about(protection), "before": before, "changed": changed}
-    record(Kind.PROTECTION_UPDATED, actor=actor, about=protection, data=data)
+    record(Kind.PROTECTION_UPDATED, actor=by.user, about=protection, data=data)
 
 
 @transaction.atomic
-def delete_protection(*, actor: User, protection: Protection) -> None:
+def delete_protection(*, by: RepoAccess, protection: Protection) -> None:
     """Let its branches be pushed to again. Locks the repository, then the protection."""
-    lock(protection.repo)
-    lock(protection)
+    by.require_change(Level.ADMIN)
+    _lock(by, protection)
     Protection.objects.filter(pk=protection.pk).delete()
-    record(Kind.PROTECTION_DELETED, actor=actor, about=protection, data=_about(protection))
+    record(Kind.PROTECTION_DELETED, actor=by.user, about=protection, data=_about(protection))
 
 
 @transaction.atomic
-def add_approver(*, actor: User, protection: Protection, user: User) -> Approver:
+def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Approver:
     """Name somebody whose approval counts. Locks the repository, then the protection.
 
     Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
     """
-    lock(protection.repo)
-    lock(protection)
-    rules.check_may_approve(protection.repo, user)
+    by.require_change(Level.ADMIN)
+    _lock(by, protection)
+    rules.check_may_approve(by.repo, user)
     try:
         with transaction.atomic():
-            approver = Approver.objects.create(protection=protection, user=user, added_by=actor)
+            approver = Approver.objects.create(protection=protection, user=user, added_by=by.user)
     except IntegrityError:
         raise Conflict("approver_exists", f"{user.username} is an approver already.") from None
-    record(Kind.APPROVER_ADDED, actor=actor, about=approver, data=_who(approver))
+    record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_who(approver))
     return approver
 
 
 @transaction.atomic
-def remove_approver(*, actor: User, approver: Approver) -> None:
+def remove_approver(*, by: RepoAccess, approver: Approver) -> None:
     """Their approval counts no more. Locks the repository, the protection, then the approver."""
-    lock(approver.protection.repo)
-    lock(approver.protection)
+    by.require_change(Level.ADMIN)
+    _lock(by, approver.protection)
     lock(approver)
     Approver.objects.filter(pk=approver.pk).delete()
-    record(Kind.APPROVER_REMOVED, actor=actor, about=approver, data=_who(approver))
+    record(Kind.APPROVER_REMOVED, actor=by.user, about=approver, data=_who(approver))
+
+
+def _lock(by: RepoAccess, protection: Protection) -> None:
+    """Lock the repository, then this protection of it."""
+    by.check_holds(protection)
+    by.locked()
+    lock(protection)
 
 
 def _about(protection: Protection) -> dict[str, Any]:

@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 from types import EllipsisType
-from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.accounts.principal import Principal
-from apps.accounts.rules import check_staff
+from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.json import quoted
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.repos.access import access_to
+from apps.repos.access import OwnerAccess, RepoAccess
 from apps.repos.models import RANK, FormerRepoSlug, Repo, Visibility
-
-if TYPE_CHECKING:
-    from apps.teams.models import Team
 
 
 @transaction.atomic
 def create_repo(
     *,
-    actor: User,
-    owner: Team | User,
+    by: OwnerAccess,
     name: str,
     slug: str,
     description: str | None = None,
     visibility: str = Visibility.PRIVATE,
 ) -> Repo:
-    """Make a repository, its row and its empty git store. 409 `slug_taken`.
+    """Make a repository, its row and its empty git store, where one may write.
 
-    The store is made inside the transaction: should the commit fail, an empty folder with a
-    random name is left, which nothing refers to.
+    Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The store is made inside
+    the transaction: should the commit fail, an empty folder with a random name is left, which
+    nothing refers to.
     """
-    owned = {"owner_user": owner} if isinstance(owner, User) else {"owner_team": owner}
+    by.check_open(writing=True)
+    by.require_change(Level.WRITE)
+    owned = {"owner_user" if isinstance(by.owner, User) else "owner_team": by.owner}
     try:
         with transaction.atomic():
             repo = Repo.objects.create(
@@ -49,26 +46,26 @@ def create_repo(
         raise _slug_taken(slug) from None
     repo.take_slug()
     repo.git.create(repo.default_branch)
-    record(Kind.REPO_CREATED, actor=actor, about=repo)
+    record(Kind.REPO_CREATED, actor=by.user, about=repo)
     return repo
 
 
 @transaction.atomic
 def update_repo(
     *,
-    actor: User,
-    repo: Repo,
+    by: RepoAccess,
     name: str,
     slug: str,
     description: str | EllipsisType | None = ...,
     visibility: str | None = None,
 ) -> None:
-    """Change what people see of a repository; what is not given stays. Locks it.
+    """Change what people see of a repository; what is not given stays. Its admins may. Locks it.
 
-    The slug it had leads to it until another takes it. 409 `slug_taken`,
-    422 for a fork that would be more visible than its upstream.
+    The slug it had leads to it until another takes it. Errors: those of `require_change`,
+    409 `slug_taken`, 422 for a fork that would be more visible than its upstream.
     """
-    lock(repo)
+    by.require_change(Level.ADMIN)
+    repo = by.locked()
     if visibility is not None:
         _check_visibility(repo, visibility)
     wanted = given(name=name, slug=slug)
@@ -87,33 +84,35 @@ def update_repo(
     if slug != former:
         repo.take_slug()
         FormerRepoSlug.objects.create(repo=repo, slug=former)
-    record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": changed})
+    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data={"changed": changed})
 
 
 @transaction.atomic
-def set_archived(*, actor: User, repo: Repo, archived: bool) -> None:
+def set_archived(*, by: RepoAccess, archived: bool) -> None:
     """Close a repository to changes and pushes, or open it again. Locks it. 403 `staff_required`.
 
     What is so already is no change, and no event.
     """
-    check_staff(actor)
+    by.principal.check_may_change()
+    by.principal.check_staff()
+    repo = by.repo
     lock(repo)
     if repo.is_archived == archived:
         return
     repo.is_archived, repo.updated_at = archived, timezone.now()
     repo.save(update_fields=["is_archived", "updated_at"])
-    record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": ["is_archived"]})
+    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data={"changed": ["is_archived"]})
 
 
 @transaction.atomic
-def set_default_branch(*, actor: User, repo: Repo, branch: str) -> None:
-    """Choose what a clone checks out; git's HEAD follows. Locks the repository.
+def set_default_branch(*, by: RepoAccess, branch: str) -> None:
+    """Choose what a clone checks out; git's HEAD follows. Admins may. Locks the repository.
 
-    Errors: 409 `repo_archived`, 422 for a branch that is not there. Should the commit fail after
-    git was told, HEAD names a branch that exists, and choosing again puts both right.
+    Errors: those of `require_change`, 422 for a branch that is not there. Should the commit fail
+    after git was told, HEAD names a branch that exists, and choosing again puts both right.
     """
-    lock(repo)
-    access_to(Principal(actor), repo).check_writable()
+    by.require_change(Level.ADMIN)
+    repo = by.locked()
     if repo.branch_sha(branch) is None:
         raise Invalid("validation_failed", f"default_branch: There is no branch {quoted(branch)}.")
     if repo.default_branch == branch:
@@ -121,7 +120,7 @@ def set_default_branch(*, actor: User, repo: Repo, branch: str) -> None:
     repo.default_branch, repo.updated_at = branch, timezone.now()
     repo.save(update_fields=["default_branch", "updated_at"])
     repo.git.set_head_branch(branch)
-    record(Kind.REPO_UPDATED, actor=actor, about=repo, data={"changed": ["default_branch"]})
+    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data={"changed": ["default_branch"]})
 
 
 def _check_visibility(repo: Repo, visibility: str) -> None:

@@ -15,8 +15,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from apps.accounts.models import User
-from apps.accounts.principal import Principal
+from apps.core.access import Level
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
 from apps.git.protocol import (
@@ -30,7 +29,7 @@ from apps.git.protocol import (
 )
 from apps.git.repo import valid_ref_name
 from apps.git.run import GitProcess
-from apps.repos.access import access_to
+from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, end
 from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
 from apps.repos.pushes import open_journal, settle
@@ -40,18 +39,19 @@ REPORT_LIMIT = 4 * 1024 * 1024
 logger = logging.getLogger(__name__)
 
 
-def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
+def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; returns the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push, 409 `repo_archived`. A client that
-    goes away raises whatever the server raises for it, and whatever git has moved by then has its
-    rows.
+    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`. A client
+    that goes away raises whatever the server raises for it, and whatever git has moved by then has
+    its rows.
     """
+    actor, repo = by.user, by.repo
     request, rest = read_commands(body)
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
-    push, refused = accept_refs(actor, repo, request, stale_deletions(repo, request))
+    push, refused = accept_refs(by, request, stale_deletions(repo, request))
     give_back_connection()
     if push is None:
         for _ in body:
@@ -67,20 +67,22 @@ def receive(*, actor: User, repo: Repo, body: Iterator[bytes]) -> bytes:
 
 @transaction.atomic
 def accept_refs(
-    actor: User, repo: Repo, request: PushRequest, stale: dict[str, str]
+    by: RepoAccess, request: PushRequest, stale: dict[str, str]
 ) -> tuple[UUID | None, dict[str, str]]:
     """Decide which refs may move, and write them to the journal.
 
     Returns the push's id, None when no ref may move, and the refused refs with the reasons.
 
     Locks the repository, as whoever protects a branch does: a push that is accepted first is
-    carried out (docs/protections.md).
+    carried out (docs/protections.md). Then asks anew whether the caller may push, since the
+    request may have come slowly. Errors: 401, 403, 404, 409 `repo_archived`.
     """
-    lock(repo)
-    access_to(Principal(actor), repo).check_writable()
-    refused = refusals(request, list(repo.protections.all()), stale)
+    lock(by.repo)
+    now = by.renewed()
+    now.require_change(Level.WRITE)
+    refused = refusals(request, list(by.repo.protections.all()), stale)
     moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
-    return open_journal(actor=actor, repo=repo, moves=moves) if moves else None, refused
+    return open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None, refused
 
 
 def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:

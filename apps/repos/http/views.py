@@ -100,7 +100,7 @@ def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBas
     access = open_for(request, names, Service.RECEIVE_PACK)
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
-    report = push.receive(actor=access.user, repo=access.repo, body=pieces)
+    report = push.receive(by=access, body=pieces)
     return HttpResponse(
         report,
         content_type="application/x-git-receive-pack-result",

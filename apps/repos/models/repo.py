@@ -51,7 +51,7 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         return self.filter(owner_user__username_key=name)
 
     def visible_to(self, principal: Principal) -> RepoQuerySet:
-        """What this principal may read: the list twin of `access.repo_level`."""
+        """What this principal may read: the rule for lists; `access.level_on` is that for one."""
         if not principal.reads:
             return self.none()
         if principal.sees_all:

@@ -8,6 +8,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
 
+from apps.accounts.access import access_to_user
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Forbidden
@@ -15,7 +16,7 @@ from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.repos import actions, queries
-from apps.repos.access import RepoScoped
+from apps.repos.access import OwnerAccess, RepoScoped
 from apps.repos.models import Fork, Repo
 from apps.repos.serializers import ForkRecord, fork_record
 from apps.teams.access import open_team
@@ -85,12 +86,12 @@ class ForksOfRepoViewSet(RepoScoped):
     )
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
-        owner: Any = self.principal.user
+        self.access.check_writable()  # before the space is looked for
         slug = self.validated_query.get("team_slug")
+        into: OwnerAccess = access_to_user(self.principal, self.principal.user)
         if slug is not None:
-            needs = Level.WRITE
-            owner = open_team(self.principal, slug.lower(), needs=needs, writing=True).team
-        fork = actions.create_fork(actor=self.principal.user, upstream=self.repo, owner=owner)
+            into = open_team(self.principal, slug.lower(), needs=Level.WRITE, writing=True)
+        fork = actions.create_fork(by=self.access, into=into)
         return one_record(fork, self.principal)
 
 

@@ -51,9 +51,7 @@ class ProtectionViewSet(RepoScoped):
         In `branch`, `*` stands for anything but `/`. The branch need not exist; the push that
         creates it is let in, and from then on it changes by merging only.
         """
-        made = actions.create_protection(
-            actor=self.principal.user, repo=self.repo, **self.validated_data
-        )
+        made = actions.create_protection(by=self.access, **self.validated_data)
         return protection_record(made)
 
     @operation(Level.READ, response=ProtectionRecord)
@@ -64,15 +62,13 @@ class ProtectionViewSet(RepoScoped):
     @operation(Level.ADMIN, request=UpdateProtection, response=ProtectionRecord)
     def update(self) -> dict[str, Any]:
         """Protect other branches instead."""
-        actions.update_protection(
-            actor=self.principal.user, protection=self.protection, **self.validated_data
-        )
+        actions.update_protection(by=self.access, protection=self.protection, **self.validated_data)
         return protection_record(self.protection)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Open the protected branches again."""
-        actions.delete_protection(actor=self.principal.user, protection=self.protection)
+        actions.delete_protection(by=self.access, protection=self.protection)
 
 
 class ApproverViewSet(RepoScoped):
@@ -103,12 +99,10 @@ class ApproverViewSet(RepoScoped):
     def create(self) -> dict[str, Any]:
         """Name an approver, who must be able to read the repository."""
         user = named_user(self.validated_data["username"])
-        added = actions.add_approver(
-            actor=self.principal.user, protection=self.protection, user=user
-        )
+        added = actions.add_approver(by=self.access, protection=self.protection, user=user)
         return approver_record(added)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Take somebody off the list."""
-        actions.remove_approver(actor=self.principal.user, approver=self.approver)
+        actions.remove_approver(by=self.access, approver=self.approver)

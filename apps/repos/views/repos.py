@@ -59,9 +59,7 @@ class RepoViewSet(OwnerScoped):
     def create(self) -> dict[str, Any]:
         """Create a repository."""
         space = self.access
-        repo = actions.create_repo(
-            actor=self.principal.user, owner=space.owner, **self.validated_data
-        )
+        repo = actions.create_repo(by=space, **self.validated_data)
         return repo_record(repo, space.owner.path, space.level, self.base_url)
 
     @operation(Level.READ, response=RepoRecord)
@@ -72,7 +70,7 @@ class RepoViewSet(OwnerScoped):
     @operation(Level.ADMIN, request=UpdateRepo, response=RepoRecord)
     def update(self) -> dict[str, Any]:
         """Change name, slug, description or visibility."""
-        actions.update_repo(actor=self.principal.user, repo=self.access.repo, **self.validated_data)
+        actions.update_repo(by=self.access, **self.validated_data)
         return self.record()
 
     def record(self) -> dict[str, Any]:

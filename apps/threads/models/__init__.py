@@ -1,6 +1,6 @@
 """Threads and their nested replies.
 
-A pull owns a companion thread of kind `pull` with the same number (behaviour.md trap 7). A tree is
+Each pull has a companion thread: one of kind `pull`, with the same number. A tree of replies is
 read in one query, in order: each reply stores its `path` and counts its live descendants.
 """
 

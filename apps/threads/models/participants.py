@@ -13,8 +13,8 @@ from apps.threads.models.thread import Thread
 class Participants:
     """The people of a thread, its author first, the others by their first live reply.
 
-    Slices like a queryset; items are the rows of behaviour.md §3. One query, or two where the
-    slice begins with the author.
+    Slices like a queryset; items are the fields of `ParticipantRecord`. One query, or two where
+    the slice begins with the author.
     """
 
     def __init__(self, thread: Thread) -> None:

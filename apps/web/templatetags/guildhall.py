@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.accounts import rules
-from apps.accounts.models import User
+from apps.accounts.principal import Principal
 
 register = template.Library()
 WEEK = dt.timedelta(days=7)
@@ -18,9 +18,9 @@ UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 
 @register.filter
-def may_invite(user: User) -> bool:
-    """Whether there is a page of invites for this person."""
-    return rules.may_invite(user)
+def may_invite(principal: Principal) -> bool:
+    """Whether there is a page of invites for whoever looks at a page."""
+    return rules.may_invite(principal)
 
 
 @register.filter

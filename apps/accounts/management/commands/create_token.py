@@ -28,5 +28,5 @@ class Command(command.Command):
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
         wanted = {"name": options["name"], "expires_at": options["expires_in"]}
-        _, text = create_token(actor=user, owner=user, **validated(CreateToken(), wanted))
+        _, text = create_token(by=None, owner=user, **validated(CreateToken(), wanted))
         return text

@@ -27,7 +27,7 @@ class Command(command.Command):
     def run(self, **options: Any) -> str:
         password = sys.stdin.readline().rstrip("\n") if options["password_stdin"] else None
         user = create_user(
-            actor=None,
+            by=None,
             username=options["name"],
             email=options["email"],
             is_staff=options["staff"],

@@ -1,0 +1,153 @@
+"""The actions on repositories refuse by themselves, whoever calls them and however."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.core.access import Level
+from apps.core.errors import ApiError
+from apps.repos import actions
+from apps.repos.access import access_to, access_to_owner
+from apps.repos.models import Repo
+from apps.teams.models import Team
+
+OF_WORKER = {"complete_fork", "fail_fork"}
+"""What the worker does with a fork that somebody was allowed to ask for."""
+STAFF_ONLY = {"set_archived"}
+WITH_ROW = {"update_protection", "delete_protection", "add_approver", "remove_approver"}
+
+CALLS = {
+    "create_repo": (
+        Level.WRITE,
+        lambda who, have: actions.create_repo(
+            by=access_to_owner(who, have.repo.owner), name="New", slug="new"
+        ),
+    ),
+    "update_repo": (
+        Level.ADMIN,
+        lambda who, have: actions.update_repo(by=access_to(who, have.repo), name="B", slug="b"),
+    ),
+    "set_archived": (
+        Level.OWNER,
+        lambda who, have: actions.set_archived(by=access_to(who, have.repo), archived=True),
+    ),
+    "set_default_branch": (
+        Level.ADMIN,
+        lambda who, have: actions.set_default_branch(by=access_to(who, have.repo), branch="next"),
+    ),
+    "create_protection": (
+        Level.ADMIN,
+        lambda who, have: actions.create_protection(by=access_to(who, have.repo), branch="x"),
+    ),
+    "update_protection": (
+        Level.ADMIN,
+        lambda who, have: actions.update_protection(
+            by=access_to(who, have.repo), protection=have.protection, required_approvals=2
+        ),
+    ),
+    "delete_protection": (
+        Level.ADMIN,
+        lambda who, have: actions.delete_protection(
+            by=access_to(who, have.repo), protection=have.protection
+        ),
+    ),
+    "add_approver": (
+        Level.ADMIN,
+        lambda who, have: actions.add_approver(
+            by=access_to(who, have.repo), protection=have.protection, user=have.alice
+        ),
+    ),
+    "remove_approver": (
+        Level.ADMIN,
+        lambda who, have: actions.remove_approver(
+            by=access_to(who, have.repo), approver=have.protection.approvers.get()
+        ),
+    ),
+    "create_fork": (
+        Level.WRITE,
+        lambda who, have: actions.create_fork(
+            by=access_to(who, have.repo), into=access_to_owner(who, have.repo.owner)
+        ),
+    ),
+}
+
+
+@pytest.fixture
+def have(make, team_repo, alice, bob):
+    """What the actions need: alice owns all of it, and bob approves."""
+    protection = make.protection(team_repo, by=alice, approver=bob)
+    team_repo.refs.create(full_name="refs/heads/next", sha="1" * 40)
+    return SimpleNamespace(repo=team_repo, protection=protection, alice=alice)
+
+
+def refused(call: Any, *given: Any) -> tuple[int, str]:
+    """Status and code of the refusal."""
+    with pytest.raises(ApiError) as caught:
+        call(*given)
+    return caught.value.status, caught.value.code
+
+
+def test_all_are_tried():
+    assert {*CALLS, *OF_WORKER} == set(actions.__all__)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_level_is_asked_for(have, events, alice, sam, name):
+    """Each level below is refused, and the one that is needed is enough."""
+    needed, call = CALLS[name]
+    person = sam if name in STAFF_ONLY else alice
+    with events():
+        for ceiling in (level for level in Level if Level.NONE <= level < needed):
+            status, code = refused(call, Principal(person, ceiling=ceiling), have)
+            assert (status, code in {"forbidden", "role_required", "staff_required"}) == (403, True)
+    call(Principal(person, ceiling=needed), have)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_credential_that_only_reads_changes_nothing(have, events, sam, name):
+    with events():
+        reader = Principal(sam, read_only=True)
+        assert refused(CALLS[name][1], reader, have) == (403, "role_required")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nobody_and_the_deactivated_change_nothing(have, events, alice, sam, name):
+    Repo.objects.update(visibility="public")
+    have.repo.refresh_from_db()
+    alice.is_active = sam.is_active = False
+    with events():
+        for who in (ANONYMOUS, Principal(alice), Principal(sam)):
+            assert refused(CALLS[name][1], who, have)[0] in {401, 403}
+
+
+@pytest.mark.parametrize("name", sorted({*CALLS} - STAFF_ONLY))
+def test_an_inactive_team_is_closed_to_its_owner_and_to_staff(have, events, alice, sam, name):
+    Team.objects.update(is_active=False)
+    have.repo = Repo.objects.get(pk=have.repo.pk)
+    with events():
+        for person in (alice, sam):
+            assert refused(CALLS[name][1], Principal(person), have) == (403, "team_inactive")
+
+
+@pytest.mark.parametrize("name", sorted({*CALLS} - STAFF_ONLY - {"create_repo"}))
+@pytest.mark.parametrize("stale", [False, True])
+def test_an_archived_repository_stays_as_it_is(have, events, alice, name, stale):
+    """Also where it was archived after the caller had read it."""
+    Repo.objects.update(is_archived=True)
+    if not stale:
+        have.repo.refresh_from_db()
+    elif name == "create_fork":
+        return  # the worker asks again, and an archived repository may be copied
+    with events():
+        assert refused(CALLS[name][1], Principal(alice), have) == (409, "repo_archived")
+
+
+@pytest.mark.parametrize("name", sorted(WITH_ROW))
+def test_access_to_one_repository_opens_nothing_in_another(make, have, acme, alice, events, name):
+    have.repo = make.repo(acme, by=alice)
+    with events(), pytest.raises(ValueError, match="is not in"):
+        CALLS[name][1](Principal(alice), have)

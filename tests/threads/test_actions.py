@@ -1,0 +1,72 @@
+"""The actions of threads and replies refuse by themselves, whoever calls them."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.core.errors import ApiError
+from apps.threads import actions
+from tests.principals import access_of
+
+ACTIONS = {
+    "create_thread": lambda by, reply: actions.create_thread(
+        by=by, title="x", body="", kind="issue"
+    ),
+    "update_thread": lambda by, reply: actions.update_thread(by=by, thread=reply.thread, title="x"),
+    "delete_thread": lambda by, reply: actions.delete_thread(by=by, thread=reply.thread),
+    "create_reply": lambda by, reply: actions.create_reply(
+        by=by, thread=reply.thread, kind="comment", body="x"
+    ),
+    "update_reply": lambda by, reply: actions.update_reply(by=by, reply=reply, body="x"),
+    "delete_reply": lambda by, reply: actions.delete_reply(by=by, reply=reply),
+    "moderate_reply": lambda by, reply: actions.moderate_reply(by=by, reply=reply),
+}
+
+
+@pytest.fixture
+def reply(make, team_repo, bob):
+    """bob's, in a thread of his."""
+    return make.reply(make.thread(team_repo, by=bob), by=bob)
+
+
+NOBODY = (401, "not_authenticated")
+
+
+def refusal(call):
+    """Status and code of what the call raises."""
+    with pytest.raises(ApiError) as refused:
+        call()
+    return refused.value.status, refused.value.code
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_nobody_and_strangers_are_refused(name, reply, carol, events):
+    with events():
+        for person, answer in ((None, NOBODY), (carol, (403, "forbidden"))):
+            by = access_of(person, reply.thread.repo)
+            answer = (403, "staff_required") if name == "moderate_reply" else answer
+            assert refusal(lambda by=by: ACTIONS[name](by, reply)) == answer
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, reply, sam, events):
+    repo = reply.thread.repo
+    with events():
+        repo.is_archived = True
+        assert refusal(lambda: ACTIONS[name](access_of(sam, repo), reply)) == (409, "repo_archived")
+        repo.owner_team.is_active = False
+        assert refusal(lambda: ACTIONS[name](access_of(sam, repo), reply)) == (403, "team_inactive")
+
+
+@pytest.mark.parametrize("name", ["update_thread", "delete_thread"])
+def test_a_thread_of_somebody_else_needs_a_role(name, make, reply, carol):
+    make.member(reply.thread.repo.owner_team, carol, "viewer")
+    by = access_of(carol, reply.thread.repo)
+    assert refusal(lambda: ACTIONS[name](by, reply)) == (403, "role_required")
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIONS if name != "create_thread"])
+def test_access_to_another_repository_is_of_no_use(name, make, reply, sam, events):
+    by = access_of(sam, make.repo(sam, by=sam))
+    with events(), pytest.raises(ValueError, match="is not in"):
+        ACTIONS[name](by, reply)
