@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
@@ -32,11 +32,9 @@ from apps.pulls.models import (
     Review,
 )
 from apps.pulls.tips import state_between, update_pull_ref_on_commit
+from apps.repos.models import Repo
 from apps.repos.pushes import EventWriter
 from apps.repos.rules import ZERO, RefMove
-
-if TYPE_CHECKING:
-    from apps.repos.models import Repo
 
 Tips = dict[str, str]
 """Full name of a branch -> its stored head."""

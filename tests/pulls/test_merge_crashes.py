@@ -16,6 +16,7 @@ from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal, read_facts
+from tests.principals import access_of
 from tests.pulls import followers, paths
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ class Stopped:
     def __init__(self, pull, actor, strategy=Strategy.MERGE):
         self.pull = Pull.objects.select_related("thread__created_by").get(pk=pull.pk)
         self.pull.repo = pull.repo
-        self.merge = merging.Merge(actor, self.pull, Strategy(strategy), None)
+        self.merge = merging.Merge(access_of(actor, pull.repo), self.pull, Strategy(strategy), None)
         self.attempt = merging._take_lease(self.merge)
 
     def plan(self):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.core.changes import set_changed
 from apps.core.search import holds
 from apps.events.record import Keys, Target
@@ -17,9 +18,6 @@ from apps.threads.kinds import Priority, ThreadKind, ThreadStatus
 from apps.threads.models.reply import Reply
 from apps.threads.models.written import CREATOR, Created
 from apps.threads.tree import ancestor_paths, child_path
-
-if TYPE_CHECKING:
-    from apps.accounts.models import User
 
 LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
 """The condition of the list and of its indexes: one, or the indexes would not serve."""
