@@ -65,9 +65,9 @@ def nothing_private_of_others(source: Source) -> Iterator[str]:
         if not isinstance(node, ast.Attribute) or not re.match(r"_[^_]", node.attr):
             continue
         owner = ast.unparse(node.value)
-        if owner not in OWNERS and node.attr not in PRIVATE_BUT_DOCUMENTED:
-            if f"def {node.attr}(" not in source.text and f"self.{node.attr}" not in source.text:
-                yield f"{node.lineno}: asks for {owner}.{node.attr}"
+        own = f"def {node.attr}(" in source.text or f"self.{node.attr}" in source.text
+        if owner not in OWNERS and node.attr not in PRIVATE_BUT_DOCUMENTED and not own:
+            yield f"{node.lineno}: asks for {owner}.{node.attr}"
 
 
 def accesses_are_granted_in_one_place(source: Source) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections import OrderedDict
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django_filters import filters
 from django_filters.rest_framework import DjangoFilterBackend, FilterSet
 from drf_spectacular.utils import extend_schema_field
@@ -64,16 +66,14 @@ class WordFilter(filters.Filter):
 
 
 class StrictFilterSet(FilterSet):
-    """The filters of one list. Made for requests only that have one of them: it takes a while."""
+    """The filters of one list that a request asks for: to make the others would take longer than
+    the request.
+    """
 
-    form_class: ClassVar[type[forms.Form]]
-
-    def get_form_class(self) -> type[forms.Form]:
-        """Made once for all requests, each of which has a form of its own."""
-        kind = type(self)
-        if "form_class" not in vars(kind):
-            kind.form_class = super().get_form_class()
-        return kind.form_class
+    def __init__(self, data: QueryDict, *args: Any, **options: Any) -> None:
+        every = type(self).base_filters
+        self.base_filters = OrderedDict((name, every[name]) for name in every if name in data)
+        super().__init__(data, *args, **options)
 
 
 class StrictFilterBackend(DjangoFilterBackend):

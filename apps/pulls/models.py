@@ -10,12 +10,12 @@ import datetime as dt
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import cast
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import OuterRef, Q, Subquery
 from django.utils import timezone
 
 from apps.core.search import holds
@@ -56,28 +56,56 @@ MIRROR = {
 """What the companion thread's status is."""
 
 
-STORED = [
-    "repo_id",  # else each filter by it leaves a trace in `pull_rows`, which is kept
-    *("number", "uuid", "source_repo_id", "source_branch", "target_branch", "status"),
-    *("head_sha", "base_sha"),
-    *("merge_commit_sha", "merge_strategy", "merged_at", "closed_at", "commit_count"),
-    *("additions", "deletions", "changed_files", "updated_at"),
-]
 JOINED = {
-    "title": F("thread__title"),
-    "body": F("thread__body"),
-    "created_at": F("thread__created_at"),
-    "created_by_uuid": F("thread__created_by__uuid"),
-    "created_by_username": F("thread__created_by__username"),
-    "merged_by_uuid": F("merged_by__uuid"),
-    "merged_by_username": F("merged_by__username"),
+    "title": "thread__title",
+    "body": "thread__body",
+    "created_at": "thread__created_at",
+    "created_by_uuid": "thread__created_by__uuid",
+    "created_by_username": "thread__created_by__username",
+    "merged_by_uuid": "merged_by__uuid",
+    "merged_by_username": "merged_by__username",
 }
+"""Where the rows of the list find what a record calls so."""
+
+
+class PullRow(NamedTuple):
+    """What the record of a pull needs: a list makes no model of it."""
+
+    number: int
+    uuid: UUID
+    source_repo_id: int | None
+    source_branch: str
+    target_branch: str
+    status: str
+    head_sha: str | None
+    base_sha: str | None
+    merge_commit_sha: str | None
+    merge_strategy: str | None
+    merged_at: dt.datetime | None
+    closed_at: dt.datetime | None
+    commit_count: int
+    additions: int
+    deletions: int
+    changed_files: int
+    updated_at: dt.datetime
+    title: str
+    body: str
+    created_at: dt.datetime
+    created_by_uuid: UUID
+    created_by_username: str
+    merged_by_uuid: UUID | None
+    merged_by_username: str | None
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
     def search(self, text: str) -> PullQuerySet:
         """Pulls with this text in title or body, ignoring case."""
         return self.filter(holds("thread__title", text) | holds("thread__body", text))
+
+    def rows(self) -> PullQuerySet:
+        """As what makes a `PullRow`."""
+        columns = [JOINED.get(name, name) for name in PullRow._fields]
+        return cast("PullQuerySet", self.values_list(*columns))
 
     def in_order(self, ordering: str) -> PullQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
@@ -252,12 +280,6 @@ class Pull(models.Model):
 
     def event_title(self) -> str:
         return self.title
-
-
-def pull_rows() -> PullQuerySet:
-    """All pulls as light rows; see `apps.threads.models.thread_rows`."""
-    rows = Pull.objects.annotate(**JOINED).values_list(*STORED, *JOINED, named=True)
-    return cast("PullQuerySet", rows)
 
 
 class MergeAttempt(models.Model):

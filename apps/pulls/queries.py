@@ -5,7 +5,7 @@ from __future__ import annotations
 from apps.accounts.models import User
 from apps.core.statements import Statement
 from apps.pulls import rules
-from apps.pulls.models import Pull, PullQuerySet, ReviewQuerySet, pull_rows
+from apps.pulls.models import Pull, PullQuerySet, ReviewQuerySet
 from apps.repos.models import Repo
 from apps.threads.models import Thread
 
@@ -34,8 +34,8 @@ def get_pull(repo: Repo, number: int) -> Pull:
 
 
 def list_pulls(repo: Repo) -> PullQuerySet:
-    """The pulls of a repository as light rows, newest first."""
-    return pull_rows().filter(repo=repo.pk).in_order(rules.ORDERINGS[0])
+    """A repository's pulls, newest first, as what makes a `PullRow`."""
+    return Pull.objects.filter(repo=repo.pk).in_order(rules.ORDERINGS[0]).rows()
 
 
 def list_reviews(pull: Pull) -> ReviewQuerySet:

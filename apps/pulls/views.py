@@ -17,7 +17,7 @@ from apps.core.query import QuerySerializer, TextParameter
 from apps.git.repo import is_sha
 from apps.pulls import actions, rules
 from apps.pulls.filters import PullFilterSet
-from apps.pulls.models import Pull, Review
+from apps.pulls.models import Pull, PullRow, Review
 from apps.pulls.queries import get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
     CreatePull,
@@ -82,7 +82,8 @@ class PullViewSet(RepoScoped):
     @operation(Level.READ, response=PullRecord)
     def list(self) -> Response:
         """List a repository's pulls."""
-        return self.get_paginated_response(pull_records(self.paginate(list_pulls(self.repo)), self))
+        pulls = [PullRow(*row) for row in self.paginate(list_pulls(self.repo))]
+        return self.get_paginated_response(pull_records(pulls, self))
 
     @operation(Level.READ, request=CreatePull, response=PullRecord, status=201)
     def create(self) -> dict[str, Any]:

@@ -9,12 +9,11 @@ from apps.core.statements import Statement
 from apps.repos.models import Repo
 from apps.threads import rules
 from apps.threads.models import (
+    LISTED,
     Reply,
     ReplyQuerySet,
     Thread,
     ThreadQuerySet,
-    reply_rows,
-    thread_rows,
 )
 
 # Every request below a thread needs these; Django would spend longer on their text than the
@@ -60,10 +59,15 @@ def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
 
 
 def list_threads(repo: Repo) -> ThreadQuerySet:
-    """The threads of a repository as light rows, newest first; those of pulls are left out."""
-    return thread_rows().filter(repo=repo.pk).in_order(rules.ORDERINGS[0])
+    """A repository's threads, newest first, as what makes a `ThreadRow`; those of pulls are left
+    out.
+    """
+    found = Thread.objects.filter(LISTED, repo=repo.pk)
+    return found.in_order(rules.ORDERINGS[0]).rows()
 
 
 def list_replies(thread: Thread) -> ReplyQuerySet:
-    """What readers see of a thread's replies, as light rows in the order of their tree."""
-    return reply_rows().filter(thread=thread.pk)
+    """What readers see of a thread's replies, in the order of their tree, as what makes a
+    `ReplyRow`.
+    """
+    return Reply.objects.filter(thread=thread.pk).shown().rows()

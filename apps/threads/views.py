@@ -11,7 +11,7 @@ from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
-from apps.threads.models import Participants, Reply, Thread
+from apps.threads.models import Participants, Reply, ReplyRow, Thread, ThreadRow
 from apps.threads.queries import get_reply, get_thread, list_replies, list_threads
 from apps.threads.serializers import (
     CreateReply,
@@ -52,7 +52,9 @@ class ThreadViewSet(RepoScoped):
     def list(self) -> Response:
         """List threads, newest first. Those of pulls are left out."""
         repo, base = self.repo, self.base_url
-        return self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
+        return self.page_of(
+            list_threads(repo), lambda row: thread_record(ThreadRow(*row), repo, base)
+        )
 
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -123,7 +125,9 @@ class ReplyViewSet(RepoScoped):
     def list(self) -> Response:
         """List the replies in the order of their tree."""
         number = self.thread.number
-        return self.page_of(list_replies(self.thread), lambda row: reply_record(row, number))
+        return self.page_of(
+            list_replies(self.thread), lambda row: reply_record(ReplyRow(*row), number)
+        )
 
     @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:

@@ -6,20 +6,27 @@ read in one query, in order: each reply stores its `path` and counts its live de
 
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.models.participants import Participants
-from apps.threads.models.reply import Reply, ReplyQuerySet, reply_rows
-from apps.threads.models.thread import Thread, ThreadQuerySet, segment, thread_rows
+from apps.threads.models.reply import Reply, ReplyQuerySet, ReplyRow
+from apps.threads.models.thread import (
+    LISTED,
+    Thread,
+    ThreadQuerySet,
+    ThreadRow,
+    segment,
+)
 
 __all__ = [
+    "LISTED",
     "Participants",
     "Priority",
     "Reply",
     "ReplyQuerySet",
+    "ReplyRow",
     "ReplyStatus",
     "Thread",
     "ThreadKind",
     "ThreadQuerySet",
+    "ThreadRow",
     "ThreadStatus",
-    "reply_rows",
     "segment",
-    "thread_rows",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.db import models
 from django.db.models import Q
@@ -15,16 +16,36 @@ from apps.threads.kinds import ReplyStatus
 from apps.threads.models.written import CREATOR, Created
 from apps.threads.tree import PATH_MAX
 
-REPLY_ROW = (
-    *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
-    *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
-)
+
+class ReplyRow(NamedTuple):
+    """What the record of a reply needs: a list makes no model of it."""
+
+    number: int
+    uuid: uuid.UUID
+    path: str
+    depth: int
+    kind: str
+    status: str
+    body: str
+    links: list[dict[str, str]]
+    version: int
+    edited_at: dt.datetime | None
+    deleted_at: dt.datetime | None
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    created_by_uuid: uuid.UUID
+    created_by_username: str
 
 
 class ReplyQuerySet(models.QuerySet["Reply"]):
     def live(self) -> ReplyQuerySet:
         """Replies that have not been deleted."""
         return self.filter(deleted_at=None)
+
+    def rows(self) -> ReplyQuerySet:
+        """As what makes a `ReplyRow`."""
+        columns = [CREATOR.get(name, name) for name in ReplyRow._fields]
+        return cast("ReplyQuerySet", self.values_list(*columns))
 
     def shown(self) -> ReplyQuerySet:
         """What readers see, in tree order: live replies, and placeholders above live ones."""
@@ -108,9 +129,3 @@ class Reply(Created):
 
     def event_title(self) -> str:
         return self.thread.title
-
-
-def reply_rows() -> ReplyQuerySet:
-    """What readers see of all threads, in tree order, as light rows; see `thread_rows`."""
-    rows = Reply.objects.shown().annotate(**CREATOR).values_list(*REPLY_ROW, named=True)
-    return cast("ReplyQuerySet", rows)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.db import models
 from django.db.models import F, Q
@@ -21,11 +22,26 @@ from apps.threads.tree import ancestor_paths, child_path
 
 LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
 """The condition of the list and of its indexes: one, or the indexes would not serve."""
-THREAD_ROW = (
-    *("number", "uuid", "title", "body", "kind", "priority", "status"),
-    *("reply_count", "participant_count", "last_activity_at", "closed_at"),
-    *("created_at", "updated_at", *CREATOR),
-)
+
+
+class ThreadRow(NamedTuple):
+    """What the record of a thread needs: a list makes no model of it."""
+
+    number: int
+    uuid: uuid.UUID
+    title: str
+    body: str
+    kind: str
+    priority: str
+    status: str
+    reply_count: int
+    participant_count: int
+    last_activity_at: dt.datetime
+    closed_at: dt.datetime | None
+    created_at: dt.datetime
+    updated_at: dt.datetime
+    created_by_uuid: uuid.UUID
+    created_by_username: str
 
 
 def segment(kind: str, number: int) -> str:
@@ -38,13 +54,14 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         """Threads that have not been deleted, companions included."""
         return self.filter(deleted_at=None)
 
-    def listed(self) -> ThreadQuerySet:
-        """What the thread list shows: no companion threads."""
-        return self.filter(LISTED)
-
     def search(self, text: str) -> ThreadQuerySet:
         """Threads with this text in title or body, ignoring case."""
         return self.filter(holds("title", text) | holds("body", text))
+
+    def rows(self) -> ThreadQuerySet:
+        """As what makes a `ThreadRow`."""
+        columns = [CREATOR.get(name, name) for name in ThreadRow._fields]
+        return cast("ThreadQuerySet", self.values_list(*columns))
 
     def in_order(self, ordering: str) -> ThreadQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
@@ -205,11 +222,3 @@ class Thread(Created):
 
     def event_title(self) -> str:
         return self.title
-
-
-def thread_rows() -> ThreadQuerySet:
-    """What the list shows of all repositories, as light rows: what a record needs, by the names
-    that it has on a thread. Made once, since that takes Django longer than to run it.
-    """
-    rows = Thread.objects.listed().annotate(**CREATOR).values_list(*THREAD_ROW, named=True)
-    return cast("ThreadQuerySet", rows)

@@ -6,12 +6,9 @@ import uuid
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F
 
-CREATOR = {
-    "created_by_uuid": F("created_by__uuid"),
-    "created_by_username": F("created_by__username"),
-}
+CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "created_by__username"}
+"""Where the rows of lists find what a record calls so."""
 
 
 class Created(models.Model):
