@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404
 
 from apps.accounts.access import ResourceAccess, UserAccess, access_to_user, open_user
 from apps.accounts.models import User
-from apps.accounts.principal import Principal
+from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden
 from apps.core.locks import lock
@@ -85,11 +85,8 @@ class RepoAccess(ResourceAccess):
         return self.repo
 
     def renewed(self) -> RepoAccess:
-        """The same, read anew: repository, team, role and principal. 401, 404."""
-        principal = self.principal.renewed()
-        if principal is None:
-            self.principal.user  # noqa: B018 - 401 for nobody
-            principal = replace(self.principal, person=None)
+        """The same, read anew: repository, team, role and principal, who may be nobody now. 404."""
+        principal = self.principal.renewed() or ANONYMOUS
         repo = Repo.objects.select_related("owner_team", "owner_user").filter(pk=self.repo.pk)
         found = repo.first()
         if found is None:
