@@ -48,9 +48,16 @@ class TextFilter(filters.Filter):
 
     field_class = StrictTextFormField
 
-    def __init__(self, method: str, help_text: str) -> None:
+    def __init__(self, help_text: str, *, method: str | None = None) -> None:
         super().__init__(method=method, help_text=help_text)
         describe(self, {"type": "string", "pattern": NO_NUL, "description": help_text})
+
+
+class SearchFilter(TextFilter):
+    """Filters by the `search` of the queryset."""
+
+    def filter(self, qs: Any, value: str) -> Any:
+        return qs.search(value) if value else qs
 
 
 class WordFilter(filters.Filter):
@@ -63,6 +70,13 @@ class WordFilter(filters.Filter):
         super().__init__(method=method, choices=choices, help_text=help_text)
         enum = {"type": "string", "enum": [word for word, _ in choices]}
         describe(self, {**enum, "description": help_text} if help_text else enum)
+
+
+class OrderingFilter(WordFilter):
+    """Sorts by the `in_order` of the queryset."""
+
+    def filter(self, qs: Any, value: str) -> Any:
+        return qs.in_order(value) if value else qs
 
 
 class StrictFilterSet(FilterSet):

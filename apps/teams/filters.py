@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from apps.core.filters import StrictFilterSet, TextFilter
-from apps.teams.models import TeamQuerySet
+from apps.core.filters import SearchFilter, StrictFilterSet
 
 
 class TeamFilterSet(StrictFilterSet):
-    search = TextFilter("by_text", "Part of a name or slug, ignoring case.")
-
-    def by_text(self, rows: TeamQuerySet, name: str, text: str) -> TeamQuerySet:
-        return rows.search(text)
+    search = SearchFilter("Part of a name or slug, ignoring case.")

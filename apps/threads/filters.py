@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.core.filters import StrictFilterSet, TextFilter, WordFilter
+from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet, TextFilter, WordFilter
 from apps.threads import rules
 from apps.threads.models import Priority, ThreadQuerySet, ThreadStatus
 
@@ -11,19 +11,9 @@ class ThreadFilterSet(StrictFilterSet):
     status = WordFilter(ThreadStatus)
     kind = WordFilter(rules.KINDS)
     priority = WordFilter(Priority)
-    created_by = TextFilter("by_author", "The author's username, ignoring case.")
-    search = TextFilter("by_text", "Part of a title or body, ignoring case.")
-    ordering = WordFilter(
-        rules.ORDERINGS,
-        method="in_order",
-        help_text="The default is `-number`: newest first.",
-    )
+    created_by = TextFilter("The author's username, ignoring case.", method="by_author")
+    search = SearchFilter("Part of a title or body, ignoring case.")
+    ordering = OrderingFilter(rules.ORDERINGS, help_text="The default is `-number`: newest first.")
 
     def by_author(self, rows: ThreadQuerySet, name: str, text: str) -> ThreadQuerySet:
         return rows.filter(created_by__username_key=text.lower())
-
-    def by_text(self, rows: ThreadQuerySet, name: str, text: str) -> ThreadQuerySet:
-        return rows.search(text)
-
-    def in_order(self, rows: ThreadQuerySet, name: str, ordering: str) -> ThreadQuerySet:
-        return rows.in_order(ordering)
