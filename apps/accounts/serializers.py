@@ -9,7 +9,7 @@ from rest_framework.fields import empty
 
 from apps.accounts.models import EMAIL_MAX, ApiToken, Invite, InviteStatus, User
 from apps.accounts.rules import TokenStatus, check_email, token_status
-from apps.core.durations import WHAT, parse_future
+from apps.core.durations import FORM, WHAT, parse_future
 from apps.core.errors import Invalid
 from apps.core.serializers import (
     RecordSerializer,
@@ -22,6 +22,8 @@ from apps.core.serializers import (
 
 class Future(StrictCharField):
     """A duration or an ISO 8601 time with offset, in the future."""
+
+    pattern = FORM
 
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=100, help_text=f"A time with offset, or {WHAT}.", **options)

@@ -32,6 +32,12 @@ LONG = {
 }
 LONGEST = dt.timedelta(days=3652.5)
 PART = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-z]+)\s*", re.ASCII)
+FORM = (
+    r"(?:[ \t\n\v\f\r]*[0-9]{1,12}[ \t\n\v\f\r]*[A-Za-z]+)+[ \t\n\v\f\r]*"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
+    r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
+)
+"""What a duration or a time with offset looks like, for the OpenAPI document."""
 WHAT = 'a duration such as "3 days" or "1h 30m", of at most 10 years'
 
 

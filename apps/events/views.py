@@ -15,6 +15,7 @@ from apps.core.errors import Forbidden, Unavailable
 from apps.core.json import quoted
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
+from apps.core.serializers import NO_NUL
 from apps.core.views import ApiViewSet
 from apps.events.hub import hub
 from apps.events.models import Event, EventRow
@@ -25,6 +26,11 @@ from apps.events.subscribers import Subscribed, Subscription
 
 KIND_FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 KIND_MAX = 40
+
+
+@extend_schema_field({"type": "string", "pattern": NO_NUL, "minLength": 1})
+class EventScopeParameter(TextParameter):
+    """An event scope; `resolve` says which there are."""
 
 
 @extend_schema_field({"type": "string", "pattern": f"^{KIND_FORM}$", "maxLength": KIND_MAX})
@@ -52,7 +58,9 @@ class EventQuery(QuerySerializer):
     """Which events: of any of the scopes and, where there are some, of any of the kinds."""
 
     scope = serializers.ListField(
-        child=TextParameter(), help_text=f"Whose events; several are joined. {forms()}"
+        child=EventScopeParameter(),
+        min_length=1,
+        help_text=f"Whose events; several are joined. {forms()}",
     )
     kind = serializers.ListField(
         child=KindParameter(),

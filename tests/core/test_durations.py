@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.durations import LONG, UNITS, parse_duration, parse_future
+from apps.core.durations import FORM, LONG, UNITS, parse_duration, parse_future
 from tests.texts import texts
 
 SECOND = dt.timedelta(seconds=1)
@@ -130,3 +131,15 @@ def test_what_is_no_moment_to_come_is_refused(text):
 
 def test_a_duration_counts_from_now():
     assert abs(parse_future("1h") - timezone.now() - dt.timedelta(hours=1)) < 5 * SECOND
+
+
+@pytest.mark.parametrize("text", [*GOOD, "2030-01-31T10:00:00Z", "2030-01-31 10:00:00.5+02:00"])
+def test_the_documented_form_has_what_is_taken(text):
+    assert re.fullmatch(FORM, text)
+
+
+@pytest.mark.parametrize("text", ["0", "", " ", "3", "d", "2030-01-31", "2030-01-31T10:00:00"])
+def test_the_documented_form_has_not_what_is_refused(text):
+    assert not re.fullmatch(FORM, text)
+    with pytest.raises(ValueError):
+        parse_future(text)
