@@ -125,7 +125,6 @@ class ApiViewSet(GenericViewSet[Any]):
         if self.is_writing:
             serializer = (self.operation.request or RequestSerializer)()
             self.validated_data = validated(serializer, self.parse_body())
-            getattr(getattr(self, "access", None), "check_writable", lambda: None)()
 
     def parse_body(self) -> dict[str, Any]:
         """The body as `parser_classes` read it. DRF itself would see no chunked body."""
