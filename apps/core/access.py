@@ -32,8 +32,6 @@ class Person(Protocol):
     @property
     def pk(self) -> int: ...
     @property
-    def uuid(self) -> object: ...
-    @property
     def username(self) -> str: ...
     @property
     def username_key(self) -> str: ...
@@ -47,11 +45,6 @@ class Principal(Protocol):
     @property
     def user(self) -> Person:
         """The person; 401 for nobody and for a deactivated account."""
-        ...
-
-    @property
-    def person(self) -> Person | None:
-        """The person, or nobody."""
         ...
 
     @property
