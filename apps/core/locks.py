@@ -35,7 +35,7 @@ def lock(row: Model) -> None:
 
 @cache
 def _again(model: type[Model]) -> Statement:
-    """Selects a row by its key `FOR UPDATE`, in words of Django's own."""
+    """Selects a row by its key `FOR UPDATE`, in the SQL that Django writes."""
     rows = model._base_manager.select_for_update(of=("self",), no_key=True).filter(pk=0)
     text, _ = rows.query.sql_with_params()
     return Statement(text, row=model)

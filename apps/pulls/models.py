@@ -317,7 +317,7 @@ class ReviewQuerySet(models.QuerySet["Review"]):
 
 
 class Review(models.Model):
-    """What somebody says of a pull. Always recorded; whether it counts is computed when read."""
+    """A person's review of a pull. Always stored; whether it counts is computed when read."""
 
     pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

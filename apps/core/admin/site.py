@@ -1,4 +1,4 @@
-"""The site of the admin: grouped by the staff's work, with the way in that all pages share."""
+"""The site of the admin: grouped by the staff's work, with the sign-in of all pages."""
 
 from __future__ import annotations
 

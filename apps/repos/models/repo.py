@@ -108,7 +108,7 @@ class Repo(models.Model):
     fork_count = models.PositiveIntegerField(default=0)
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=REPO_SLUG_MAX)
-    description = models.TextField(null=True)  # noqa: DJ001 - the contract's null
+    description = models.TextField(null=True)  # noqa: DJ001 - null: no description
     visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
     default_branch = models.CharField(max_length=255, default="main")
     is_empty = models.BooleanField(default=True)
