@@ -79,9 +79,10 @@ def nothing_private_of_others(source: Source) -> Iterator[str]:
         if owner not in OWNERS and node.attr not in PRIVATE_BUT_DOCUMENTED and not own:
             yield f"{node.lineno}: asks for {owner}.{node.attr}"
     for call, called in source.calls:
-        for name in call.args[1:2] if called in {"getattr", "setattr"} else []:
-            if isinstance(name, ast.Constant) and PRIVATE.match(name.value):
-                yield f"{call.lineno}: asks for {name.value}"
+        for named in call.args[1:2] if called in {"getattr", "setattr"} else []:
+            text = named.value if isinstance(named, ast.Constant) else None
+            if isinstance(text, str) and PRIVATE.match(text):
+                yield f"{call.lineno}: asks for {text}"
 
 
 NEEDED_PRIVATE = {

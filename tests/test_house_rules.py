@@ -193,6 +193,7 @@ class Retired(argparse.ArgumentParser):
 )
 def test_a_class_that_does_so_is_caught(text):
     body = ast.parse("class Retired:\n" + textwrap.indent(text, " ")).body[0]
+    assert isinstance(body, ast.ClassDef)
     assert list(words.private_members_taken_over(Retired, body))
 
 

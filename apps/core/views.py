@@ -113,9 +113,7 @@ class ApiViewSet(GenericViewSet[Any]):
         raise Moved(f"{address}?{query}" if query else address)
 
     def validate(self, request: Request) -> None:
-        """Check filters, page, query and body. A method without a request serializer takes no
-        body, or `{}`.
-        """
+        """Check filters, page, query and body: empty or `{}` where no request serializer is."""
         if self.action == "list":
             self.filterset = StrictFilterBackend().validate(request, self)
             if self.paginator is not None:

@@ -189,9 +189,7 @@ class Repo(models.Model):
 
 
 class FormerRepoSlug(models.Model):
-    """A slug that a repository had. It leads to the repository until its owner has another one of
-    that slug.
-    """
+    """A former slug. It leads to the repository until its owner has another one of that slug."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="former_slugs")
     slug = models.CharField(max_length=REPO_SLUG_MAX)
