@@ -65,7 +65,7 @@ class Readers:
         self.open: dict[int, socket.socket] = {}
 
     def join(self, port: int, requests: list[bytes]) -> None:
-        """Subscribe with each of these, a hundred at a time, and wait until all are let in."""
+        """Subscribe with each of these, a hundred at a time, and wait until all have an answer."""
         for begin in range(0, len(requests), 100):
             for request in requests[begin : begin + 100]:
                 one = socket.create_connection(("127.0.0.1", port))

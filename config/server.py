@@ -96,7 +96,7 @@ def fold_journal() -> None:
     """Leave a SQLite database whole in its one file at the end.
 
     The last connection that is closed does so, but the worker's threads, for which nobody waits,
-    close none. Whoever is writing now, another process perhaps, is waited for a moment only.
+    close none. It waits only a moment for another process that is writing.
     """
     if connection.vendor != "sqlite":
         return

@@ -1,4 +1,4 @@
-"""Addresses outside the API, and where the API hangs."""
+"""Addresses outside the API, and the prefix of the API."""
 
 from __future__ import annotations
 

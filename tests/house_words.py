@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
+from inspect import isfunction
+from pathlib import Path
 
-from tests.house_rules import Source, dotted
+from tests.house_rules import Source, dotted, imports, public_functions
 
-PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_default_manager", "_base_manager", "_fields"}
-"""Django's and Python's own documents name these: Model._meta API, Model._state, managers,
-namedtuple."""
+ROOT = Path(__file__).resolve().parent.parent
+
+PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_db", "_default_manager", "_base_manager"}
+PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace"}
+"""The documents of Django and Python name these: models, managers, namedtuples."""
+PRIVATE = re.compile(r"_[^_]")
 OWNERS = {"self", "cls", "super()"}
 OLD_WORDS = re.compile(
     r"\b(?:doors?\b|knock|pour\b|departure|Wish\b|Seats\b|Visit\b|see_path|seeing_path"
@@ -19,7 +24,7 @@ OLD_WORDS = re.compile(
     r"|gitpush|scope_source)"
 )
 """Words that have given way to those of Django, DRF and git."""
-ABSENT_DOCUMENT = re.compile(r"\b(?:behaviour|engine|reading|pages|contract)\.md\b|\btrap \d|§")
+ABSENT_DOCUMENT = re.compile(r"\b(?:behaviour|engine|reading|contract)\.md\b|\btrap \d|§")
 PATH = re.compile(
     r"(?<![\w/.-])(?:apps|config|tests|bench|docs|bin|deploy|templates)/[\w./-]*\.\w+"
     r"|(?<=\()[\w./-]+\.md\b"
@@ -28,46 +33,82 @@ PATH = re.compile(
 ACCESSES = {"RepoAccess", "TeamAccess", "UserAccess", "ResourceAccess"}
 
 
+EXAMPLES = {"docs/setup.md", "tests/test_hello.py"}
+"""Files of somebody else's repository: in the demo's, and in what a link of a thread may name."""
+
+
 def no_old_words(source: Source) -> Iterator[str]:
     """The field's own words, in code, tests and prose alike."""
-    for number, line in enumerate(source.text.splitlines(), 1):
-        if found := OLD_WORDS.search(line):
-            yield f"{number}: says {found[0]}"
+    for number, found in matches(OLD_WORDS, source):
+        yield f"{number}: says {found}"
 
 
 def no_reference_to_what_is_absent(source: Source) -> Iterator[str]:
     """The tree explains itself: no document and no paragraph that a reader does not have."""
-    for number, line in enumerate(source.text.splitlines(), 1):
-        found = ABSENT_DOCUMENT.search(line)
-        if found and f"docs/{found[0]}" not in line and f"({found[0]})" not in line:
-            yield f"{number}: refers to {found[0]}"
+    for number, found in matches(ABSENT_DOCUMENT, source):
+        yield f"{number}: refers to {found}"
 
 
-def referred_files_exist(exists: Callable[[str], bool]) -> Callable[[Source], Iterator[str]]:
-    """Every file that prose or code names is there; `exists` is asked by its path from the root."""
+def referred_files_exist(source: Source) -> Iterator[str]:
+    """Every file that prose or code names is there: from the root, or beside the page."""
+    for number, name in matches(PATH, source):
+        beside = (ROOT / source.path).parent / name
+        if name not in EXAMPLES and not (ROOT / name).exists() and not beside.exists():
+            yield f"{number}: names {name}, which is not there"
 
-    def rule(source: Source) -> Iterator[str]:
-        folder = source.path.rpartition("/")[0]
-        for number, line in enumerate(source.text.splitlines(), 1):
-            for name in PATH.findall(line):
-                beside = f"{folder}/{name}" if folder else name
-                if not exists(name) and not exists(beside):
-                    yield f"{number}: names {name}, which is not there"
 
-    return rule
+def matches(pattern: re.Pattern[str], source: Source) -> Iterator[tuple[int, str]]:
+    """The number of the line and the text of each match."""
+    for match in pattern.finditer(source.text):
+        yield source.text.count("\n", 0, match.start()) + 1, match[0]
 
 
 def nothing_private_of_others(source: Source) -> Iterator[str]:
-    """No private attribute but one's own: what a library may change any day is not built upon."""
-    if not source.within("apps/", "config/"):
+    """No private name but one's own: what a library may change any day is not built upon."""
+    if source.within("tests/"):
         return
+    for line, name in imports(source):
+        private = any(PRIVATE.match(part) for part in name.split("."))
+        if private and not name.startswith(("apps.", "config.")):
+            yield f"{line}: imports {name}"
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Attribute) or not re.match(r"_[^_]", node.attr):
+        if not isinstance(node, ast.Attribute) or not PRIVATE.match(node.attr):
             continue
         owner = ast.unparse(node.value)
         own = f"def {node.attr}(" in source.text or f"self.{node.attr}" in source.text
         if owner not in OWNERS and node.attr not in PRIVATE_BUT_DOCUMENTED and not own:
             yield f"{node.lineno}: asks for {owner}.{node.attr}"
+    for call, called in source.calls:
+        for named in call.args[1:2] if called in {"getattr", "setattr"} else []:
+            text = named.value if isinstance(named, ast.Constant) else None
+            if isinstance(text, str) and PRIVATE.match(text):
+                yield f"{call.lineno}: asks for {text}"
+
+
+NEEDED_PRIVATE = {
+    "ActionForm._post_clean": "the admin wants a ModelForm, which would write into the row here",
+}
+"""Members of others that a class of ours cannot do without, and why."""
+
+
+def private_members_taken_over(cls: type, body: ast.ClassDef) -> Iterator[str]:
+    """What a class, written as `body`, overrides or uses of what the classes of others below it
+    keep private.
+    """
+    below = [one for one in cls.__mro__ if not one.__module__.startswith(("apps.", "config."))]
+    members = {name: member for one in below for name, member in vars(one).items()}
+    asked = {name for one in filter(isfunction, members.values()) for name in one.__code__.co_names}
+    for node in ast.walk(body):
+        name = ""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            name = node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in OWNERS:
+            name = node.attr
+        taken = PRIVATE.match(name) and name in (asked | {*members}) - PRIVATE_BUT_DOCUMENTED
+        if taken and f"{cls.__name__}.{name}" not in NEEDED_PRIVATE:
+            yield f"{cls.__name__}.{name} is private to a class of others"
 
 
 def accesses_are_granted_in_one_place(source: Source) -> Iterator[str]:
@@ -92,18 +133,17 @@ def views_list_by_queries(source: Source) -> Iterator[str]:
 PARENTS = {"repo", "team", "thread", "pull", "protection", "owner", "space", "upstream"}
 
 
-def queries_are_filtered(known: Collection[str]) -> Callable[[Source], Iterator[str]]:
-    """What a list shows is below a parent that was opened, or cut down by `visible_to`."""
+LISTED_WHOLE = {"apps/site/queries.py:list_rate_limits": "operations of staff alone ask for it"}
+"""Lists that are not cut down, and why."""
 
-    def rule(source: Source) -> Iterator[str]:
-        if not source.within("apps/") or source.names[-1] != "queries":
-            return
-        for node in source.tree.body:
-            if not isinstance(node, ast.FunctionDef) or not node.name.startswith("list_"):
-                continue
+
+def queries_are_filtered(source: Source) -> Iterator[str]:
+    """What a list shows is below a parent that was opened, or cut down by `visible_to`."""
+    if not source.within("apps/") or source.names[-1] != "queries":
+        return
+    for node in public_functions(source):
+        if node.name.startswith("list_"):
             parameters = {one.arg for one in (*node.args.args, *node.args.kwonlyargs)}
             seen = parameters & PARENTS or "visible_to" in ast.unparse(node)
-            if not seen and f"{source.path}:{node.name}" not in known:
+            if not seen and f"{source.path}:{node.name}" not in LISTED_WHOLE:
                 yield f"{node.lineno}: {node.name}() lists without visible_to()"
-
-    return rule

@@ -79,9 +79,9 @@ def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def principal_of(text: str, username: str = "") -> Principal:
-    """Who comes with the token of this text; 401, the same for every text that is none.
+    """The principal of the token with this text; 401, the same for every text that is none.
 
-    `username`, where one is given, has to be its owner's. Only a call that is let in is a use.
+    `username`, where one is given, has to be its owner's. Only a call that passes counts as a use.
     """
     token = token_of(text)
     if token is None or not token.is_usable:

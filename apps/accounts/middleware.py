@@ -1,4 +1,4 @@
-"""Who looks at a page or at the admin: the principal of the session."""
+"""Sets the principal of pages and of the admin, from the session."""
 
 from __future__ import annotations
 

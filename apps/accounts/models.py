@@ -228,7 +228,7 @@ class ApiToken(models.Model):
         return self.revoked_at is None and not self.is_expired
 
     def holder(self) -> User | None:
-        """Whom the token lets in now, read anew; None when it is gone, or its owner inactive."""
+        """Its owner, read anew; None when the token has ended, or the owner is inactive."""
         token = ApiToken.objects.select_related("user").filter(pk=self.pk).first()
         return token.user if token and token.is_usable and token.user.is_active else None
 

@@ -103,4 +103,5 @@ def anonymous() -> Principal:
 
 
 def inactive_user() -> Unauthenticated:
+    """401 for a deactivated account."""
     return Unauthenticated("inactive_user", "This account has been deactivated.")

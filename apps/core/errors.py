@@ -33,7 +33,7 @@ class ApiError(Exception):
         self.conflict_paths = conflict_paths
 
     def body(self) -> dict[str, Any]:
-        """ErrorBody of the contract; `conflict_paths` only where there are some to name."""
+        """The ErrorBody; `conflict_paths` only where there are some to name."""
         body: dict[str, Any] = {"error": self.code, "detail": self.detail}
         if self.conflict_paths is not None:
             body["conflict_paths"] = self.conflict_paths
@@ -54,7 +54,7 @@ class BadRequest(ApiError):
 
 
 class Unauthenticated(ApiError):
-    """401; names both schemes of the contract in `WWW-Authenticate`."""
+    """401; `WWW-Authenticate` names both ways to send a token."""
 
     status = 401
 

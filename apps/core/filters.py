@@ -80,9 +80,7 @@ class OrderingFilter(WordFilter):
 
 
 class StrictFilterSet(FilterSet):
-    """The filters of one list that a request asks for: to make the others would take longer than
-    the request.
-    """
+    """The filters of a list. Only those that a request names are made: all would take too long."""
 
     def __init__(self, data: QueryDict, *args: Any, **options: Any) -> None:
         every = type(self).base_filters

@@ -25,7 +25,7 @@ def dumps(value: object) -> bytes:
 
 
 def quoted(text: str, most: int = 100) -> str:
-    """What somebody has written, within a line of ours: on that line, and cut where it is long."""
+    """A client's text as a JSON string for a line of ours; cut after `most` characters."""
     shown = dumps(text[:most]).decode()
     return shown if len(text) <= most else f'{shown[:-1]}…"'
 

@@ -17,9 +17,8 @@ def lock(row: Model) -> None:
 
     Parents it was reached through stay attached, so that nothing is fetched twice. On SQLite the
     transaction itself is the lock (`BEGIN IMMEDIATE`). 404 when the row has gone meanwhile.
-    Keys never change, so the lock is the one that lets rows pointing here be written: those are
-    checked at the commit, when their writer holds the order of events, which the holder of this
-    lock will ask for next.
+    It is `FOR NO KEY UPDATE`, under which others may write rows that point here. They would wait
+    at their commit otherwise, holding the event lock that the holder of this one asks for next.
     """
     if not connection.in_atomic_block:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
@@ -35,7 +34,7 @@ def lock(row: Model) -> None:
 
 @cache
 def _again(model: type[Model]) -> Statement:
-    """Selects a row by its key `FOR UPDATE`, in words of Django's own."""
+    """Selects a row by its key `FOR UPDATE`, in the SQL that Django writes."""
     rows = model._base_manager.select_for_update(of=("self",), no_key=True).filter(pk=0)
     text, _ = rows.query.sql_with_params()
     return Statement(text, row=model)

@@ -37,7 +37,7 @@ def api_errors(get_response: Next) -> Next:
 
 
 def error_answer(status: int) -> HttpResponse:
-    """A plain Django answer with ErrorBody, for places outside DRF."""
+    """A plain Django answer with ErrorBody, for views outside DRF."""
     error = plain_error(status)
     return HttpResponse(
         json.dumps(error.body()), status=error.status, content_type="application/json"

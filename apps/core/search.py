@@ -34,7 +34,7 @@ def is_called(field: str, text: str) -> Q:
 
 
 def _ignoring_case(field: str, text: str, lookup: str, pattern: str) -> Q:
-    """SQLite's LIKE knows capitals of ASCII alone; its REGEXP is Python's, and slower."""
+    """SQLite's LIKE ignores the case of ASCII letters only; its REGEXP is Python's, and slower."""
     if connection.vendor == "sqlite" and not text.isascii():
         return Q((f"{field}__iregex", pattern))
     return Q((f"{field}__{lookup}", text))

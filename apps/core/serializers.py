@@ -19,7 +19,7 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 
 NON_FIELD_ERRORS = "non_field_errors"
-"""The key under which DRF files a complaint about a list or an object itself."""
+"""DRF's key for an error of a list or an object as a whole."""
 Problem = Callable[[str], str | None]
 """Says why a text cannot be accepted; None when it can."""
 VISIBLE = (

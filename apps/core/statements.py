@@ -73,7 +73,7 @@ class Statement:
         yield from values[begin:]
 
     def _converters(self, connection: BaseDatabaseWrapper) -> dict[int, Converter]:
-        """What the database's own values of some columns have to go through, by place.
+        """What converts the database's own values of some columns, by index.
 
         Kept by the connection, of which they are a part: they go with it, and it with its thread.
         """

@@ -13,7 +13,7 @@ Work = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonExecutor(Executor):
-    """Threads that take what they are given in order; they begin with the first of it.
+    """An executor whose threads run what they are given in order; they start with the first task.
 
     The end of the process waits for none of them, as it would for those of the standard library's
     executors: one may wait for a lock of the database, and what is left half done is made good as
@@ -41,7 +41,7 @@ class DaemonExecutor(Executor):
             self.begun = True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End when all that has been given is done."""
+        """End the threads when they have run all tasks."""
         for _ in self.threads:
             self.work.put(None)
         if wait and self.begun:
@@ -53,7 +53,7 @@ class DaemonExecutor(Executor):
             pass
 
     def _next(self) -> bool:
-        """Do one thing, and keep nothing of it."""
+        """Run one task, and keep no reference to it."""
         work = self.work.get()
         if work is None:
             return False

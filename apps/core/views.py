@@ -69,7 +69,7 @@ class ApiViewSet(GenericViewSet[Any]):
         return super().initialize_request(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Stock DRF asks permissions before throttles: refused guesses would cost nothing."""
+        """Take the steps in order. Stock DRF throttles after permissions: guesses would be free."""
         self.operation = self.get_operation()
         self.perform_authentication(request)
         self.check_throttles(request)
@@ -113,9 +113,7 @@ class ApiViewSet(GenericViewSet[Any]):
         raise Moved(f"{address}?{query}" if query else address)
 
     def validate(self, request: Request) -> None:
-        """Check filters, page, query and body. A method without a request serializer takes no
-        body, or `{}`.
-        """
+        """Check filters, page, query and body: empty or `{}` where no request serializer is."""
         if self.action == "list":
             self.filterset = StrictFilterBackend().validate(request, self)
             if self.paginator is not None:
@@ -146,15 +144,15 @@ class ApiViewSet(GenericViewSet[Any]):
 
     @property
     def paginator(self) -> ApiPagination | None:
-        """As DRF's, which knows no more of it than that it is a paginator."""
+        """DRF's own property, with the type that ours has."""
         return cast("ApiPagination | None", super().paginator)
 
     def page_of(self, rows: Any, record: Callable[[Any], dict[str, Any]]) -> Response:
-        """The page of these rows that is asked for, each made into a record."""
+        """The page of these rows that the request asks for, as records."""
         return self.get_paginated_response([record(row) for row in self.paginate(rows)])
 
     def paginate(self, rows: Any) -> list[Any]:
-        """The page of these rows that is asked for, filtered as it is asked for."""
+        """The rows of the page that the request asks for, after its filters."""
         return list(self.paginate_queryset(self.filter_queryset(rows)) or [])
 
 

@@ -122,7 +122,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
             pass
 
     async def send_events(self, subscriber: Subscriber) -> None:
-        """Send the opening, what the log has since the client was last here, then what comes."""
+        """Send the opening, then what the log has after the client's last id, then new events."""
         write = partial(self.write, subscriber)
         await write(OPENING)
         while not subscriber.over.done():

@@ -101,7 +101,7 @@ class Hub:
             self._by_key[event_scope.key].add(subscriber)
 
     def leave(self, subscriber: Subscriber) -> None:
-        """Forget a stream that has entered."""
+        """Remove a stream that has entered."""
         self.present.discard(subscriber)
         self._part(subscriber)
         self.connections.release(subscriber.user_id)
@@ -189,7 +189,7 @@ class Hub:
                 raise
 
     async def _hand_out(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> None:
-        """Queue an event, but not for whom it has taken access away from."""
+        """Queue an event for all who ask for it and may still read it now that it has happened."""
         event = rendered.event
         if can_end_access(event):
             await self._check([one for one in self.joined if one.may_lose_by(event)])
@@ -198,7 +198,7 @@ class Hub:
                 self._part(subscriber)
 
     async def _check(self, subscribers: Iterable[Subscriber]) -> None:
-        """Look at the access of these again, once for all who ask the same."""
+        """Check the access of these again, once for all with the same selection."""
         asked = [(one, one.selection) for one in subscribers]
         questions = {question for _, question in asked}
         if not questions:
@@ -216,7 +216,7 @@ class Hub:
         return await in_thread(partial(visible_ids, wanted)) if wanted else {}
 
     def _audience(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> set[Subscriber]:
-        """Who gets this event, each once however many of its scopes match."""
+        """Who gets this event, each once however many of its event scopes match."""
         event = rendered.event
         actor = actor_key(event)
         found = set()
@@ -231,7 +231,7 @@ class Hub:
 
 
 def actor_key(event: EventRow) -> Key:
-    """The key of the scopes whose events are checked one by one."""
+    """The key of the event scopes whose events are checked one by one."""
     return Key("actor_id", event.actor_id or 0)
 
 

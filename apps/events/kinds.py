@@ -1,4 +1,4 @@
-"""The closed vocabulary of event kinds (behaviour.md §5)."""
+"""The closed vocabulary of event kinds."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def record(
 ) -> None:
     """Write the event of a change. Call it last: it holds the order lock until the commit.
 
-    `data` is shown to every reader of the scope: no secret, no e-mail address. `actor` None means
+    `data` is shown to every reader of the event: no secret, no e-mail address. `actor` None means
     that nobody known caused it (a repair).
     """
     keys, target = about.event_keys(), about.event_target()

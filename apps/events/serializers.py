@@ -1,4 +1,4 @@
-"""The event record of the contract, made from a row and today's names."""
+"""The record of an event, made from a row and today's names."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Subscription:
     after: int
     """Events with larger ids are wanted."""
     newest: int
-    """The newest id when the request was let in."""
+    """The newest id when the view accepted the request."""
 
 
 class Subscribed(HttpResponse):

@@ -206,8 +206,8 @@ class GitRepo:
         self.git("commit-graph", "write", "--reachable", "--changed-paths", "--split")
 
     def remove_leftovers(self, age: float = _LEFTOVER_SECONDS) -> int:
-        """What killed gits left: a lock closes its branch for ever, half a list of packed refs
-        keeps each of them from being deleted, half a pack may be large.
+        """Remove what killed gits left: a lock file blocks its branch for ever, half a list of
+        packed refs keeps each of them from being deleted, half a pack may be large.
 
         Only what is at least `age` seconds old goes. Returns how many files and folders went.
         """

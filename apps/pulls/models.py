@@ -189,9 +189,7 @@ class Pull(models.Model):
 
     @property
     def source_ref(self) -> str:
-        """The ref of this repository by whose moves the head moves: the source branch, or of a
-        fork's branch the copy that is kept here.
-        """
+        """The ref here that the head follows: the source branch, or the copy of a fork's."""
         return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
 
     @property
@@ -317,7 +315,7 @@ class ReviewQuerySet(models.QuerySet["Review"]):
 
 
 class Review(models.Model):
-    """What somebody says of a pull. Always recorded; whether it counts is computed when read."""
+    """A person's review of a pull. Always stored; whether it counts is computed when read."""
 
     pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

@@ -66,7 +66,7 @@ def create_rate_limit(
 ) -> RateLimit:
     """Limit a rate scope from the next request on. The request serializer checks the bounds.
 
-    Errors: 403 `staff_required`, 422 for a scope that is none, 409 `rate_limit_exists`.
+    Errors: 403 `staff_required`, 422 for a rate scope that is none, 409 `rate_limit_exists`.
     """
     actor = _staff(by)
     row = RateLimit(

@@ -86,7 +86,7 @@ class ChangeRateLimit(NewRateLimit):
 
 @admin.register(RateLimit)
 class RateLimitAdmin(StaffAdmin):
-    """What each scope lets through, and how much of it is used now."""
+    """What each rate scope allows, and how much of it is used now."""
 
     group, position = "Site", 2
     intro = (

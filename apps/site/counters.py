@@ -39,11 +39,11 @@ class Count(NamedTuple):
         return self.weight(limit) + limit.window <= limit.most * limit.window
 
     def left(self, limit: Limit) -> int:
-        """How many more would be let in now."""
+        """How many more requests it has room for now."""
         return max(0, limit.most - -(-self.weight(limit) // limit.window))
 
     def wait(self, limit: Limit) -> int:
-        """Milliseconds until one more is let in, when no other comes; 0 for at once."""
+        """Milliseconds until there is room for one more, when no other comes; 0 for at once."""
         if self.has_room(limit):
             return 0
         if self.current < limit.most:

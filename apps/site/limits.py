@@ -50,7 +50,7 @@ def counters() -> Counters:
 
 
 class Rulebook:
-    """The limits that hold now, in memory, by scope.
+    """The limits that hold now, in memory, by rate scope.
 
     Looked at anew every `settings.LIMITS_LOOK` seconds, and at once after a change in this
     process; read anew when their version has changed.
@@ -131,7 +131,7 @@ class LimitState:
 
     @property
     def wait(self) -> int:
-        """Whole seconds until one more is let in; 0 for at once."""
+        """Whole seconds until there is room for one more; 0 for at once."""
         return -(-self.count.wait(self.limit) // 1000)
 
     @property
@@ -219,7 +219,7 @@ class Usage:
 
 
 def usage() -> dict[str, Usage]:
-    """What is counted now, by scope, for people to look at: an address, or a user's id.
+    """What is counted now, by rate scope, for people to look at: an address, or a user's id.
 
     Without Redis that is what this process has counted.
     """

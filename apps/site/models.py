@@ -81,7 +81,7 @@ class SiteSettings(models.Model):
 
 
 class RateLimit(models.Model):
-    """How many requests a scope lets through in a window."""
+    """How many requests of a rate scope are allowed in a window."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     scope = models.CharField(max_length=64, unique=True)

@@ -8,5 +8,5 @@ from apps.site.models import RateLimit
 
 
 def list_rate_limits() -> QuerySet[RateLimit]:
-    """The rate limits by scope, with who changed each."""
+    """The rate limits by rate scope, with who changed each."""
     return RateLimit.objects.select_related("updated_by").order_by("scope")

@@ -21,7 +21,7 @@ def known_rate_scopes() -> list[str]:
 
 
 def checked_rate_scope(text: str) -> str:
-    """The scope as it is stored; a username in the spelling of its owner.
+    """The rate scope as it is stored; a username in the spelling of its owner.
 
     Errors: 422 for one that is none, naming all; 422 `user_not_found`.
     """

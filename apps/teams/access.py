@@ -95,7 +95,7 @@ def open_team(
     writing: bool = False,
     former: bool = False,
 ) -> TeamAccess:
-    """The same for somebody who may be there: 404, 403 `team_inactive`, 403 as `require`."""
+    """Access to the team of this slug: 404, 403 `team_inactive`, 403 below the level `needs`."""
     access = find_team(principal, slug, former=former)
     access.check_open(writing=writing)
     access.require(needs)

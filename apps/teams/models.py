@@ -38,7 +38,7 @@ class TeamQuerySet(models.QuerySet["Team"]):
         return self.filter(members__user=principal.person_id)
 
     def readable_by(self, principal: Principal) -> TeamQuerySet:
-        """The teams whose inside one may read: members, and staff everywhere."""
+        """The teams that one may read: those one is a member of; all, for staff."""
         return self if principal.sees_all else self.visible_to(principal)
 
     def taken(self, slugs: list[str]) -> set[str]:

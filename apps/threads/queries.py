@@ -47,9 +47,7 @@ def get_thread(repo: Repo, number: int) -> Thread:
 
 
 def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
-    """The reply of this number with its author and thread loaded; with `shown` only if readers see
-    it. 404.
-    """
+    """The reply of this number; with `shown` only if readers see it. 404."""
     reply: Reply
     reply, reply.created_by = REPLY.one(thread.pk, number)
     reply.thread = thread
@@ -59,15 +57,11 @@ def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
 
 
 def list_threads(repo: Repo) -> ThreadQuerySet:
-    """A repository's threads, newest first, as what makes a `ThreadRow`; those of pulls are left
-    out.
-    """
+    """A repository's threads but those of pulls, newest first, as what makes a `ThreadRow`."""
     found = Thread.objects.filter(LISTED, repo=repo.pk)
     return found.in_order(rules.ORDERINGS[0]).rows()
 
 
 def list_replies(thread: Thread) -> ReplyQuerySet:
-    """What readers see of a thread's replies, in the order of their tree, as what makes a
-    `ReplyRow`.
-    """
+    """What readers see of a thread's replies, in tree order, as what makes a `ReplyRow`."""
     return Reply.objects.filter(thread=thread.pk).shown().rows()

@@ -14,9 +14,7 @@ PATH_MAX = WIDTH * (DEPTH_MAX + 1)
 
 
 def step(number: int) -> str:
-    """One level of a path. Upper-case base 36 sorts alike in SQLite and in every PostgreSQL
-    collation.
-    """
+    """A level of a path in upper-case base 36, which sorts alike in every collation."""
     digits = ""
     for _ in range(WIDTH):
         number, digit = divmod(number, 36)

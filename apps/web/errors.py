@@ -31,7 +31,7 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 
 def answer(request: HttpRequest, status: int) -> HttpResponse:
-    """A page where people are, nothing but the status elsewhere."""
+    """A page, where people ask; elsewhere the status alone."""
     if request.path_info.startswith(NO_PAGES):
         return HttpResponse(status=status)
     return refuse_plainly(request, status)

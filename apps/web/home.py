@@ -1,4 +1,4 @@
-"""`/`: what this is, for who does not know it; for who is signed in, the way on."""
+"""`/`: what this is, for strangers; where to go on, for whoever is signed in."""
 
 from __future__ import annotations
 

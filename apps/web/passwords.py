@@ -1,4 +1,4 @@
-"""`/settings/password`, `/reset`: a new password, for who knows the old one or reads the mail."""
+"""`/settings/password`, `/reset`: a new password, by the old one or by a link in a mail."""
 
 from __future__ import annotations
 

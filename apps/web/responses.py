@@ -96,7 +96,7 @@ def own_path(path: str) -> str:
 
 
 def secret(response: HttpResponse) -> HttpResponse:
-    """A page whose address or text lets somebody in: no cache keeps it, no `Referer` names it.
+    """A page whose address or text is a secret: no cache keeps it, no `Referer` names it.
 
     Not `no-referrer`, with which browsers send `Origin: null`, and the CSRF check refuses that.
     """

@@ -1,4 +1,4 @@
-"""`/signin`, `/signout`, `/signup`, and the admin's way in, which is the same."""
+"""`/signin`, `/signout`, `/signup`, and the admin's sign-in, which is the same."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def signout(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC)
 def admin_signin(request: PageRequest) -> HttpResponse:
-    """The admin sends here whom it does not let in: nobody known, or nobody of its staff."""
+    """The admin redirects here whoever is not signed in, or not staff."""
     if not request.user.is_authenticated:
         return ask_to_sign_in(request)
     if not request.user.is_staff:

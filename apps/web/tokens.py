@@ -21,9 +21,7 @@ from apps.web.responses import PageRequest, page_number, page_of, redirect_to, r
 
 @page(Level.NONE, methods=FORM)
 def tokens(request: PageRequest) -> HttpResponse:
-    """The answer to a POST shows the new token itself: its text is kept nowhere, so that no
-    redirect could lead to it; and no cache may hold it.
-    """
+    """Shows a new token in the answer to the POST: its text is kept nowhere to redirect to."""
     number, form, text = page_number(request), NewToken(request), ""
     if request.method == "POST" and form.is_valid():
         with form.refusals():

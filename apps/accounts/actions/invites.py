@@ -69,7 +69,7 @@ def expire_invite(*, by: Principal, invite: Invite) -> None:
 
 @transaction.atomic
 def delete_invite(*, by: Principal, invite: Invite) -> None:
-    """Take an invite away, whatever its state; it stays on record. 403, 404. Locks it."""
+    """Delete an invite, whatever its state; its row stays. 403, 404. Locks it."""
     _lock(by, invite)
     invite.deleted_at = timezone.now()
     invite.save(update_fields=["deleted_at"])

@@ -169,7 +169,7 @@ def reactivate_user(*, by: Principal, user: User) -> None:
 
 
 def _check_somebody_stays(user: User, *, leaving: bool) -> None:
-    """Locks the active staff in one order, so that two who leave together cannot leave nobody."""
+    """409 for the last of the active staff. Locks them in one order, so that two cannot both go."""
     if not leaving:
         return
     staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
@@ -181,7 +181,7 @@ def _check_somebody_stays(user: User, *, leaving: bool) -> None:
 
 
 def _new(username: str, email: str, password: str | None) -> User:
-    """Somebody who is not stored yet, with their password hashed: outside a transaction."""
+    """A person who is not stored yet. Hashes the password, so call it outside a transaction."""
     rules.check_username(username)
     rules.check_email(email)
     user = User(username=username, email=User.objects.normalize_email(email))

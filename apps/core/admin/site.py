@@ -1,4 +1,4 @@
-"""The site of the admin: grouped by the staff's work, with the way in that all pages share."""
+"""The site of the admin: grouped by the staff's work, with the sign-in of all pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StaffSite(AdminSite):
     index_template = "admin/staff_index.html"
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """A visit prolongs the session, as one to any other page does."""
+        """Each request prolongs the session, as on any other page."""
         inside = super().admin_view(view, cacheable)
 
         @wraps(inside)
@@ -39,9 +39,10 @@ class StaffSite(AdminSite):
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         groups: dict[str, list[Any]] = {name: [] for name in GROUPS}
-        for app in self._build_app_dict(request).values():
+        for app in super().get_app_list(request):
             for entry in app["models"]:
-                groups[self._registry[entry["model"]].group].append(entry)  # type: ignore[attr-defined]
+                shown: Any = self.get_model_admin(entry["model"])
+                groups[shown.group].append(entry)
         home = reverse("admin:index", current_app=self.name)
         return [
             {
@@ -56,7 +57,8 @@ class StaffSite(AdminSite):
         ]
 
     def _position(self, entry: Any) -> int:
-        return int(self._registry[entry["model"]].position)  # type: ignore[attr-defined]
+        shown: Any = self.get_model_admin(entry["model"])
+        return int(shown.position)
 
     def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
         """Work is not divided as the code is."""

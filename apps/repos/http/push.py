@@ -172,9 +172,7 @@ def run(
 
 
 def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
-    """Write the request to git; what git no longer wants is read to its end all the same, so
-    that the client gets to read the report.
-    """
+    """Write the request to git; what git leaves is read too, so that the client gets the report."""
     stdin = cast("IO[bytes]", process.stdin)
     listening = True
     for piece in _after(beginning, body):

@@ -143,8 +143,8 @@ def open_for(request: HttpRequest, names: dict[str, Any], service: Service) -> R
 def principal_in(request: HttpRequest) -> Principal:
     """Who calls, throttled for this request; nobody without a token. 401, 429.
 
-    A token that is not valid is counted for the address. That git asks without one first is not
-    counted here: it does so whenever it signs in.
+    An invalid token is counted for the address. git's first request, without one, is not counted
+    here: git always asks so before it signs in.
     """
     try:
         credentials = credentials_of(request.META)

@@ -110,7 +110,7 @@ class Fork(Leased):
         return owner  # type: ignore[no-any-return]
 
     def event_keys(self) -> Keys:
-        """A fork is its own readers' business; one that failed its creator's."""
+        """A fork's events are for its own readers; those of one that failed, for its creator."""
         if self.repo is None:
             return Keys(private_to=self.created_by_id)
         return self.repo.event_keys()

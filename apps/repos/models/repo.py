@@ -108,7 +108,7 @@ class Repo(models.Model):
     fork_count = models.PositiveIntegerField(default=0)
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=REPO_SLUG_MAX)
-    description = models.TextField(null=True)  # noqa: DJ001 - the contract's null
+    description = models.TextField(null=True)  # noqa: DJ001 - null: no description
     visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
     default_branch = models.CharField(max_length=255, default="main")
     is_empty = models.BooleanField(default=True)
@@ -189,9 +189,7 @@ class Repo(models.Model):
 
 
 class FormerRepoSlug(models.Model):
-    """A slug that a repository had. It leads to the repository until its owner has another one of
-    that slug.
-    """
+    """A former slug. It leads to the repository until its owner has another one of that slug."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="former_slugs")
     slug = models.CharField(max_length=REPO_SLUG_MAX)

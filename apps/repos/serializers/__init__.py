@@ -1,4 +1,4 @@
-"""Inputs and records of everything in a repository that is not a thread or a pull."""
+"""Requests and records of everything in a repository that is not a thread or a pull."""
 
 from apps.repos.serializers.forks import ForkRecord, fork_record
 from apps.repos.serializers.protections import (

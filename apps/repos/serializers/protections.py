@@ -1,4 +1,4 @@
-"""Inputs and records of branch protections and their approvers (behaviour.md §3)."""
+"""Requests and records of branch protections and their approvers."""
 
 from __future__ import annotations
 

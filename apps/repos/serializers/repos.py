@@ -1,4 +1,4 @@
-"""Inputs and records of repositories."""
+"""Requests and records of repositories."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def repo_record(
     """A repository as the caller with `level` sees it: a Repo, or a light row.
 
     `owner` is the path of its owner, `upstream` that of what it was forked from, if the caller may
-    know that (behaviour.md trap 9).
+    know that.
     """
     kind, _, owner_slug = owner.partition("/")
     path = f"{owner}/{repo.slug}"
