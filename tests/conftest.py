@@ -1,4 +1,4 @@
-"""The cast and the tools of the tests: alice owns team acme, bob is a member, carol a stranger,
+"""The people and the tools of the tests: alice owns team acme, bob is a member, carol a stranger,
 sam is staff.
 """
 
@@ -26,13 +26,13 @@ from apps.events.models import Event
 from apps.repos.models import Repo
 from apps.site import limits
 from apps.teams.models import Team
-from tests import scenes
+from tests import prepared_data
 from tests.api import Api
-from tests.gitperson import Git
+from tests.gitclient import Git
 from tests.make import Make
-from tests.scenes import Build, Scene
+from tests.prepared_data import Build, PreparedData
+from tests.sample_data import SampleData, with_sample_data
 from tests.server import Server
-from tests.world import World, whole_world
 
 
 class Events(Protocol):
@@ -78,7 +78,7 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_charged_yet() -> None:
+def nothing_throttled_yet() -> None:
     """Rate limits are kept in memory: each test begins with those of its own database."""
     limits.rulebook.forget()
     limits.counters.cache_clear()
@@ -89,21 +89,21 @@ def make(db: None) -> Make:
     return Make()
 
 
-remembered = scenes.remembered
+prepared = prepared_data.prepared
 
 
 @pytest.fixture(scope="module")
-def world(
+def sample(
     django_db_setup: None,
     django_db_blocker: Any,
-    remembered: Callable[[Build], Scene],
+    prepared: Callable[[Build], PreparedData],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[World]:
+) -> Iterator[SampleData]:
     """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
-    folder = tmp_path_factory.mktemp("world") / "scene"
+    folder = tmp_path_factory.mktemp("sample") / "prepared"
     with django_db_blocker.unblock(), transaction.atomic():
-        with remembered(whole_world).begin(Make(), folder) as things:
-            yield things["world"]
+        with prepared(with_sample_data).load(Make(), folder) as things:
+            yield things["sample"]
         transaction.set_rollback(True)
 
 
@@ -244,8 +244,8 @@ def server(
 ) -> Any:
     """A real server of each kind that answers API and git, one for the whole run.
 
-    A plain run tries the embedded one, CI both (docs/decisions/0003). Each begins with the cast:
-    what a first start does is tried once, elsewhere.
+    A plain run tries the embedded one, CI both (docs/decisions/0003). Each begins with the
+    people of tests/people.py: other tests try the first start.
     """
     running = Server(tmp_path_factory.mktemp(request.param), request.param)
     with django_db_blocker.unblock():

@@ -1,7 +1,7 @@
-"""Somebody's clone: real commits, in the bare repository on disk.
+"""Work trees of the real git: `Clone` pushes into the bare repository on disk, `Git` over HTTP.
 
-Rows, events and pulls follow a push here as they do behind git over HTTP: the journal before, then
-git, then `settle`.
+Rows, events and pulls follow a push of a `Clone` as they do one over HTTP: it writes the journal,
+then runs git, then calls `settle`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from subprocess import run
+from subprocess import PIPE, STDOUT, CompletedProcess, run
+from uuid import uuid4
 
 from apps.accounts.models import User
 from apps.git.refs import read_refs
@@ -25,7 +26,7 @@ class Clone:
     """A work tree that pushes for one person, if not told otherwise.
 
     It writes objects where the server has them, so that a push is what git does last: to move refs.
-    How they travel is for those who push over HTTP (`tests.gitperson`).
+    To test how they travel, push over HTTP with `Git`.
     """
 
     def __init__(self, folder: Path, repo: Repo, by: User) -> None:
@@ -133,3 +134,47 @@ class Clone:
     def server(self, *args: str, stdin: str = "") -> str:
         """What git prints about the bare repository."""
         return self.git(f"--git-dir={self.repo.git.path}", *args, stdin=stdin)
+
+
+class Git:
+    """A work tree whose git speaks to one repository of the server for one person."""
+
+    def __init__(self, folder: Path, url: str, token: str | None) -> None:
+        self.folder = folder
+        self.url = url.replace("://", f"://any:{token}@") if token else url
+        folder.mkdir(parents=True)
+        self("init", "--quiet", "--initial-branch=main")
+
+    def run(self, *arguments: str, **environment: str) -> CompletedProcess[str]:
+        """git's status and words, whatever they are."""
+        person = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}
+        committer = {"GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org"}
+        plain = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C"}
+        quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}
+        return run(
+            ["git", *arguments],
+            cwd=self.folder,
+            env={**plain, **quiet, **person, **committer, **environment},
+            check=False,
+            text=True,
+            stdout=PIPE,
+            stderr=STDOUT,
+        )
+
+    def __call__(self, *arguments: str, **environment: str) -> str:
+        """What git prints; it must succeed."""
+        done = self.run(*arguments, **environment)
+        assert done.returncode == 0, done.stdout
+        return done.stdout.strip()
+
+    def fails(self, *arguments: str) -> str:
+        """What git prints; it must fail."""
+        done = self.run(*arguments)
+        assert done.returncode != 0, done.stdout
+        return done.stdout
+
+    def commit(self, name: str = "a.txt", text: str = "") -> str:
+        (self.folder / name).write_text(text or uuid4().hex)
+        self("add", "--all")
+        self("commit", "--quiet", "--message", f"Write {name}")
+        return self("rev-parse", "HEAD")

@@ -1,5 +1,5 @@
-"""Builds what tests need: the cast as rows, which nobody is told of, and what they write through
-the same actions as the API, events and all.
+"""Builds what tests need: people and teams as rows, without events, and what they write by the
+actions that the API calls, with events.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from tests.attempts import CELLS, PEOPLE, Attempt, Cell
+from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.routes import routed
-from tests.world import World, everything
+from tests.sample_data import SampleData, everything
 
 WRITE = re.compile(r"INSERT|UPDATE|DELETE")
 USE = 'UPDATE "accounts_apitoken" SET "last_used_at"'
@@ -35,11 +35,11 @@ def writing() -> Iterator[list[str]]:
         yield seen
 
 
-def check(cell: Cell, world: World, method: str, path: str) -> None:
+def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
     """Make the request of a cell, and compare what comes of it with the table."""
     before = everything() if cell.status == 409 else None
     with writing() as written:
-        answer = world.api(PEOPLE[cell.who]).send(method, path, cell.body)
+        answer = sample.api(PEOPLE[cell.who]).send(method, path, cell.body)
 
     assert answer.status == cell.status, f"{answer.status} {answer.json}"
     if before is None:
@@ -71,14 +71,14 @@ def undone() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("cells", list(rows()))
-def test_each_person_may_do_exactly_what_the_table_says(cells, world, db, tmp_path_factory, case):
+def test_each_person_may_do_exactly_what_the_table_says(cells, sample, db, tmp_path_factory, case):
     for aim in dict.fromkeys(cell.aim for cell in cells):
         aiming = [cell for cell in cells if cell.aim == aim]
         with undone():
-            method, path = Attempt(aiming[0], world, tmp_path_factory).request()
+            method, path = PermissionCase(aiming[0], sample, tmp_path_factory).request()
             for cell in aiming:
                 with case(str(cell)), undone():
-                    check(cell, world, method, path)
+                    check(cell, sample, method, path)
 
 
 def test_every_operation_has_a_row_in_the_table():

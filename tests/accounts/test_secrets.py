@@ -14,7 +14,7 @@ from apps.accounts.principal import ANONYMOUS
 from apps.core.errors import ApiError
 from tests.api import Api
 from tests.principals import principal_of
-from tests.world import everything
+from tests.sample_data import everything
 
 PASSWORD = "correct horse battery staple"
 ADDRESS = "eve@example.org"

@@ -1,7 +1,7 @@
 """Repositories that strangers read, a clone, and pulls with and without commits.
 
 Tests of addresses run under both owners and push nothing; tests of git run under the team's. What
-they begin with is made once, and copied for each test (tests/scenes.py).
+they begin with is made once, and copied for each test (tests/prepared_data.py).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pytest
 from apps.accounts.models import User
 from apps.pulls.models import Pull
 from apps.repos.models import Repo, Visibility
-from tests import scenes
+from tests import prepared_data
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.prepared_data import Build, Things, given, with_people
 from tests.pulls import followers
-from tests.scenes import Build, Things, cast, given
 
 
 def with_repo(make: Make, folder: Path) -> Things:
     """A private repository of the team."""
-    things = cast(make, folder)
+    things = with_people(make, folder)
     return things | {"team_repo": make.repo(things["acme"], "api", by=things["alice"])}
 
 
@@ -41,12 +41,12 @@ def with_pull(make: Make, folder: Path) -> Things:
     """alice asks for her branch `feature`, one commit ahead of `main`."""
     things = with_clone(make, folder)
     clone: Clone = things["clone"]
-    clone.commit("feature", {"door": "open\n"}, onto="main", message="add a door")
+    clone.commit("feature", {"arch": "open\n"}, onto="main", message="add an arch")
     clone.push("feature")
-    return things | {"pull": make.pull(clone.repo, by=things["alice"], title="Add a door")}
+    return things | {"pull": make.pull(clone.repo, by=things["alice"], title="Add an arch")}
 
 
-things = scenes.things
+things = prepared_data.things
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     clone.git("merge", "--quiet", "--no-edit", "main")
     clone.push("feature")
     assert read(pull)["approval_count"] == 1
-    clone.commit("feature", {"door": "open \n"})  # white space is a change
+    clone.commit("feature", {"arch": "open \n"})  # white space is a change
     clone.push("feature")
     found = read(pull)
     assert (found["approvals"][0]["is_stale"], found["approval_count"]) == (True, 0)
@@ -234,7 +234,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
 @pytest.mark.parametrize("status", ["draft", "closed", "merged"])
 def test_the_status_is_named_first(read, make, pull, clone, protection, bob, status):
     make.review(pull, by=bob)
-    clone.commit("main", {"door": "shut\n"})
+    clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     Pull.objects.update(status=status)
     found = read(pull)
@@ -244,7 +244,7 @@ def test_the_status_is_named_first(read, make, pull, clone, protection, bob, sta
         "merged": ["pull_already_merged"],
     }
     assert found["blocked_reasons"] == expected[status]
-    assert found["conflict_paths"] == ([] if status == "merged" else ["door"])
+    assert found["conflict_paths"] == ([] if status == "merged" else ["arch"])
     assert (found["allowed_strategies"], found["is_mergeable"]) == ([], False)
 
 

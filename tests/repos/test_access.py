@@ -22,8 +22,8 @@ PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
 
 @pytest.fixture(scope="module")
 def places(django_db_setup, django_db_blocker):
-    """The people, the repositories and a maker who knows the tokens: one world for all tests here,
-    which only read.
+    """The people, the repositories and `make`, which knows the tokens; made once, as all tests here
+    only read.
     """
     with django_db_blocker.unblock(), transaction.atomic():
         make = Make()

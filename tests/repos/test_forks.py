@@ -9,18 +9,18 @@ import pytest
 from apps.repos import jobs
 from apps.repos.models import Fork, Repo, Visibility
 from apps.teams.models import Role
-from tests import scenes
+from tests import prepared_data
 from tests.gitclient import Clone
-from tests.scenes import cast, given
+from tests.prepared_data import given, with_people
 
 
 def of_team(make, folder):
-    things = cast(make, folder)
+    things = with_people(make, folder)
     return things | {"repo": make.repo(things["acme"], "api", by=things["alice"])}
 
 
 def of_alice(make, folder):
-    things = cast(make, folder)
+    things = with_people(make, folder)
     return things | {"repo": make.repo(things["alice"], "api", by=things["alice"])}
 
 
@@ -48,7 +48,7 @@ def builds(request):
     return BUILDS[request.param]
 
 
-things = scenes.things
+things = prepared_data.things
 alice, bob, carol, sam, acme = map(given, ("alice", "bob", "carol", "sam", "acme"))
 repo, upstream = given("repo"), given("upstream")
 

@@ -1,4 +1,4 @@
-"""Which requests are charged to which limits, and what they are told."""
+"""Which requests count against which rate limits, and what the answers say."""
 
 import time
 

@@ -1,7 +1,8 @@
-"""Each cell of `permissions.csv` as a request that can be made (behaviour.md §9).
+"""Each cell of `permissions.csv` as a request that can be made.
 
 An anonymous, S0 stranger to a private and S1 to an internal or public repository, V viewer,
-M member, D admin, O owner, St staff, In inactive. `case` says whose the thing is, or is a query.
+M member, D admin, O owner, St staff, In inactive. The column
+`case` says whose the row is (own, of another), or it is a query string.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
 from tests.principals import access_of, principal_of, while_allowed
-from tests.world import World
+from tests.sample_data import SampleData
 
 PEOPLE = {
     "An": None,
@@ -73,12 +74,12 @@ def read_cells() -> Iterator[Cell]:
     with Path(__file__).with_name("permissions.csv").open(newline="") as lines:
         for row in csv.DictReader(lines):
             body = json.loads(row["body"]) if row["body"] else None
-            for who, owner, visibility in places(row["operation"] + row["case"]):
+            for who, owner, visibility in tries(row["operation"] + row["case"]):
                 status = int(row[who])
                 yield Cell(row["operation"], row["case"], body, who, owner, visibility, status)
 
 
-def places(text: str) -> Iterator[tuple[str, str, Visibility]]:
+def tries(text: str) -> Iterator[tuple[str, str, Visibility]]:
     """Where each person tries it: both owners, and the visibility that the column means."""
     meant = {
         "An": [Visibility.PUBLIC],
@@ -96,25 +97,25 @@ def places(text: str) -> Iterator[tuple[str, str, Visibility]]:
 CELLS = list(read_cells())
 
 
-class Attempt:
-    """Fills a cell's address with what its case speaks of, made anew where that is one's own."""
+class PermissionCase:
+    """Makes the request of a cell, and such rows as the person must have made themself."""
 
-    def __init__(self, cell: Cell, world: World, folders: pytest.TempPathFactory) -> None:
-        self.cell, self.world, self.make, self.folders = cell, world, world.make, folders
+    def __init__(self, cell: Cell, sample: SampleData, folders: pytest.TempPathFactory) -> None:
+        self.cell, self.sample, self.make, self.folders = cell, sample, sample.make, folders
         self.name = PEOPLE[cell.who] or "zoe"
-        self.person = world.people[self.name]
-        self.repo = world.repos[cell.owner, cell.visibility]
-        self.author = self.person if cell.case == "own" else world.zoe
+        self.person = sample.people[self.name]
+        self.repo = sample.repos[cell.owner, cell.visibility]
+        self.author = self.person if cell.case == "own" else sample.zoe
 
     def request(self) -> tuple[str, str]:
         """Method and address, with the query string that a case may be.
 
-        The stream is asked for with HEAD: the same door, and no stream behind it.
+        HEAD stands for GET at the stream: the same checks, but the stream does not begin.
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
         if text.endswith("/fork"):
-            fork = self.make.fork(self.repo, owner=self.repo.owner, by=self.world.zoe)
+            fork = self.make.fork(self.repo, owner=self.repo.owner, by=self.sample.zoe)
             self.repo = fork.repo or self.repo
         for name, fill in FILL.items():
             if f"{{{name}}}" in text:
@@ -134,13 +135,13 @@ class Attempt:
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
 
     def invite(self) -> object:
-        sam = self.world.people["sam"]
+        sam = self.sample.people["sam"]
         return create_invite(
             by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
         ).uuid
 
     def rate_limit(self) -> object:
-        sam = self.world.people["sam"]
+        sam = self.sample.people["sam"]
         return create_rate_limit(
             by=principal_of(sam), scope="git", max_requests=9, window_seconds=60
         ).uuid
@@ -150,9 +151,9 @@ class Attempt:
 
     def event(self) -> int:
         about: dict[str, dict[str, int | None]] = {
-            "of the team": {"team_id": self.world.acme.pk, "repo_id": None},
+            "of the team": {"team_id": self.sample.acme.pk, "repo_id": None},
             "of own token": {"private_to": self.person.pk},
-            "of another's token": {"private_to": self.world.people["newt"].pk},
+            "of another's token": {"private_to": self.sample.people["newt"].pk},
         }
         found = Event.objects.filter(**about.get(self.cell.case, {"repo_id": self.repo.pk}))
         return found.latest("id").pk
@@ -161,18 +162,18 @@ class Attempt:
         return self.make.fork(self.repo, owner=self.author, by=self.author).uuid
 
     def fork_of_user(self) -> str:
-        self.make.fork(self.repo, owner=self.world.zoe, by=self.world.zoe)
+        self.make.fork(self.repo, owner=self.sample.zoe, by=self.sample.zoe)
         return "zoe"
 
     def fork_of_team(self) -> str:
-        self.make.fork(self.repo, owner=self.world.acme, by=self.world.zoe)
-        return self.world.acme.slug
+        self.make.fork(self.repo, owner=self.sample.acme, by=self.sample.zoe)
+        return self.sample.acme.slug
 
     def number(self) -> int:
         if "pull" in self.cell.operation + self.cell.case:
             return self.pull().number
         replying = "{reply_number}" in self.cell.operation
-        self.thread = self.world.threads[self.repo.pk]
+        self.thread = self.sample.threads[self.repo.pk]
         if self.cell.case == ("in own thread" if replying else "own"):
             with while_allowed(self.repo, self.person):
                 self.thread = self.make.thread(self.repo, by=self.person)
@@ -187,10 +188,10 @@ class Attempt:
 
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
-        self.of = self.world.pulls[self.repo.pk]
+        self.of = self.sample.pulls[self.repo.pk]
         if self.cell.operation.endswith("/merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
-            self.of = self.world.mergeable(self.cell.owner, folder / "work", by=self.author)
+            self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
@@ -198,7 +199,7 @@ class Attempt:
         return self.of
 
     def protection(self) -> object:
-        return self.world.protections[self.repo.pk].uuid
+        return self.sample.protections[self.repo.pk].uuid
 
     def review(self) -> object:
         with while_allowed(self.repo, self.author):
@@ -206,16 +207,16 @@ class Attempt:
 
 
 FILL = {
-    "team_slug": lambda attempt: attempt.world.acme.slug,
-    "username": Attempt.member,
-    "uuid": Attempt.uuid,
-    "id": Attempt.event,
-    "fork_uuid": Attempt.fork,
-    "fork_username": Attempt.fork_of_user,
-    "fork_team_slug": Attempt.fork_of_team,
-    "number": Attempt.number,
-    "protection_uuid": Attempt.protection,
-    "user_uuid": lambda attempt: attempt.world.alice.uuid,
-    "reply_number": Attempt.reply,
-    "review_uuid": Attempt.review,
+    "team_slug": lambda case: case.sample.acme.slug,
+    "username": PermissionCase.member,
+    "uuid": PermissionCase.uuid,
+    "id": PermissionCase.event,
+    "fork_uuid": PermissionCase.fork,
+    "fork_username": PermissionCase.fork_of_user,
+    "fork_team_slug": PermissionCase.fork_of_team,
+    "number": PermissionCase.number,
+    "protection_uuid": PermissionCase.protection,
+    "user_uuid": lambda case: case.sample.alice.uuid,
+    "reply_number": PermissionCase.reply,
+    "review_uuid": PermissionCase.review,
 }

@@ -1,8 +1,8 @@
-"""What many tests begin with, made once: rows, repositories on disk, the objects that name them.
+"""Data that many tests begin with, made once: rows, repositories on disk, and their objects.
 
-Each test begins with a copy of its own, for a tenth of what the actions cost. A folder or a module
-says with `builds` what its tests begin with, and names its fixtures: `things`, and what is
-`given` by them.
+Each test gets a copy of its own, which takes a tenth of the time that the actions take. A folder or
+a module says with the fixture `builds` what its tests begin with. The fixture `things` is a dict of
+these objects; `given(name)` makes one of them a fixture.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Build = Callable[[Make, Path], Things]
 """Makes everything through actions, clones in this folder; returns what tests ask for by name."""
 
 
-class Scene:
-    """What `build` makes, remembered in `folder` after the first time."""
+class PreparedData:
+    """The rows that `build` makes, and its files in `folder`; it runs once, on first use."""
 
     def __init__(self, folder: Path, build: Build) -> None:
         self.folder, self.build = folder, build
@@ -42,10 +42,10 @@ class Scene:
         self.statements: list[Statement] = []
 
     @contextmanager
-    def begin(self, make: Make, folder: Path) -> Iterator[Things]:
-        """The scene in a test's database, and on disk in this folder; `make` knows the tokens."""
+    def load(self, make: Make, folder: Path) -> Iterator[Things]:
+        """Insert the rows, copy the files into this folder and give `make` the tokens."""
         if not self.statements:
-            self.remember()
+            self.prepare()
         shutil.copytree(self.folder, folder, copy_function=shutil.copyfile)
         with connection.cursor() as cursor:
             for statement in self.statements:
@@ -57,8 +57,8 @@ class Scene:
         with repositories_in(folder):
             yield things
 
-    def remember(self) -> None:
-        """Make it and keep what has been made; the database is empty afterwards, as before."""
+    def prepare(self) -> None:
+        """Run `build` and keep what it made; the database is empty afterwards, as before."""
         make = Make()
         with transaction.atomic(), repositories_in(self.folder):
             self.things = self.build(make, self.folder), make.tokens
@@ -86,7 +86,7 @@ def written() -> list[Statement]:
     return found
 
 
-def cast(make: Make, folder: Path) -> Things:
+def with_people(make: Make, folder: Path) -> Things:
     """alice's team acme has bob as a member; carol is a stranger, sam is staff."""
     people = {name: make.user(name) for name in ("alice", "bob", "carol")}
     team = make.team("acme", owner=people["alice"])
@@ -95,29 +95,32 @@ def cast(make: Make, folder: Path) -> Things:
 
 
 @pytest.fixture(scope="session")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Scene]:
-    """One of each for all tests."""
-    return cache(lambda build: Scene(tmp_path_factory.mktemp("scenes"), build))
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], PreparedData]:
+    """`prepared(build)`: the data of this build, one for all tests."""
+    return cache(lambda build: PreparedData(tmp_path_factory.mktemp("prepared"), build))
 
 
 @pytest.fixture
 def things(
     request: pytest.FixtureRequest,
-    remembered: Callable[[Build], Scene],
+    prepared: Callable[[Build], PreparedData],
     builds: dict[str, Build],
     make: Make,
     tmp_path: Path,
 ) -> Iterator[Things]:
-    """What a test begins with: the first of `builds` whose name it asks for, or else the cast.
+    """What a test begins with: the first of `builds` whose name it asks for, or else
+    `with_people`.
 
     A test that commits has it made anew: more happens then.
     """
-    build = next((build for name, build in builds.items() if name in request.fixturenames), cast)
+    build = next(
+        (build for name, build in builds.items() if name in request.fixturenames), with_people
+    )
     marker = request.node.get_closest_marker("django_db")
     if marker and marker.kwargs.get("transaction"):
         yield build(make, tmp_path)
     else:
-        with remembered(build).begin(make, tmp_path / "scene") as things:
+        with prepared(build).load(make, tmp_path / "prepared") as things:
             yield things
 
 

@@ -1,6 +1,6 @@
-"""One world for the table-driven tests: the cast, three repositories of each owner, and in each
-what somebody else, zoe, has written. Made once and put back for a module; a test's changes are
-rolled back.
+"""Sample data for the tests that read tables: people, three repositories of each owner, and in each
+what somebody else, zoe, has written. It is made once, and loaded once a module; the changes of
+each test are rolled back.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from apps.threads.models import Reply, Thread
 from tests.api import Api
 from tests.gitclient import Clone
 from tests.make import Make
+from tests.prepared_data import Things
 from tests.principals import principal_of, while_allowed
-from tests.scenes import Things
 
 MEMBERS = {
     "bob": Role.MEMBER,
@@ -40,7 +40,7 @@ NOISE = {"last_used_at"}
 """What a refused request may change: that its token was used."""
 
 
-class World:
+class SampleData:
     """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
 
     def __init__(self, make: Make) -> None:
@@ -89,19 +89,19 @@ class World:
         repo = self.make.repo(owner, "mergeable", by=self.alice)
         clone = Clone(folder, repo, self.alice)
         clone.commit("main", {"README": "A place to meet.\n"})
-        clone.commit("feature", {"door": "open\n"}, onto="main")
+        clone.commit("feature", {"arch": "open\n"}, onto="main")
         clone.push("main", "feature")
         with while_allowed(repo):
             return self.make.pull(repo, by=by)
 
     def api(self, name: str | None) -> Api:
-        """Speaks for this person; None is anonymous."""
+        """A client with the token of this person; None is anonymous."""
         return Api(self.make.tokens[self.people[name].pk] if name else None)
 
 
-def whole_world(make: Make, folder: Path) -> Things:
-    """What every module that asks for `world` begins with (scenes.py)."""
-    return {"world": World(make)}
+def with_sample_data(make: Make, folder: Path) -> Things:
+    """What every module that asks for `sample` begins with (prepared_data.py)."""
+    return {"sample": SampleData(make)}
 
 
 def everything() -> dict[str, list[Any]]:
