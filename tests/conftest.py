@@ -28,8 +28,9 @@ from apps.site import limits
 from apps.teams.models import Team
 from tests import prepared_data
 from tests.api import Api
+from tests.by_actions import MakeByActions
+from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.gitclient import Git
-from tests.make import Make
 from tests.prepared_data import Build, PreparedData
 from tests.sample_data import SampleData, with_sample_data
 from tests.server import Server
@@ -85,8 +86,8 @@ def nothing_throttled_yet() -> None:
 
 
 @pytest.fixture
-def make(db: None) -> Make:
-    return Make()
+def make(db: None) -> MakeByActions:
+    return MakeByActions()
 
 
 prepared = prepared_data.prepared
@@ -102,41 +103,41 @@ def sample(
     """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
     folder = tmp_path_factory.mktemp("sample") / "prepared"
     with django_db_blocker.unblock(), transaction.atomic():
-        with prepared(with_sample_data).load(Make(), folder) as things:
+        with prepared(with_sample_data).load(MakeByActions(), folder) as things:
             yield things["sample"]
         transaction.set_rollback(True)
 
 
 @pytest.fixture
-def alice(make: Make) -> User:
-    return make.user("alice")
+def alice(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="alice"))
 
 
 @pytest.fixture
-def bob(make: Make) -> User:
-    return make.user("bob")
+def bob(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="bob"))
 
 
 @pytest.fixture
-def carol(make: Make) -> User:
-    return make.user("carol")
+def carol(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="carol"))
 
 
 @pytest.fixture
-def sam(make: Make) -> User:
-    return make.user("sam", is_staff=True)
+def sam(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="sam", staff=True))
 
 
 @pytest.fixture
-def acme(make: Make, alice: User, bob: User) -> Team:
+def acme(alice: User, bob: User) -> Team:
     """A team owned by alice with bob as a member."""
-    team = make.team("acme", owner=alice)
-    make.member(team, bob, by=alice)
+    team = TeamFactory.create(slug="acme", owner=alice)
+    MemberFactory.create(team=team, user=bob, added_by=alice)
     return team
 
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
-def repo(request: pytest.FixtureRequest, make: Make, alice: User) -> Repo:
+def repo(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
     """A private repository of alice's, once under her team acme (bob is a member), once her own.
 
     A plain run tries the first, CI both (docs/decisions/0003).
@@ -147,13 +148,13 @@ def repo(request: pytest.FixtureRequest, make: Make, alice: User) -> Repo:
 
 
 @pytest.fixture
-def team_repo(make: Make, acme: Team, alice: User) -> Repo:
+def team_repo(make: MakeByActions, acme: Team, alice: User) -> Repo:
     """A private repository of team acme."""
     return make.repo(acme, "api", by=alice)
 
 
 @pytest.fixture
-def api(make: Make) -> Any:
+def api(make: MakeByActions) -> Any:
     """`api(alice).get(url).gives(200)`; `api()` is anonymous."""
     return lambda user=None: Api(make.token(user) if user else None)
 

@@ -48,7 +48,7 @@ class UserFactory(DjangoModelFactory[User]):
 
 
 class ApiTokenFactory(DjangoModelFactory[ApiToken]):
-    """A token whose text stays on the row as `text`; the database has its digest alone."""
+    """`text=...` is what a person shows; the row has its digest and its beginning alone."""
 
     class Meta:
         model = ApiToken
@@ -142,6 +142,8 @@ class ForkFactory(DjangoModelFactory[Fork]):
         owner=SelfAttribute("..owner"),
         upstream=SelfAttribute("..upstream"),
         visibility=SelfAttribute("..upstream.visibility"),
+        slug=Sequence(lambda n: f"fork{n + 1}"),
+        name="Fork",
     )
 
 

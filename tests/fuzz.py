@@ -89,7 +89,7 @@ def schema_for(token: str, *, examples: int, seed: int) -> Any:
 
 def check(operation: Routed, sample: SampleData, *, seed: int, examples: int) -> None:
     """Make requests of one operation up, and have every check look at the answers."""
-    token = sample.make.tokens[sample.people["sam"].pk]
+    token = sample.make.token(sample.people["sam"])
     schema = schema_for(token, examples=examples, seed=seed)
 
     @relaxed

@@ -24,6 +24,7 @@ from apps.pulls.models import Pull
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
+from tests.factories import ForkFactory
 from tests.principals import access_of, principal_of, while_allowed
 from tests.sample_data import SampleData
 
@@ -115,7 +116,9 @@ class PermissionCase:
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
         if text.endswith("/fork"):
-            fork = self.make.fork(self.repo, owner=self.repo.owner, by=self.sample.zoe)
+            fork = ForkFactory.create(
+                upstream=self.repo, owner=self.repo.owner, created_by=self.sample.zoe
+            )
             self.repo = fork.repo or self.repo
         for name, fill in FILL.items():
             if f"{{{name}}}" in text:
@@ -159,14 +162,16 @@ class PermissionCase:
         return found.latest("id").pk
 
     def fork(self) -> object:
-        return self.make.fork(self.repo, owner=self.author, by=self.author).uuid
+        return ForkFactory.create(
+            upstream=self.repo, owner=self.author, created_by=self.author
+        ).uuid
 
     def fork_of_user(self) -> str:
-        self.make.fork(self.repo, owner=self.sample.zoe, by=self.sample.zoe)
+        ForkFactory.create(upstream=self.repo, owner=self.sample.zoe, created_by=self.sample.zoe)
         return "zoe"
 
     def fork_of_team(self) -> str:
-        self.make.fork(self.repo, owner=self.sample.acme, by=self.sample.zoe)
+        ForkFactory.create(upstream=self.repo, owner=self.sample.acme, created_by=self.sample.zoe)
         return self.sample.acme.slug
 
     def number(self) -> int:

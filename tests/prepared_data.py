@@ -23,13 +23,13 @@ from django.test import override_settings
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken
-from apps.teams.models import Role
+from tests.by_actions import MakeByActions
+from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.gitclient import Clone
-from tests.make import Make
 
 Statement = tuple[str, Any]
 Things = dict[str, Any]
-Build = Callable[[Make, Path], Things]
+Build = Callable[[MakeByActions, Path], Things]
 """Makes everything through actions, clones in this folder; returns what tests ask for by name."""
 
 
@@ -42,7 +42,7 @@ class PreparedData:
         self.statements: list[Statement] = []
 
     @contextmanager
-    def load(self, make: Make, folder: Path) -> Iterator[Things]:
+    def load(self, make: MakeByActions, folder: Path) -> Iterator[Things]:
         """Insert the rows, copy the files into this folder and give `make` the tokens."""
         if not self.statements:
             self.prepare()
@@ -59,7 +59,7 @@ class PreparedData:
 
     def prepare(self) -> None:
         """Run `build` and keep what it made; the database is empty afterwards, as before."""
-        make = Make()
+        make = MakeByActions()
         with transaction.atomic(), repositories_in(self.folder):
             self.things = self.build(make, self.folder), make.tokens
             # Noted once, the first use of a token is not written in each test anew.
@@ -86,12 +86,15 @@ def written() -> list[Statement]:
     return found
 
 
-def with_people(make: Make, folder: Path) -> Things:
+def with_people(make: MakeByActions, folder: Path) -> Things:
     """alice's team acme has bob as a member; carol is a stranger, sam is staff."""
-    people = {name: make.user(name) for name in ("alice", "bob", "carol")}
-    team = make.team("acme", owner=people["alice"])
-    make.member(team, people["bob"], Role.MEMBER)
-    return {**people, "sam": make.user("sam", is_staff=True), "acme": team}
+    people = {name: UserFactory.create(username=name) for name in ("alice", "bob", "carol")}
+    people["sam"] = UserFactory.create(username="sam", staff=True)
+    for person in people.values():
+        make.token(person)
+    team = TeamFactory.create(slug="acme", owner=people["alice"])
+    MemberFactory.create(team=team, user=people["bob"])
+    return {**people, "acme": team}
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +108,7 @@ def things(
     request: pytest.FixtureRequest,
     prepared: Callable[[Build], PreparedData],
     builds: dict[str, Build],
-    make: Make,
+    make: MakeByActions,
     tmp_path: Path,
 ) -> Iterator[Things]:
     """What a test begins with: the first of `builds` whose name it asks for, or else

@@ -22,8 +22,9 @@ from apps.teams.actions import create_team
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
 from tests.api import Api
+from tests.by_actions import MakeByActions
+from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
-from tests.make import Make
 from tests.prepared_data import Things
 from tests.principals import principal_of, while_allowed
 
@@ -43,11 +44,13 @@ NOISE = {"last_used_at"}
 class SampleData:
     """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: MakeByActions) -> None:
         self.make = make
         SiteSettings.load()
-        self.people = {name: self.make.user(name) for name in ("alice", "carol", "newt", *MEMBERS)}
-        self.people["sam"] = self.make.user("sam", is_staff=True)
+        self.people = {
+            name: UserFactory.create(username=name) for name in ("alice", "carol", "newt", *MEMBERS)
+        }
+        self.people["sam"] = UserFactory.create(username="sam", staff=True)
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
         # With their events, of which some cells of the table of permissions are.
         for person in self.people.values():
@@ -55,7 +58,9 @@ class SampleData:
             self.make.tokens[person.pk] = text
         self.acme = create_team(by=principal_of(self.alice), name="Acme", slug="acme")
         for name, role in MEMBERS.items():
-            self.make.member(self.acme, self.people[name], role, by=self.alice)
+            MemberFactory.create(
+                team=self.acme, user=self.people[name], role=role, added_by=self.alice
+            )
         User.objects.filter(username="ina").update(is_active=False)
         # Noted for the day, no use of a token is written by any test.
         ApiToken.objects.update(last_used_at=timezone.now() + dt.timedelta(days=1))
@@ -96,10 +101,10 @@ class SampleData:
 
     def api(self, name: str | None) -> Api:
         """A client with the token of this person; None is anonymous."""
-        return Api(self.make.tokens[self.people[name].pk] if name else None)
+        return Api(self.make.token(self.people[name]) if name else None)
 
 
-def with_sample_data(make: Make, folder: Path) -> Things:
+def with_sample_data(make: MakeByActions, folder: Path) -> Things:
     """What every module that asks for `sample` begins with (prepared_data.py)."""
     return {"sample": SampleData(make)}
 

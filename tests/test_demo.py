@@ -10,12 +10,13 @@ from apps.events.models import Event
 from apps.repos.models import Repo
 from config import demo
 from tests.api import Api
+from tests.factories import UserFactory
 
 REPO = "/teams/acme/repos/hello"
 
 
-def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(make):
-    make.user("Dave")
+def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(db):
+    UserFactory.create(username="Dave")
     assert "there is Dave already" in demo.load()
     assert list(User.objects.values_list("username", flat=True)) == ["Dave"]
 

@@ -26,6 +26,7 @@ from apps.repos.models import Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit
 from tests import snapshot
+from tests.factories import ForkFactory, MemberFactory, TeamFactory
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, while_allowed
 from tests.routes import routed
@@ -136,7 +137,7 @@ class Many:
 
     def teams(self) -> None:
         for person in self.people:
-            self.make.member(self.make.team(owner=person), self.bob)
+            MemberFactory.create(team=TeamFactory.create(owner=person), user=self.bob)
 
     def rate_limits(self) -> None:
         sam = self.sample.people["sam"]
@@ -146,7 +147,7 @@ class Many:
 
     def members(self) -> None:
         for person in self.people:
-            self.make.member(self.sample.acme, person)
+            MemberFactory.create(team=self.sample.acme, user=person)
 
     def repos(self) -> None:
         Repo.objects.bulk_create(
@@ -161,14 +162,14 @@ class Many:
 
     def approvers(self) -> None:
         for person in self.people:
-            self.make.member(self.sample.acme, person)
+            MemberFactory.create(team=self.sample.acme, user=person)
             protection = self.sample.protections[self.repo.pk]
             by = access_of(self.sample.alice, self.repo)
             add_approver(by=by, protection=protection, user=person)
 
     def forks(self) -> None:
         for person in self.people:
-            fork = self.make.fork(self.repo, owner=person, by=person)
+            fork = ForkFactory.create(upstream=self.repo, owner=person, created_by=person)
             Repo.objects.filter(fork=fork).update(visibility=Visibility.PUBLIC)
 
     def threads(self) -> None:

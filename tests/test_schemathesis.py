@@ -48,5 +48,5 @@ def test_the_api_does_what_it_says_at_length(operation, seed, sample, db):
 def test_what_one_answer_names_the_next_request_may_use(seed, sample, db):
     from tests.fuzz import follow_links
 
-    token = sample.make.tokens[sample.people["sam"].pk]
+    token = sample.make.token(sample.people["sam"])
     follow_links(token, seed=seed, examples=50)

@@ -16,6 +16,7 @@ from apps.events.models import Event
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, all_urls, row_url
+from tests.factories import ForkFactory
 from tests.principals import principal_of
 from tests.web.page_client import PageClient
 
@@ -28,7 +29,9 @@ def filled(sample):
     actor = sample.people["sam"]
     create_invite(by=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org")
     create_rate_limit(by=principal_of(actor), scope="write", max_requests=5, window_seconds=60)
-    sample.make.fork(sample.repos["team", "public"], owner=sample.alice, by=sample.alice)
+    ForkFactory.create(
+        upstream=sample.repos["team", "public"], owner=sample.alice, created_by=sample.alice
+    )
     User.objects.filter(pk=sample.alice.pk).update(password="md5$salt$hashed")
     return sample
 

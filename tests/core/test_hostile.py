@@ -15,7 +15,7 @@ from tests.sample_data import SampleData, everything
 
 def send(sample: SampleData, odd: OddRequest) -> Answer:
     """The request in the process, as staff unless it says who it is."""
-    token = sample.make.tokens[sample.people["sam"].pk]
+    token = sample.make.token(sample.people["sam"])
     headers = {"Authorization": f"Bearer {token}", **odd.headers}
     request = plain_client().generic
     sent = odd.content_type or ""

@@ -16,19 +16,19 @@ from apps.accounts.models import User
 from apps.pulls.models import Pull
 from apps.repos.models import Repo, Visibility
 from tests import prepared_data
+from tests.by_actions import MakeByActions
 from tests.gitclient import Clone
-from tests.make import Make
 from tests.prepared_data import Build, Things, given, with_people
 from tests.pulls import followers
 
 
-def with_repo(make: Make, folder: Path) -> Things:
+def with_repo(make: MakeByActions, folder: Path) -> Things:
     """A private repository of the team."""
     things = with_people(make, folder)
     return things | {"team_repo": make.repo(things["acme"], "api", by=things["alice"])}
 
 
-def with_clone(make: Make, folder: Path) -> Things:
+def with_clone(make: MakeByActions, folder: Path) -> Things:
     """alice's clone of it; it is internal, and `main` is pushed."""
     things = with_repo(make, folder)
     clone = Clone(folder / "clone", opened(things["team_repo"]), things["alice"])
@@ -37,7 +37,7 @@ def with_clone(make: Make, folder: Path) -> Things:
     return things | {"clone": clone}
 
 
-def with_pull(make: Make, folder: Path) -> Things:
+def with_pull(make: MakeByActions, folder: Path) -> Things:
     """alice asks for her branch `feature`, one commit ahead of `main`."""
     things = with_clone(make, folder)
     clone: Clone = things["clone"]
@@ -64,7 +64,7 @@ team_repo, clone, pull = map(given, ("team_repo", "clone", "pull"))
 
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
-def repo(request: pytest.FixtureRequest, things: Things, make: Make) -> Any:
+def repo(request: pytest.FixtureRequest, things: Things, make: MakeByActions) -> Any:
     """As everywhere: the team's, or alice's own."""
     if request.param == "user":
         return make.repo(things["alice"], "api", by=things["alice"])
@@ -78,7 +78,7 @@ def open_repo(repo: Repo) -> Repo:
 
 
 @pytest.fixture
-def bare_pull(make: Make, open_repo: Repo, carol: User) -> Pull:
+def bare_pull(make: MakeByActions, open_repo: Repo, carol: User) -> Pull:
     """carol, who only reads, asks for a branch that nobody has pushed."""
     return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.git import run
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
 from tests.pulls import followers, paths
 
@@ -54,7 +54,7 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
     api, make, clone, alice, sam, settings
 ):
     settings.BASE_URL = "https://code.example.org:8443"
-    carla = make.user("carla", email="Carla@example.org")
+    carla = UserFactory.create(username="carla", email="Carla@example.org")
     carla.display_name = "Carla Cook"
     carla.save()
     clone.commit("feature", {"a": "1"}, onto="main", email="carla@example.org")
@@ -72,7 +72,7 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
 
 
 def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
-    carla = make.user("carla", email="carla@example.org")
+    carla = UserFactory.create(username="carla", email="carla@example.org")
     clone.commit("feature", {"a": "1"}, onto="main")
     clone.push("feature")
     pull = make.pull(clone.repo, by=carla)
@@ -194,8 +194,8 @@ def test_a_pull_in_a_persons_repository_is_merged(api, make, alice, carol, tmp_p
     assert merged["pull"]["source_repo_path"] == "users/alice/api"
 
 
-def test_a_member_of_the_team_merges_and_a_viewer_does_not(api, make, pull, acme, bob, carol):
-    make.member(acme, carol, Role.VIEWER)
+def test_a_member_of_the_team_merges_and_a_viewer_does_not(api, pull, acme, bob, carol):
+    MemberFactory.create(team=acme, user=carol, viewer=True)
     api(carol).post(merge_url(pull)).fails(403, "role_required")
     assert api(bob).post(merge_url(pull)).gives()["merged_by_username"] == "bob"
 

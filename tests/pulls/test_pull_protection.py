@@ -11,7 +11,8 @@ from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos.actions import add_approver, update_protection
 from apps.repos.models import Repo, Visibility
-from apps.teams.models import Role, Team
+from apps.teams.models import Team
+from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.pulls import paths
 
@@ -97,8 +98,8 @@ def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob,
 
 
 def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob):
-    dan = make.user("dan")
-    make.member(acme, dan, Role.ADMIN)
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     add_approver(
         by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
     )
@@ -275,7 +276,7 @@ def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection
     make.review(pull, by=bob)
     few = queries(caller, url)
     for _ in range(5):
-        person = make.user()
+        person = UserFactory.create()
         add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
         make.review(pull, by=person)
     assert queries(caller, url) == few <= 9

@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.git import run
 from apps.pulls.models import PullStatus
-from apps.teams.models import Role
 from apps.threads.models import ThreadKind
+from tests.factories import MemberFactory
 from tests.pulls import paths
 
 WANTED = {
@@ -161,7 +161,7 @@ def test_pulls_are_listed_newest_first_by_page(api, make, open_repo, alice, caro
 
 
 def test_the_list_is_filtered_and_ordered(api, make, team_repo, alice, bob, carol):
-    make.member(team_repo.owner, carol, Role.VIEWER)
+    MemberFactory.create(team=team_repo.owner, user=carol, viewer=True)
     make.pull(team_repo, by=carol, title="Widen the gate")
     second = make.pull(team_repo, by=alice, title="Add an arch")
     make.pull(team_repo, by=carol, title="Paint")

@@ -15,8 +15,8 @@ from apps.repos.actions import create_fork
 from apps.repos.models import BRANCHES, Fork, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
-from apps.teams.models import Role
 from tests.api import Api
+from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.prepared_data import given, with_people
 from tests.principals import access_of, space_access_of
@@ -92,8 +92,8 @@ def test_a_fork_is_named_by_its_owner(api, upstream, clone, carol, source):
     assert upstream.git.ref(f"refs/pull/{number}/head") in (None, made["head_sha"])
 
 
-def test_a_fork_of_a_team_is_named_by_its_path(api, make, upstream, bob, carol):
-    make.member(make.team("guild", owner=carol), bob, Role.VIEWER)
+def test_a_fork_of_a_team_is_named_by_its_path(api, upstream, bob, carol):
+    MemberFactory.create(team=TeamFactory.create(slug="guild", owner=carol), user=bob, viewer=True)
     api(carol).post(f"{upstream.api_path}/forks?team_slug=guild").gives(201)
     jobs.make_next_fork()
     made, _ = opened(api, upstream, carol, "teams/guild:main")
@@ -125,7 +125,7 @@ def test_a_branch_of_a_fork_may_have_the_name_of_its_target(api, upstream, clone
 
 
 def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
-    api, upstream, clone, pull, make, alice, carol, tmp_path
+    api, upstream, clone, pull, alice, carol, tmp_path
 ):
     again = api(carol).post(f"{upstream.api_path}/pulls", **body("users/carol:topic"))
     again.fails(409, "pull_already_exists")

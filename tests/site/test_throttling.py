@@ -10,6 +10,7 @@ from apps.events.views import TailViewSet
 from apps.site.actions import create_rate_limit, update_site_settings
 from apps.site.kinds import RateScope
 from apps.site.limits import throttle_page
+from tests.factories import UserFactory
 from tests.site.fresh import first_rate_limits
 
 HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
@@ -79,8 +80,8 @@ def test_people_are_counted_apart_and_staff_like_others(api, alice, bob, sam, li
         ("meta", [False, False, False, False, True]),
     ],
 )
-def test_each_scope_counts_what_it_is_about(scope, counts, api, make, limit):
-    alice = make.user("Alice")
+def test_each_scope_counts_what_it_is_about(scope, counts, api, limit):
+    alice = UserFactory.create(username="Alice")
     limit(scope, 1000)
     sent = [
         api(alice).get("/teams"),
