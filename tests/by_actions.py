@@ -1,5 +1,6 @@
-"""Makes repositories and what people write in them by the actions that the API calls: with events,
-numbers, counters and, of a repository, its directory of git. Rows alone: tests/factories.py.
+"""Makes repositories, threads, pulls and reviews by the actions that the API calls: these write
+events and counters, and create the directory of a repository. See tests/factories.py for rows
+without them.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ class MakeByActions:
         self.tokens: dict[int, str] = {}
 
     def token(self, user: User) -> str:
-        """The text of this person's token, which the first call makes."""
+        """The text of this user's token, which the first call makes."""
         if user.pk not in self.tokens:
             self.tokens[user.pk] = text = new_token()
             ApiTokenFactory.create(user=user, text=text)
         return self.tokens[user.pk]
 
     def with_token(self, user: User) -> User:
-        """The same person, who has a token from now on."""
+        """The same user, for whom a token has been made."""
         self.token(user)
         return user
 

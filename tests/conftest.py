@@ -100,7 +100,7 @@ def sample(
     prepared: Callable[[Build], PreparedData],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SampleData]:
-    """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
+    """One for all tests of a module. They also ask for `db`, which rolls back their changes."""
     folder = tmp_path_factory.mktemp("sample") / "prepared"
     with django_db_blocker.unblock(), transaction.atomic():
         with prepared(with_sample_data).load(MakeByActions(), folder) as things:
@@ -277,7 +277,7 @@ def path(server: Server, owner: str) -> str:
 
 @pytest.fixture
 def git(server: Server, path: str, tmp_path: Path):
-    """`git("alice")`: a work tree of hers that speaks to the repository."""
+    """`git("alice")`: a work tree of hers, whose remote is the repository at `path`."""
 
     def work_tree(person: str | None = "alice") -> Git:
         token = server.token(person) if person else None

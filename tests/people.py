@@ -36,7 +36,7 @@ def begin(tables: Path, database: Path) -> dict[str, str]:
 
 @contextmanager
 def connected_to(file: Path) -> Iterator[None]:
-    """Inside, this SQLite file is the database of the thread."""
+    """Inside, the thread uses this SQLite file as its database."""
     engine = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
     own, there = connections["default"], ConnectionHandler({"default": engine})["default"]
     connections["default"] = there

@@ -44,7 +44,7 @@ ONLY_IN_TEAMS = {"V", "M", "D"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One person trying one operation on what one owner has."""
+    """One person who tries one operation below one owner, and the status that it must have."""
 
     operation: str
     case: str
@@ -60,9 +60,9 @@ class Cell:
 
     @property
     def aim(self) -> tuple[Visibility, str]:
-        """Cells of a row with one aim may share an address: nothing in it is made for one person.
+        """Cells of a row with the same aim share one path: none of its parts belongs to one person.
 
-        What git has merged stays merged, so that each who may merge needs a pull to themself.
+        Everybody who may merge needs a pull of their own, since a merge cannot be undone.
         """
         merges = self.operation.endswith("/merge") and self.status < 400
         return (
@@ -81,7 +81,7 @@ def read_cells() -> Iterator[Cell]:
 
 
 def tries(text: str) -> Iterator[tuple[str, str, Visibility]]:
-    """Where each person tries it: both owners, and the visibility that the column means."""
+    """Each column with the owners and visibilities for which it is tried."""
     meant = {
         "An": [Visibility.PUBLIC],
         "S1": [Visibility.INTERNAL, Visibility.PUBLIC],
@@ -109,9 +109,9 @@ class PermissionCase:
         self.author = self.person if cell.case == "own" else sample.zoe
 
     def request(self) -> tuple[str, str]:
-        """Method and address, with the query string that a case may be.
+        """The method and the path, with its query string if the case is one.
 
-        HEAD stands for GET at the stream: the same checks, but the stream does not begin.
+        The stream is asked with HEAD, which does the same checks and does not begin a stream.
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
@@ -132,7 +132,7 @@ class PermissionCase:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """Of an invite, a rate limit or a token, as the address has it."""
+        """The UUID of an invite, a rate limit or a token, whichever the path is about."""
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()

@@ -62,9 +62,9 @@ class PreparedData:
         make = MakeByActions()
         with transaction.atomic(), repositories_in(self.folder):
             self.things = self.build(make, self.folder), make.tokens
-            # Noted once, the first use of a token is not written in each test anew.
+            # So that no test writes the first use of a token.
             ApiToken.objects.update(last_used_at=timezone.now())
-            self.statements = written()
+            self.statements = insert_statements()
             transaction.set_rollback(True)
 
 
@@ -72,9 +72,9 @@ def repositories_in(folder: Path) -> override_settings:
     return override_settings(REPOSITORIES_DIR=folder / "repositories")
 
 
-def written() -> list[Statement]:
-    """What inserts all rows of ours anew, column by column as they are. The site's own, which
-    migrations make, are there already.
+def insert_statements() -> list[Statement]:
+    """The INSERT statements of all rows of our models, except those of `site`, which the migrations
+    make.
     """
     found: list[Statement] = []
     for model in apps.get_models():
@@ -111,10 +111,10 @@ def things(
     make: MakeByActions,
     tmp_path: Path,
 ) -> Iterator[Things]:
-    """What a test begins with: the first of `builds` whose name it asks for, or else
-    `with_people`.
+    """The objects that a test begins with: of the first of `builds` whose name is a fixture of the
+    test, or of `with_people`.
 
-    A test that commits has it made anew: more happens then.
+    For a test that commits the data is made anew, because commits have effects of their own.
     """
     build = next(
         (build for name, build in builds.items() if name in request.fixturenames), with_people
@@ -128,5 +128,5 @@ def things(
 
 
 def given(name: str) -> Any:
-    """A fixture: this of the things."""
+    """A fixture with the object of this name in `things`."""
     return pytest.fixture(name=name)(lambda things: things[name])

@@ -38,7 +38,7 @@ MEMBERS = {
     "ina": Role.ADMIN,
 }
 NOISE = {"last_used_at"}
-"""What a refused request may change: that its token was used."""
+"""Columns that a refused request may change: it notes that its token was used."""
 
 
 class SampleData:
@@ -52,7 +52,7 @@ class SampleData:
         }
         self.people["sam"] = UserFactory.create(username="sam", staff=True)
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
-        # With their events, of which some cells of the table of permissions are.
+        # By the action: some rows of permissions.csv are about the events of tokens.
         for person in self.people.values():
             _, text = create_token(by=principal_of(person), owner=person, name="tests")
             self.make.tokens[person.pk] = text
@@ -62,7 +62,7 @@ class SampleData:
                 team=self.acme, user=self.people[name], role=role, added_by=self.alice
             )
         User.objects.filter(username="ina").update(is_active=False)
-        # Noted for the day, no use of a token is written by any test.
+        # So that no test writes the use of a token.
         ApiToken.objects.update(last_used_at=timezone.now() + dt.timedelta(days=1))
         self.protections: dict[int, Protection] = {}
         self.threads: dict[int, Thread] = {}
@@ -76,8 +76,8 @@ class SampleData:
         }
 
     def make_repo(self, owner: Team | User, visibility: Visibility) -> Repo:
-        """A repository, called what its visibility is, with what zoe has written in it; `main` is
-        protected, and alice approves.
+        """A repository, named after its visibility, with a thread, a reply, a pull and a review by
+        zoe. `main` is protected, with alice as its approver.
         """
         repo = self.make.repo(owner, visibility.value, by=self.alice, visibility=visibility)
         self.protections[repo.pk] = self.make.protection(repo, by=self.alice, approver=self.alice)
@@ -105,12 +105,12 @@ class SampleData:
 
 
 def with_sample_data(make: MakeByActions, folder: Path) -> Things:
-    """What every module that asks for `sample` begins with (prepared_data.py)."""
+    """The build of the fixture `sample` (prepared_data.py)."""
     return {"sample": SampleData(make)}
 
 
 def everything() -> dict[str, list[Any]]:
-    """Every row of every table of ours, as the database has it."""
+    """All rows of the tables of our models, as the database has them."""
     ours = [model for model in apps.get_models() if model.__module__.startswith("apps.")]
     found = {}
     with connection.cursor() as cursor:

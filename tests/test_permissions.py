@@ -1,6 +1,7 @@
-"""Who may what: each cell of `permissions.csv`; a test is a row of one owner.
+"""Each cell of `permissions.csv` is tried; one test tries a row of the table below one owner.
 
-A success is exactly the documented one; a write that succeeds writes, and nothing else does.
+The status must be exactly that of the table. A write that succeeds changes rows, and no other
+request does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ USE = 'UPDATE "accounts_apitoken" SET "last_used_at"'
 
 @contextmanager
 def writing() -> Iterator[list[str]]:
-    """The statements that change rows; that a token was used is noted whatever happens."""
+    """The statements that change rows, except the one that notes the use of a token."""
     seen: list[str] = []
 
     def note(execute: Any, sql: str, *others: Any) -> Any:
@@ -36,7 +37,7 @@ def writing() -> Iterator[list[str]]:
 
 
 def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
-    """Make the request of a cell, and compare what comes of it with the table."""
+    """Make the request of a cell, and compare status and writes with the table."""
     before = everything() if cell.status == 409 else None
     with writing() as written:
         answer = sample.api(PEOPLE[cell.who]).send(method, path, cell.body)

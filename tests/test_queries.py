@@ -1,7 +1,7 @@
-"""How many SQL statements and git processes each operation takes, compared with what it took.
+"""Each operation runs as many SQL statements and git processes as `query_counts.json` says.
 
-`query_counts.json` is the baseline; see snapshot.py. No read starts git, and no list asks more for
-four rows than for one.
+tests/snapshot.py says how to write that file anew. No read starts git, and no list runs more
+statements for four rows than for one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.sample_data import SampleData
 
 COUNTS = Path(__file__).with_name("query_counts.json")
 BESIDE = re.compile(r"SAVEPOINT|RELEASE|ROLLBACK TO|NOTIFY|SELECT pg_advisory_xact_lock")
-"""What depends on the database or on the test, and is no work."""
+"""Statements that are not counted: they depend on the database, or the test causes them."""
 
 
 class Cost:
@@ -57,7 +57,7 @@ def costing() -> Iterator[Cost]:
 
 
 def typical(cells: list[Cell]) -> Iterator[Cell]:
-    """Each row of the table once, as the least of these people who succeeds."""
+    """The first cell of each row of the table in which a member, the owner or staff succeeds."""
     best: dict[tuple[str, str, str], Cell] = {}
     for cell in cells:
         if cell.owner == "team" and cell.who in {"M", "O", "St"} and cell.status < 400:
@@ -113,7 +113,7 @@ THREAD_ENDS = ("", "/replies", "/participants")
 
 
 class Many:
-    """Adds rows to what a list shows, each by somebody of their own."""
+    """Adds `count` rows to a list, each made by another user."""
 
     def __init__(self, sample: SampleData, count: int) -> None:
         self.sample, self.make, self.count = sample, sample.make, count
@@ -128,7 +128,7 @@ class Many:
             create_token(by=principal_of(self.bob), owner=self.bob, name="one of many")
 
     def invites(self) -> None:
-        """Each by somebody else, and accepted."""
+        """Accepted invites, each made by another user."""
         soon = timezone.now() + dt.timedelta(days=1)
         Invite.objects.bulk_create(
             Invite(created_by=one, accepted_by=one, accepted_at=soon, expires_at=soon)
@@ -190,17 +190,24 @@ class Many:
             self.make.review(self.sample.pulls[self.repo.pk], by=person)
 
     def events(self) -> None:
-        """Of threads, pulls, reviews, replies, members, by many people, in many places.
+        """Events of threads, pulls, reviews, replies, members and repositories, by many users.
 
-        Each sort is by some of the people, and by all of them where there is one.
+        Each kind is by some of the users; if there is only one, all are by this one.
         """
         everybody = self.people
-        sorts = (self.threads, self.pulls, self.reviews, self.replies, self.members, self.places)
+        sorts = (
+            self.threads,
+            self.pulls,
+            self.reviews,
+            self.replies,
+            self.members,
+            self.repos_with_threads,
+        )
         for first, add in enumerate(sorts):
             self.people = everybody[first :: len(sorts)] or everybody
             add()
 
-    def places(self) -> None:
+    def repos_with_threads(self) -> None:
         for person in self.people:
             repo = self.make.repo(self.sample.acme, by=person)
             self.make.thread(repo, by=self.bob)

@@ -18,11 +18,11 @@ from tests.factories import TeamFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
 PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
-"""`inactive` belongs nowhere, `idle member` is an inactive member."""
+"""`inactive` is in no team, `idle member` is an inactive member."""
 
 
 @pytest.fixture(scope="module")
-def places(django_db_setup, django_db_blocker):
+def shared_rows(django_db_setup, django_db_blocker):
     """The people, the repositories and `make`, which knows the tokens; made once, as all tests here
     only read.
     """
@@ -75,18 +75,18 @@ def make_repos(people):
 
 
 @pytest.fixture
-def people(db, places):
-    return places[0]
+def people(db, shared_rows):
+    return shared_rows[0]
 
 
 @pytest.fixture
-def repos(db, places):
-    return places[1]
+def repos(db, shared_rows):
+    return shared_rows[1]
 
 
 @pytest.fixture
-def make(places):
-    return places[2]
+def make(shared_rows):
+    return shared_rows[2]
 
 
 CREDENTIALS = [{"ceiling": level, "read_only": only} for level in Level for only in (False, True)]

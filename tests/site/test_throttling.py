@@ -113,7 +113,7 @@ def test_the_tightest_of_several_is_shown_and_a_refusal_uses_none_up(api, alice,
     assert left(api(alice).get(OWN)) == ("api", 7)
 
 
-def test_what_is_refused_later_is_charged_and_says_so(api, alice, limit):
+def test_what_is_refused_later_is_counted_and_says_so(api, alice, limit):
     limit("api", 100)
     client = api(alice)
     sent = [
@@ -196,7 +196,7 @@ def test_the_addresses_of_anonymous_people_are_counted_apart(client, limit):
         assert [status("192.0.2.1", **lying) for _ in range(2)] == [200, 429]
 
 
-def test_a_page_is_charged_to_its_address_and_told_how_long_to_wait(db):
+def test_a_page_counts_by_address_and_says_how_long_to_wait(db):
     first_rate_limits()
     request = RequestFactory().post("/signin")
     for _ in range(20):
