@@ -61,7 +61,7 @@ def wait(alice, uuid: str) -> float:
 
 
 def measure(server, folder: Path) -> None:
-    from tests.gitperson import Git
+    from tests.gitclient import Git
 
     alice = server.api("alice")
     alice.post("/users/alice/repos", name="Big", slug="big").gives(201)

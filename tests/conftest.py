@@ -1,4 +1,4 @@
-"""The cast and the tools of the tests: alice owns team acme, bob is a member, carol a stranger,
+"""The people and the tools of the tests: alice owns team acme, bob is a member, carol a stranger,
 sam is staff.
 """
 
@@ -26,13 +26,14 @@ from apps.events.models import Event
 from apps.repos.models import Repo
 from apps.site import limits
 from apps.teams.models import Team
-from tests import scenes
+from tests import prepared_data
 from tests.api import Api
-from tests.gitperson import Git
-from tests.make import Make
-from tests.scenes import Build, Scene
+from tests.by_actions import MakeByActions
+from tests.factories import MemberFactory, TeamFactory, UserFactory
+from tests.gitclient import Git
+from tests.prepared_data import Build, PreparedData
+from tests.sample_data import SampleData, with_sample_data
 from tests.server import Server
-from tests.world import World, whole_world
 
 
 class Events(Protocol):
@@ -78,65 +79,65 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_charged_yet() -> None:
+def nothing_throttled_yet() -> None:
     """Rate limits are kept in memory: each test begins with those of its own database."""
     limits.rulebook.forget()
     limits.counters.cache_clear()
 
 
 @pytest.fixture
-def make(db: None) -> Make:
-    return Make()
+def make(db: None) -> MakeByActions:
+    return MakeByActions()
 
 
-remembered = scenes.remembered
+prepared = prepared_data.prepared
 
 
 @pytest.fixture(scope="module")
-def world(
+def sample(
     django_db_setup: None,
     django_db_blocker: Any,
-    remembered: Callable[[Build], Scene],
+    prepared: Callable[[Build], PreparedData],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[World]:
-    """One for all tests of a module, who also ask for `db`: what each changes is rolled back."""
-    folder = tmp_path_factory.mktemp("world") / "scene"
+) -> Iterator[SampleData]:
+    """One for all tests of a module. They also ask for `db`, which rolls back their changes."""
+    folder = tmp_path_factory.mktemp("sample") / "prepared"
     with django_db_blocker.unblock(), transaction.atomic():
-        with remembered(whole_world).begin(Make(), folder) as things:
-            yield things["world"]
+        with prepared(with_sample_data).load(MakeByActions(), folder) as things:
+            yield things["sample"]
         transaction.set_rollback(True)
 
 
 @pytest.fixture
-def alice(make: Make) -> User:
-    return make.user("alice")
+def alice(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="alice"))
 
 
 @pytest.fixture
-def bob(make: Make) -> User:
-    return make.user("bob")
+def bob(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="bob"))
 
 
 @pytest.fixture
-def carol(make: Make) -> User:
-    return make.user("carol")
+def carol(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="carol"))
 
 
 @pytest.fixture
-def sam(make: Make) -> User:
-    return make.user("sam", is_staff=True)
+def sam(make: MakeByActions) -> User:
+    return make.with_token(UserFactory.create(username="sam", staff=True))
 
 
 @pytest.fixture
-def acme(make: Make, alice: User, bob: User) -> Team:
+def acme(alice: User, bob: User) -> Team:
     """A team owned by alice with bob as a member."""
-    team = make.team("acme", owner=alice)
-    make.member(team, bob, by=alice)
+    team = TeamFactory.create(slug="acme", owner=alice)
+    MemberFactory.create(team=team, user=bob, added_by=alice)
     return team
 
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
-def repo(request: pytest.FixtureRequest, make: Make, alice: User) -> Repo:
+def repo(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
     """A private repository of alice's, once under her team acme (bob is a member), once her own.
 
     A plain run tries the first, CI both (docs/decisions/0003).
@@ -147,13 +148,13 @@ def repo(request: pytest.FixtureRequest, make: Make, alice: User) -> Repo:
 
 
 @pytest.fixture
-def team_repo(make: Make, acme: Team, alice: User) -> Repo:
+def team_repo(make: MakeByActions, acme: Team, alice: User) -> Repo:
     """A private repository of team acme."""
     return make.repo(acme, "api", by=alice)
 
 
 @pytest.fixture
-def api(make: Make) -> Any:
+def api(make: MakeByActions) -> Any:
     """`api(alice).get(url).gives(200)`; `api()` is anonymous."""
     return lambda user=None: Api(make.token(user) if user else None)
 
@@ -244,8 +245,8 @@ def server(
 ) -> Any:
     """A real server of each kind that answers API and git, one for the whole run.
 
-    A plain run tries the embedded one, CI both (docs/decisions/0003). Each begins with the cast:
-    what a first start does is tried once, elsewhere.
+    A plain run tries the embedded one, CI both (docs/decisions/0003). Each begins with the
+    people of tests/people.py: other tests try the first start.
     """
     running = Server(tmp_path_factory.mktemp(request.param), request.param)
     with django_db_blocker.unblock():
@@ -276,7 +277,7 @@ def path(server: Server, owner: str) -> str:
 
 @pytest.fixture
 def git(server: Server, path: str, tmp_path: Path):
-    """`git("alice")`: a work tree of hers that speaks to the repository."""
+    """`git("alice")`: a work tree of hers, whose remote is the repository at `path`."""
 
     def work_tree(person: str | None = "alice") -> Git:
         token = server.token(person) if person else None

@@ -1,5 +1,5 @@
-"""Rows for tests, one factory a model. They write no events and ask no rules: what a test is about
-goes through actions or the API.
+"""Rows for tests, one factory a model. Factories write no events and check no rules: a test calls
+actions or the API for what it tests.
 
 `UserFactory.create(username="alice")`, `UserFactory.create(staff=True)`,
 `MemberFactory.create(team=acme, viewer=True)`.
@@ -48,7 +48,7 @@ class UserFactory(DjangoModelFactory[User]):
 
 
 class ApiTokenFactory(DjangoModelFactory[ApiToken]):
-    """A token whose text stays on the row as `text`; the database has its digest alone."""
+    """`text` is the token itself; the row has only its digest and its first characters."""
 
     class Meta:
         model = ApiToken
@@ -109,7 +109,7 @@ class MemberFactory(DjangoModelFactory[Member]):
 
 
 class RepoFactory(DjangoModelFactory[Repo]):
-    """The row alone: what git has is made by `actions.create_repo`. `owner`: a team or a person."""
+    """A row without a directory, which `actions.create_repo` makes. `owner`: a team or a user."""
 
     class Meta:
         model = Repo
@@ -124,7 +124,7 @@ class RepoFactory(DjangoModelFactory[Repo]):
 
 
 class ForkFactory(DjangoModelFactory[Fork]):
-    """A completed fork, without the work of a copy: rows alone. `owner`: a team or a person."""
+    """The rows of a completed fork; nothing is copied. `owner` is a team or a user."""
 
     class Meta:
         model = Fork
@@ -142,6 +142,8 @@ class ForkFactory(DjangoModelFactory[Fork]):
         owner=SelfAttribute("..owner"),
         upstream=SelfAttribute("..upstream"),
         visibility=SelfAttribute("..upstream.visibility"),
+        slug=Sequence(lambda n: f"fork{n + 1}"),
+        name="Fork",
     )
 
 
@@ -182,7 +184,7 @@ class ThreadFactory(DjangoModelFactory[Thread]):
 
 
 class ReplyFactory(DjangoModelFactory[Reply]):
-    """A reply in its place in the tree; the thread's counters are left alone."""
+    """A reply below its `parent`, if it has one; the counters of the thread stay as they are."""
 
     class Meta:
         model = Reply

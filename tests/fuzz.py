@@ -18,7 +18,7 @@ from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.pytest._test_builder import build_operation_test
 
 from tests.routes import Routed
-from tests.world import World
+from tests.sample_data import SampleData
 
 USUAL = ["2xx", 401, 403, 404, 409]
 REFUSED = [400, 401, 403, 404, 413, 414, 415, 422]
@@ -87,9 +87,9 @@ def schema_for(token: str, *, examples: int, seed: int) -> Any:
     return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application, config=made)
 
 
-def check(operation: Routed, world: World, *, seed: int, examples: int) -> None:
+def check(operation: Routed, sample: SampleData, *, seed: int, examples: int) -> None:
     """Make requests of one operation up, and have every check look at the answers."""
-    token = world.make.tokens[world.people["sam"].pk]
+    token = sample.make.token(sample.people["sam"])
     schema = schema_for(token, examples=examples, seed=seed)
 
     @relaxed
@@ -111,7 +111,7 @@ def check(operation: Routed, world: World, *, seed: int, examples: int) -> None:
 
 def follow_links(token: str, *, seed: int, examples: int) -> None:
     """Make up whole conversations: what one answer names the next request uses. Each begins with
-    the same world, or hypothesis could not repeat it.
+    the same sample, or hypothesis could not repeat it.
     """
     machine: Any = schema_for(token, examples=examples, seed=seed).as_state_machine()
     machine.setup, machine.teardown = begin_conversation, take_back

@@ -1,7 +1,7 @@
-"""Somebody's clone: real commits, in the bare repository on disk.
+"""Work trees of the real git: `Clone` pushes into the bare repository on disk, `Git` over HTTP.
 
-Rows, events and pulls follow a push here as they do behind git over HTTP: the journal before, then
-git, then `settle`.
+Rows, events and pulls follow a push of a `Clone` as they do one over HTTP: it writes the journal,
+then runs git, then calls `settle`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from subprocess import run
+from subprocess import PIPE, STDOUT, CompletedProcess, run
+from uuid import uuid4
 
 from apps.accounts.models import User
 from apps.git.refs import read_refs
@@ -22,10 +23,10 @@ from apps.repos.rules import ZERO
 
 
 class Clone:
-    """A work tree that pushes for one person, if not told otherwise.
+    """A work tree of one person, who also pushes unless `by` says otherwise.
 
-    It writes objects where the server has them, so that a push is what git does last: to move refs.
-    How they travel is for those who push over HTTP (`tests.gitperson`).
+    It writes objects straight into the bare repository, so that a push only moves refs. `Git`
+    transfers them over HTTP.
     """
 
     def __init__(self, folder: Path, repo: Repo, by: User) -> None:
@@ -36,7 +37,7 @@ class Clone:
         (folder / ".git" / "HEAD").write_text(f"ref: {BRANCHES}nothing-yet\n")
 
     def git(self, *args: str, email: str = "", stdin: str = "") -> str:
-        """What git prints, without the line end. Commits are by the clone's person."""
+        """Run git; returns its output without the line end. Commits are by the clone's person."""
         address = email or f"{self.by.username}@example.org"
         env = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C"}
         env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
@@ -64,9 +65,9 @@ class Clone:
         message: str = "change",
         email: str = "",
     ) -> str:
-        """A commit of these files on a branch; returns its name. The work tree stays as it is.
+        """Commit these files on a branch; returns the commit. The work tree stays as it is.
 
-        `onto`: the branch starts here first, made anew if it existed.
+        With `onto` the branch starts there, also if it existed.
         """
         assert "/" not in "".join(files), "there are no folders here"
         begins = self.sha(onto) if onto else self.head(branch)
@@ -87,14 +88,14 @@ class Clone:
         return made
 
     def tree(self, commit: str) -> dict[str, str]:
-        """The blobs of a commit, by the names of files; there are no folders."""
+        """The blobs of a commit by file name; there are no folders."""
         if commit and commit not in self.trees:
             lines = self.git("ls-tree", commit).splitlines()
             self.trees[commit] = {line.split("\t")[1]: line.split()[2] for line in lines}
         return self.trees[commit] if commit else {}
 
     def store(self, kind: str, content: str | bytes) -> str:
-        """Write an object as git does, which takes a process for it; its name."""
+        """Write an object as git would, without a process; returns its name."""
         body = content.encode() if isinstance(content, str) else content
         whole = f"{kind} {len(body)}\0".encode() + body
         name = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
@@ -105,15 +106,15 @@ class Clone:
         return name
 
     def head(self, branch: str) -> str:
-        """The commit of a branch of the work tree, or nothing."""
+        """The commit of a branch of the work tree; "" if there is none."""
         return read_refs(self.folder / ".git", [BRANCHES + branch]).get(BRANCHES + branch, "")
 
     def checkout(self, branch: str) -> None:
-        """Have the work tree as the branch is."""
+        """Check the branch out."""
         self.git("checkout", "--quiet", "--force", branch)
 
     def sha(self, revision: str) -> str:
-        """The commit that a branch, or any other expression, stands for."""
+        """The commit of a branch or of any other revision."""
         return self.head(revision) or self.git("rev-parse", revision)
 
     def push(self, *specs: str, by: User | None = None) -> None:
@@ -131,5 +132,49 @@ class Clone:
             settle(repo=self.repo, push=push)
 
     def server(self, *args: str, stdin: str = "") -> str:
-        """What git prints about the bare repository."""
+        """Run git in the bare repository; returns its output."""
         return self.git(f"--git-dir={self.repo.git.path}", *args, stdin=stdin)
+
+
+class Git:
+    """A work tree that pulls from and pushes to one repository of a server, as one person."""
+
+    def __init__(self, folder: Path, url: str, token: str | None) -> None:
+        self.folder = folder
+        self.url = url.replace("://", f"://any:{token}@") if token else url
+        folder.mkdir(parents=True)
+        self("init", "--quiet", "--initial-branch=main")
+
+    def run(self, *arguments: str, **environment: str) -> CompletedProcess[str]:
+        """Run git; returns its status and output, and does not fail."""
+        person = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org"}
+        committer = {"GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org"}
+        plain = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C"}
+        quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}
+        return run(
+            ["git", *arguments],
+            cwd=self.folder,
+            env={**plain, **quiet, **person, **committer, **environment},
+            check=False,
+            text=True,
+            stdout=PIPE,
+            stderr=STDOUT,
+        )
+
+    def __call__(self, *arguments: str, **environment: str) -> str:
+        """Run git, which must succeed; returns its output."""
+        done = self.run(*arguments, **environment)
+        assert done.returncode == 0, done.stdout
+        return done.stdout.strip()
+
+    def fails(self, *arguments: str) -> str:
+        """Run git, which must fail; returns its output."""
+        done = self.run(*arguments)
+        assert done.returncode != 0, done.stdout
+        return done.stdout
+
+    def commit(self, name: str = "a.txt", text: str = "") -> str:
+        (self.folder / name).write_text(text or uuid4().hex)
+        self("add", "--all")
+        self("commit", "--quiet", "--message", f"Write {name}")
+        return self("rev-parse", "HEAD")

@@ -16,7 +16,7 @@ from apps.teams.models import Team
 
 
 def principal_of(person: Any) -> Principal:
-    """Whom a session of this person, or of nobody, stands for."""
+    """The principal of a session of this person; anonymous if it is no user."""
     return Principal(person) if isinstance(person, User) else ANONYMOUS
 
 
@@ -37,9 +37,9 @@ def space_access_of(person: Any, owner: Any) -> TeamAccess | UserAccess:
 
 @contextmanager
 def while_allowed(repo: Repo, *people: User) -> Iterator[None]:
-    """Lets everybody read the repository, and these people act, who may not before and after.
+    """Inside, everybody may read the repository, and these people are active.
 
-    So people can have written where they have no access any more.
+    So tests can have rows by people who have no access any more.
     """
     visibility, active = repo.visibility, [person.is_active for person in people]
     _set(repo, Visibility.PUBLIC, people, [True] * len(people))

@@ -27,7 +27,7 @@ import psycopg
 
 from apps.core.slugs import PREFIX
 from tests.api import Answer
-from tests.cast import CAST, begin
+from tests.people import NAMES, begin
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +36,8 @@ PATIENCE = 60.0
 """Seconds after which something that should have happened is taken for broken. Many, because the
 machine may be busy, and the first answer of a server waits for its start.
 """
-PEOPLE = """
-from tests.cast import tokens_of
+PRINT_TOKENS = """
+from tests.people import tokens_of
 for pair in tokens_of({names!r}).items():
     print(*pair)
 """
@@ -79,10 +79,10 @@ class Server:
         }
 
     def prepare(self, tables: Path | None) -> Self:
-        """Before its start, give it the cast: on SQLite in a copy of these tables."""
+        """Before its start, add the people: on SQLite to a copy of these tables."""
         if tables is None:
             self._migrate()
-            self.token(CAST[0])
+            self.token(NAMES[0])
         else:
             data = Path(self.environment["DATA_DIR"])
             self.tokens.update(begin(tables, data / "guildhall.db"))
@@ -181,8 +181,8 @@ class Server:
     def token(self, name: str) -> str:
         """A token of this person, who is made when there is none; sam is staff."""
         if name not in self.tokens:
-            names = {name, *CAST} - set(self.tokens)
-            made = self.run(PEOPLE.format(names=sorted(names)))
+            names = {name, *NAMES} - set(self.tokens)
+            made = self.run(PRINT_TOKENS.format(names=sorted(names)))
             self.tokens.update(dict(line.split() for line in made.splitlines()))
         return self.tokens[name]
 

@@ -15,6 +15,7 @@ from apps.accounts.models import User
 from apps.core.availability import NUMBERS, REPO_SLUGS, TEAM_SLUGS, USERNAMES
 from apps.core.slugs import TEAM_SLUG_MAX, USERNAME_MAX
 from tests.api import Api
+from tests.factories import TeamFactory, UserFactory
 from tests.texts import texts
 
 YES = (200, True, None)
@@ -46,9 +47,9 @@ USERNAME_CASES = {
 
 
 @pytest.mark.parametrize(("name", "outcome"), USERNAME_CASES.items())
-def test_a_username_can_be_had_or_the_nearest_one_is_named(make, api, alice, name, outcome):
+def test_a_username_can_be_had_or_the_nearest_one_is_named(api, alice, name, outcome):
     for taken in ("bob", "bob-2", "BOB-3"):
-        make.user(taken)
+        UserFactory.create(username=taken)
     assert asked(api(), "/check-username", name) == outcome
     assert asked(api(alice), "/check-username", name) == outcome
 
@@ -114,7 +115,7 @@ def test_a_check_is_one_query(api, alice, name):
         assert len(sent) == 1 and table in sent[0]
 
 
-def test_a_name_that_is_taken_many_times_over_still_has_a_neighbour(api, make, db):
+def test_a_name_that_is_taken_many_times_over_still_has_a_neighbour(api, db):
     User.objects.bulk_create(
         User(username=name, username_key=name)
         for name in ["eve", *(f"eve-{n}" for n in range(2, 100))]
@@ -135,8 +136,8 @@ def test_what_is_suggested_can_be_had(text, gone):
             assert not re.search("[A-Za-z0-9]", text)
 
 
-def test_a_suggestion_is_no_longer_than_a_name_may_be(api, make, alice):
-    make.user("x" * USERNAME_MAX)
-    make.team("y" * TEAM_SLUG_MAX, owner=alice)
+def test_a_suggestion_is_no_longer_than_a_name_may_be(api, alice):
+    UserFactory.create(username="x" * USERNAME_MAX)
+    TeamFactory.create(slug="y" * TEAM_SLUG_MAX, owner=alice)
     assert asked(api(), "/check-username", "x" * 39) == (409, False, "x" * 37 + "-2")
     assert asked(api(), "/check-team-slug", "y" * 64) == (409, False, "y" * 62 + "-2")

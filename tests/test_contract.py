@@ -1,8 +1,9 @@
-"""Every row of the contract is routed and documented as written, and nothing else is there.
+"""Every row of `contract.csv` is routed and documented as written, and nothing else is routed.
 
-`contract.csv` is the contract's endpoint tables as data, then behaviour.md §4. `{owner}` stands
-for both owners. In `query` and `body`, `?` means optional and a bare name is a string; `+` marks
-a query parameter that behaviour.md adds. `later` names the subject that will bring the row.
+`source` is the part of the API that a row belongs to; rows of `docs/api.md` come last, and were
+added after the others. `{owner}` stands for both kinds of owner. In `query` and `body`, `?` means
+optional and a bare name is a string; `+` marks a query parameter that was added later. `later`
+names a subject that is not built yet, to which the row belongs.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ RECORDS = {
     "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
     "scopes:array summary:object created_at",
 }
-"""The known fields of each record (contract, Records). null: behaviour.md §3 and §5."""
+"""The fields that each record must have, with their types; `|null` where it may be null."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def of_each(wanted: Callable[[Row], Any], rows: Iterable[Row] = HERE) -> dict[st
 
 
 def test_each_row_of_the_contract_answers_with_its_status():
-    """Beside it a read below a slug may answer 301, for a former one (behaviour.md trap 14)."""
+    """A GET whose path has a slug may also answer 301: the slug may be a former one."""
 
     def meant(row: Row) -> set[str]:
         below_a_slug = row.method == "GET" and re.search(r"\{(team|repo)_slug\}", row.path)

@@ -10,12 +10,13 @@ from apps.events.models import Event
 from apps.repos.models import Repo
 from config import demo
 from tests.api import Api
+from tests.factories import UserFactory
 
 REPO = "/teams/acme/repos/hello"
 
 
-def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(make):
-    make.user("Dave")
+def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(db):
+    UserFactory.create(username="Dave")
     assert "there is Dave already" in demo.load()
     assert list(User.objects.values_list("username", flat=True)) == ["Dave"]
 
@@ -24,7 +25,7 @@ def test_nothing_is_made_beside_somebody_who_has_one_of_the_names(make):
 def people(django_db_setup, django_db_blocker):
     """What each person of the demo sees; with the token that it has printed.
 
-    Made once for all tests from here on, who also ask for `db`, as those of the world do.
+    Made once for all tests below, which also ask for `db`.
     """
     with django_db_blocker.unblock(), transaction.atomic():
         printed = demo.load()
@@ -40,7 +41,7 @@ def test_a_second_start_changes_nothing_and_shows_no_secret(people, db):
     assert (Event.objects.count(), User.objects.count(), Repo.objects.count()) == (before, 4, 1)
 
 
-def test_the_cast_the_history_and_the_thread_are_as_told(people, db):
+def test_the_people_the_history_and_the_thread_are_as_told(people, db):
     levels = {name: api.get(REPO).gives()["caller_permission"] for name, api in people.items()}
     assert levels == {"alice": "owner", "bob": "write", "carol": "read", "dave": "read"}
     git = Repo.objects.get().git

@@ -1,6 +1,7 @@
-"""Who may what: each cell of `permissions.csv`; a test is a row of one owner.
+"""Each cell of `permissions.csv` is tried; one test tries a row of the table below one owner.
 
-A success is exactly the documented one; a write that succeeds writes, and nothing else does.
+The status must be exactly that of the table. A write that succeeds changes rows, and no other
+request does.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from tests.attempts import CELLS, PEOPLE, Attempt, Cell
+from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.routes import routed
-from tests.world import World, everything
+from tests.sample_data import SampleData, everything
 
 WRITE = re.compile(r"INSERT|UPDATE|DELETE")
 USE = 'UPDATE "accounts_apitoken" SET "last_used_at"'
@@ -23,7 +24,7 @@ USE = 'UPDATE "accounts_apitoken" SET "last_used_at"'
 
 @contextmanager
 def writing() -> Iterator[list[str]]:
-    """The statements that change rows; that a token was used is noted whatever happens."""
+    """The statements that change rows, except the one that notes the use of a token."""
     seen: list[str] = []
 
     def note(execute: Any, sql: str, *others: Any) -> Any:
@@ -35,11 +36,11 @@ def writing() -> Iterator[list[str]]:
         yield seen
 
 
-def check(cell: Cell, world: World, method: str, path: str) -> None:
-    """Make the request of a cell, and compare what comes of it with the table."""
+def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
+    """Make the request of a cell, and compare status and writes with the table."""
     before = everything() if cell.status == 409 else None
     with writing() as written:
-        answer = world.api(PEOPLE[cell.who]).send(method, path, cell.body)
+        answer = sample.api(PEOPLE[cell.who]).send(method, path, cell.body)
 
     assert answer.status == cell.status, f"{answer.status} {answer.json}"
     if before is None:
@@ -71,14 +72,14 @@ def undone() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("cells", list(rows()))
-def test_each_person_may_do_exactly_what_the_table_says(cells, world, db, tmp_path_factory, case):
+def test_each_person_may_do_exactly_what_the_table_says(cells, sample, db, tmp_path_factory, case):
     for aim in dict.fromkeys(cell.aim for cell in cells):
         aiming = [cell for cell in cells if cell.aim == aim]
         with undone():
-            method, path = Attempt(aiming[0], world, tmp_path_factory).request()
+            method, path = PermissionCase(aiming[0], sample, tmp_path_factory).request()
             for cell in aiming:
                 with case(str(cell)), undone():
-                    check(cell, world, method, path)
+                    check(cell, sample, method, path)
 
 
 def test_every_operation_has_a_row_in_the_table():

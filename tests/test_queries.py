@@ -1,7 +1,7 @@
-"""How many SQL statements and git processes each operation takes, compared with what it took.
+"""Each operation runs as many SQL statements and git processes as `query_counts.json` says.
 
-`query_counts.json` is the baseline; see snapshot.py. No read starts git, and no list asks more for
-four rows than for one.
+tests/snapshot.py says how to write that file anew. No read starts git, and no list runs more
+statements for four rows than for one.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from apps.repos.models import Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit
 from tests import snapshot
-from tests.attempts import CELLS, PEOPLE, Attempt, Cell
+from tests.factories import ForkFactory, MemberFactory, TeamFactory
+from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, while_allowed
 from tests.routes import routed
-from tests.world import World
+from tests.sample_data import SampleData
 
 COUNTS = Path(__file__).with_name("query_counts.json")
 BESIDE = re.compile(r"SAVEPOINT|RELEASE|ROLLBACK TO|NOTIFY|SELECT pg_advisory_xact_lock")
-"""What depends on the database or on the test, and is no work."""
+"""Statements that are not counted: they depend on the database, or the test causes them."""
 
 
 class Cost:
@@ -56,7 +57,7 @@ def costing() -> Iterator[Cost]:
 
 
 def typical(cells: list[Cell]) -> Iterator[Cell]:
-    """Each row of the table once, as the least of these people who succeeds."""
+    """The first cell of each row of the table in which a member, the owner or staff succeeds."""
     best: dict[tuple[str, str, str], Cell] = {}
     for cell in cells:
         if cell.owner == "team" and cell.who in {"M", "O", "St"} and cell.status < 400:
@@ -74,9 +75,9 @@ def name_of(cell: Cell) -> str:
 
 
 @pytest.mark.parametrize("cell", TYPICAL, ids=name_of)
-def test_an_operation_costs_what_it_did(cell, world, db, tmp_path_factory):
-    method, path = Attempt(cell, world, tmp_path_factory).request()
-    api = world.api(PEOPLE[cell.who])
+def test_an_operation_costs_what_it_did(cell, sample, db, tmp_path_factory):
+    method, path = PermissionCase(cell, sample, tmp_path_factory).request()
+    api = sample.api(PEOPLE[cell.who])
     limits.rulebook.now()  # as before any request but the first
     with costing() as cost:
         assert api.send(method, path, cell.body).status == cell.status
@@ -93,10 +94,10 @@ def test_the_baseline_has_no_row_too_many():
     assert set(snapshot.read(COUNTS)) == {name_of(cell) for cell in TYPICAL}
 
 
-def test_no_read_starts_git(world, db, tmp_path):
-    pull = world.mergeable("team", tmp_path / "clone", by=world.zoe)
-    review = world.make.review(pull, by=world.alice)
-    home, api = pull.repo.api_path, world.api("bob")
+def test_no_read_starts_git(sample, db, tmp_path):
+    pull = sample.mergeable("team", tmp_path / "clone", by=sample.zoe)
+    review = sample.make.review(pull, by=sample.alice)
+    home, api = pull.repo.api_path, sample.api("bob")
     below = ["", "/threads", "/pulls", *(f"/threads/{pull.number}{end}" for end in THREAD_ENDS)]
     below += [f"/pulls/{pull.number}{end}" for end in ("", "/reviews", f"/reviews/{review.uuid}")]
     with costing() as cost:
@@ -112,12 +113,12 @@ THREAD_ENDS = ("", "/replies", "/participants")
 
 
 class Many:
-    """Adds rows to what a list shows, each by somebody of their own."""
+    """Adds `count` rows to a list, each made by another user."""
 
-    def __init__(self, world: World, count: int) -> None:
-        self.world, self.make, self.count = world, world.make, count
-        self.repo = world.repos["team", Visibility.PRIVATE]
-        self.bob = world.people["bob"]
+    def __init__(self, sample: SampleData, count: int) -> None:
+        self.sample, self.make, self.count = sample, sample.make, count
+        self.repo = sample.repos["team", Visibility.PRIVATE]
+        self.bob = sample.people["bob"]
         self.people = User.objects.bulk_create(
             User(username=f"many{n}-{count}", username_key=f"many{n}-{count}") for n in range(count)
         )
@@ -127,7 +128,7 @@ class Many:
             create_token(by=principal_of(self.bob), owner=self.bob, name="one of many")
 
     def invites(self) -> None:
-        """Each by somebody else, and accepted."""
+        """Accepted invites, each made by another user."""
         soon = timezone.now() + dt.timedelta(days=1)
         Invite.objects.bulk_create(
             Invite(created_by=one, accepted_by=one, accepted_at=soon, expires_at=soon)
@@ -136,39 +137,39 @@ class Many:
 
     def teams(self) -> None:
         for person in self.people:
-            self.make.member(self.make.team(owner=person), self.bob)
+            MemberFactory.create(team=TeamFactory.create(owner=person), user=self.bob)
 
     def rate_limits(self) -> None:
-        sam = self.world.people["sam"]
+        sam = self.sample.people["sam"]
         for person in self.people:
             scope = f"user:{person.username}"
             create_rate_limit(by=principal_of(sam), scope=scope, max_requests=9, window_seconds=60)
 
     def members(self) -> None:
         for person in self.people:
-            self.make.member(self.world.acme, person)
+            MemberFactory.create(team=self.sample.acme, user=person)
 
     def repos(self) -> None:
         Repo.objects.bulk_create(
-            Repo(owner_team=self.world.acme, name="r", slug=f"many-{self.count}-{person.pk}")
+            Repo(owner_team=self.sample.acme, name="r", slug=f"many-{self.count}-{person.pk}")
             for person in self.people
         )
 
     def protections(self) -> None:
         for person in self.people:
-            branch, alice = f"release-{person.pk}", self.world.alice
+            branch, alice = f"release-{person.pk}", self.sample.alice
             self.make.protection(self.repo, branch, by=alice, approver=self.bob)
 
     def approvers(self) -> None:
         for person in self.people:
-            self.make.member(self.world.acme, person)
-            protection = self.world.protections[self.repo.pk]
-            by = access_of(self.world.alice, self.repo)
+            MemberFactory.create(team=self.sample.acme, user=person)
+            protection = self.sample.protections[self.repo.pk]
+            by = access_of(self.sample.alice, self.repo)
             add_approver(by=by, protection=protection, user=person)
 
     def forks(self) -> None:
         for person in self.people:
-            fork = self.make.fork(self.repo, owner=person, by=person)
+            fork = ForkFactory.create(upstream=self.repo, owner=person, created_by=person)
             Repo.objects.filter(fork=fork).update(visibility=Visibility.PUBLIC)
 
     def threads(self) -> None:
@@ -176,7 +177,7 @@ class Many:
             self.make.thread(self.repo, by=person)
 
     def replies(self) -> None:
-        thread, last = self.world.threads[self.repo.pk], None
+        thread, last = self.sample.threads[self.repo.pk], None
         for person in self.people:
             last = self.make.reply(thread, by=person, to=last)
 
@@ -186,22 +187,29 @@ class Many:
 
     def reviews(self) -> None:
         for person in self.people:
-            self.make.review(self.world.pulls[self.repo.pk], by=person)
+            self.make.review(self.sample.pulls[self.repo.pk], by=person)
 
     def events(self) -> None:
-        """Of threads, pulls, reviews, replies, members, by many people, in many places.
+        """Events of threads, pulls, reviews, replies, members and repositories, by many users.
 
-        Each sort is by some of the people, and by all of them where there is one.
+        Each kind is by some of the users; if there is only one, all are by this one.
         """
         everybody = self.people
-        sorts = (self.threads, self.pulls, self.reviews, self.replies, self.members, self.places)
+        sorts = (
+            self.threads,
+            self.pulls,
+            self.reviews,
+            self.replies,
+            self.members,
+            self.repos_with_threads,
+        )
         for first, add in enumerate(sorts):
             self.people = everybody[first :: len(sorts)] or everybody
             add()
 
-    def places(self) -> None:
+    def repos_with_threads(self) -> None:
         for person in self.people:
-            repo = self.make.repo(self.world.acme, by=person)
+            repo = self.make.repo(self.sample.acme, by=person)
             self.make.thread(repo, by=self.bob)
 
 
@@ -235,20 +243,20 @@ def test_every_list_is_tried_with_many_rows():
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_four_rows_cost_what_one_does(path, world, db):
+def test_four_rows_cost_what_one_does(path, sample, db):
     thread, pull = (
-        some[world.repos["team", Visibility.PRIVATE].pk] for some in (world.threads, world.pulls)
+        some[sample.repos["team", Visibility.PRIVATE].pk] for some in (sample.threads, sample.pulls)
     )
     number = pull.number if "/pulls" in path else thread.number
-    protection = world.protections[pull.repo_id].uuid
+    protection = sample.protections[pull.repo_id].uuid
     names = {"team_slug": "acme", "repo_slug": "private", "protection_uuid": protection}
     filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
-    api = world.api("sam" if path in FOR_STAFF else "bob")
+    api = sample.api("sam" if path in FOR_STAFF else "bob")
     limits.rulebook.now()  # as before any request but the first
     costs, sizes = [], []
     for count in (1, 4):
-        many = Many(world, count)
+        many = Many(sample, count)
         with while_allowed(many.repo):
             LISTS[path](many)
         with costing() as cost:

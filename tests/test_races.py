@@ -8,7 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
-from tests.repos.test_githttp import api_path, events_of
+from tests.repos.test_git_http import api_path, events_of
 
 
 def at_once(*calls):

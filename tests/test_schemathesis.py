@@ -28,25 +28,25 @@ SHORT = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", [one for one in ALL if str(one) in SHORT], ids=str)
-def test_the_api_does_what_it_says(operation, world, db):
+def test_the_api_does_what_it_says(operation, sample, db):
     from tests.fuzz import check
 
-    check(operation, world, seed=1, examples=3)
+    check(operation, sample, seed=1, examples=3)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("operation", ALL, ids=str)
-def test_the_api_does_what_it_says_at_length(operation, seed, world, db):
+def test_the_api_does_what_it_says_at_length(operation, seed, sample, db):
     from tests.fuzz import check
 
-    check(operation, world, seed=seed, examples=50)
+    check(operation, sample, seed=seed, examples=50)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_one_answer_names_the_next_request_may_use(seed, world, db):
+def test_what_one_answer_names_the_next_request_may_use(seed, sample, db):
     from tests.fuzz import follow_links
 
-    token = world.make.tokens[world.people["sam"].pk]
+    token = sample.make.token(sample.people["sam"])
     follow_links(token, seed=seed, examples=50)

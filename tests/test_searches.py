@@ -8,13 +8,14 @@ import pytest
 
 from apps.accounts.actions import create_token
 from apps.teams.actions import update_team
+from tests.factories import TeamFactory
 from tests.principals import principal_of, team_access_of
 
 
 @pytest.fixture
 def place(make, alice):
     """A team, a repository, a thread, a pull and a token, each with Über in what is searched."""
-    team = make.team("core", owner=alice)
+    team = TeamFactory.create(slug="core", owner=alice)
     update_team(by=team_access_of(alice, team), name="Über (Core)", slug="core")
     repo = make.repo(team, "api", by=alice, description="Über (alles)")
     make.thread(repo, by=alice, title="Über (Namen)")

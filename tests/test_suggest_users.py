@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from apps.accounts.actions import deactivate_user, update_user
 from apps.accounts.models import User
 from tests.api import Api
+from tests.factories import UserFactory
 from tests.principals import principal_of
 
 ADDRESS = "carol@example.org"
@@ -22,11 +23,11 @@ def names(api: Api, query: str) -> list[str]:
 
 
 @pytest.fixture
-def crowd(make, carol):
+def crowd(carol):
     """carol, whom others know as Dr. Ada and by an address, and a dozen of one kind."""
     update_user(by=principal_of(carol), user=carol, display_name="Dr. Ada", email=ADDRESS)
     for number in range(12):
-        make.user(f"Ada{number:02}")
+        UserFactory.create(username=f"Ada{number:02}")
 
 
 def test_a_stranger_is_shown_five_whose_name_begins_so(api, crowd):

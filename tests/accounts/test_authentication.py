@@ -55,7 +55,7 @@ def test_unknown_revoked_expired_and_deleted_tokens_are_one_answer(make, alice, 
     revoke_token(by=principal_of(alice), token=revoked)
     bob.tokens.filter(pk=expired.pk).update(expires_at=timezone.now())
     delete_token(by=principal_of(carol), token=deleted)
-    texts = [make.tokens[person.pk] for person in (alice, bob, carol)]
+    texts = [make.token(person) for person in (alice, bob, carol)]
     texts += ["ght_unknown", make.token(sam)[:-1], make.token(sam) + "x", make.token(sam).upper()]
     details = {call(f"Bearer {text}").fails(401, "invalid_token") for text in texts}
     assert len(details) == 1

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import ApiToken, User
-from tests.cast import speaking_to
+from tests.people import connected_to
 from tests.principals import principal_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ def shell(tmp_path):
 
 
 def test_where_there_are_no_tables_the_one_line_says_what_makes_them(manage, tmp_path):
-    with speaking_to(tmp_path / "empty.db"), pytest.raises(CommandError) as refusal:
+    with connected_to(tmp_path / "empty.db"), pytest.raises(CommandError) as refusal:
         manage("revoke_token", NOBODYS)
     assert "manage.py migrate" in str(refusal.value) and "\n" not in str(refusal.value)
 

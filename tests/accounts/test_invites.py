@@ -15,6 +15,7 @@ from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.site.models import SiteSettings
 from tests.api import Api
+from tests.factories import UserFactory
 from tests.principals import principal_of
 from tests.races import at_once
 
@@ -226,9 +227,9 @@ def test_staff_has_a_limit_of_invites_in_24_hours_too(api, sam, site):
     staff.post("/signup-invites", **body).fails(429, "signup_invite_limit_reached")
 
 
-def test_the_limit_is_each_creators_own(api, make, sam, site):
+def test_the_limit_is_each_creators_own(api, sam, site):
     site(signup_invite_max_per_24h=1)
-    for person in (sam, make.user("sue", is_staff=True)):
+    for person in (sam, UserFactory.create(username="sue", staff=True)):
         api(person).post("/signup-invites", expires_at="1d").gives(201)
 
 

@@ -15,6 +15,7 @@ from apps.core.errors import ApiError
 from apps.site import actions as site
 from apps.teams import actions as teams
 from apps.teams.models import Role
+from tests.factories import TeamFactory
 from tests.principals import principal_of, team_access_of
 
 SOON = dt.timedelta(days=1)
@@ -50,7 +51,7 @@ def test_only_staff_with_its_full_power_does_what_is_the_staffs(alice, bob, sam,
     act(principal_of(sam), bob, limit)
 
 
-def test_a_credential_that_only_reads_changes_nothing_of_its_persons(make, alice, acme, events):
+def test_a_credential_that_only_reads_changes_nothing_of_its_persons(alice, acme, events):
     by, token = Principal(alice, read_only=True), alice.tokens.get()
     with events():
         for act, options in (
@@ -66,7 +67,7 @@ def test_a_credential_that_only_reads_changes_nothing_of_its_persons(make, alice
 
 
 def test_members_are_changed_by_who_may_and_as_long_as_the_team_is_active(
-    make, acme, alice, bob, carol, events
+    acme, alice, bob, carol, events
 ):
     member = acme.members.get(user=bob)
     own = team_access_of(bob, acme)
@@ -85,7 +86,7 @@ def test_members_are_changed_by_who_may_and_as_long_as_the_team_is_active(
         teams.remove_member(by=own, member=member)
 
 
-def test_a_role_that_was_lost_meanwhile_counts_for_nothing(make, acme, alice, bob, carol):
+def test_a_role_that_was_lost_meanwhile_counts_for_nothing(acme, alice, bob, carol):
     acme.members.filter(user=bob).update(role=Role.OWNER)
     former = team_access_of(bob, acme)
     acme.members.filter(user=bob).update(role=Role.ADMIN)
@@ -94,8 +95,8 @@ def test_a_role_that_was_lost_meanwhile_counts_for_nothing(make, acme, alice, bo
     assert code(teams.add_member, by=former, user=carol, role=Role.VIEWER) == "forbidden"
 
 
-def test_access_to_one_team_reaches_no_member_of_another(make, acme, alice, bob):
-    other = make.team("other", owner=bob)
+def test_access_to_one_team_reaches_no_member_of_another(acme, alice, bob):
+    other = TeamFactory.create(slug="other", owner=bob)
     member = other.members.get(user=bob)
     with pytest.raises(ValueError, match="is not in"):
         teams.remove_member(by=team_access_of(alice, acme), member=member)

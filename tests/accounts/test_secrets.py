@@ -13,8 +13,9 @@ from apps.accounts.models import Invite
 from apps.accounts.principal import ANONYMOUS
 from apps.core.errors import ApiError
 from tests.api import Api
+from tests.factories import UserFactory
 from tests.principals import principal_of
-from tests.world import everything
+from tests.sample_data import everything
 
 PASSWORD = "correct horse battery staple"
 ADDRESS = "eve@example.org"
@@ -49,8 +50,8 @@ def test_no_log_holds_a_token_that_is_being_made(caplog, token):
     assert made not in caplog.text
 
 
-def test_no_row_holds_a_token_or_a_password(make, token):
-    make.user("dora", password=PASSWORD)
+def test_no_row_holds_a_token_or_a_password(db, token):
+    UserFactory.create(username="dora", clear_password=PASSWORD)
     rows = str(everything())
     assert "dora" in rows
     assert token not in rows

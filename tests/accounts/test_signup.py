@@ -12,6 +12,7 @@ from apps.accounts.principal import ANONYMOUS
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from tests.accounts.test_invites import PASSWORD, invite, site
+from tests.factories import UserFactory
 from tests.races import Outcome, at_once
 
 __all__ = ["site"]
@@ -93,8 +94,8 @@ def test_what_cannot_be_is_refused_and_uses_no_invite_up(sam, field, value):
     join(invited)
 
 
-def test_a_name_or_an_address_that_is_taken_uses_no_invite_up(make, sam):
-    make.user("eve", email="other@example.org")
+def test_a_name_or_an_address_that_is_taken_uses_no_invite_up(sam):
+    UserFactory.create(username="eve", email="other@example.org")
     invited = invite(sam)
     refused("slug_taken", invited)
     assert "Another account" in refused(

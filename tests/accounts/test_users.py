@@ -11,6 +11,7 @@ from apps.accounts import actions
 from apps.accounts.actions import users
 from apps.accounts.models import User
 from apps.core.errors import ApiError
+from tests.factories import ApiTokenFactory, UserFactory
 from tests.principals import principal_of
 from tests.races import Outcome, at_once
 
@@ -27,9 +28,9 @@ def refused(code: str, act, **arguments) -> str:
     return error.value.detail
 
 
-def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, make, alice, bob, sam):
+def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, alice, bob, sam):
     api().get("/users").fails(401, "not_authenticated")
-    zoe = make.user("Zoe")
+    zoe = UserFactory.create(username="Zoe")
     actions.update_user(by=principal_of(zoe), user=zoe, display_name="Änne Öl_X")
 
     def names(query: str) -> list[str]:
@@ -49,8 +50,8 @@ def test_a_person_is_read_by_name_ignoring_case_and_by_self(api, alice, bob):
     assert api(bob).get("/users/self").gives()["uuid"] == found["uuid"]
 
 
-def test_an_address_is_shown_to_its_person_and_to_staff_alone(api, make, alice, sam):
-    carol = make.user("carol", email=ADDRESS)
+def test_an_address_is_shown_to_its_person_and_to_staff_alone(api, alice, sam):
+    carol = UserFactory.create(username="carol", email=ADDRESS)
     for path in ("/users", "/users/carol", "/events?scope=user:carol"):
         assert "example.org" not in api(alice).get(path).response.content.decode().lower()
     for viewer in (carol, sam):
@@ -76,8 +77,8 @@ def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
         actions.update_user(by=principal_of(alice), user=alice, email=ADDRESS)
 
 
-def test_an_address_belongs_to_one_person_ignoring_case(make, alice, bob):
-    carol = make.user("carol", email=ADDRESS)
+def test_an_address_belongs_to_one_person_ignoring_case(alice, bob):
+    carol = UserFactory.create(username="carol", email=ADDRESS)
     for email in (ADDRESS.lower(), ADDRESS.upper()):
         change = {"by": principal_of(bob), "user": bob, "email": email}
         assert "Another account" in refused("validation_failed", actions.update_user, **change)
@@ -92,7 +93,7 @@ def test_an_address_belongs_to_one_person_ignoring_case(make, alice, bob):
     )
     actions.update_user(by=principal_of(carol), user=carol, email="carol@example.com")
     actions.update_user(by=principal_of(bob), user=bob, email=ADDRESS.lower())
-    assert {alice.email, make.user("erin").email} == {""}
+    assert {alice.email, UserFactory.create(username="erin").email} == {""}
 
 
 def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events):
@@ -135,8 +136,8 @@ def test_a_deactivated_person_is_refused_at_the_next_call_and_reactivated_with_t
     caller.get("/users/self").gives()
 
 
-def test_the_last_of_the_staff_stays(make, sam):
-    idle = make.user("idle", is_staff=True)
+def test_the_last_of_the_staff_stays(sam):
+    idle = UserFactory.create(username="idle", staff=True)
     actions.deactivate_user(by=principal_of(sam), user=idle)
     refused("invalid_transition", actions.deactivate_user, by=principal_of(sam), user=sam)
     actions.reactivate_user(by=principal_of(sam), user=idle)
@@ -149,8 +150,9 @@ def test_nobody_makes_a_token_for_a_deactivated_person(api, alice, sam):
     assert "deactivated" in api(sam).post("/api-tokens", **body).fails(422, "validation_failed")
 
 
-def test_a_password_is_changed_without_a_trace_of_it(make, bob, sam, events):
-    alice = make.user("alice", password="old and known well")
+def test_a_password_is_changed_without_a_trace_of_it(bob, sam, events):
+    alice = UserFactory.create(username="alice", clear_password="old and known well")
+    ApiTokenFactory.create(user=alice)
     refused(
         "staff_required", actions.change_password, by=principal_of(bob), user=alice, password=STRONG
     )
@@ -165,9 +167,9 @@ def test_a_password_is_changed_without_a_trace_of_it(make, bob, sam, events):
     assert alice.tokens.get().is_usable
 
 
-def test_of_two_who_change_one_password_at_once_the_first_does(make):
+def test_of_two_who_change_one_password_at_once_the_first_does(db):
     """Both have shown the old one, or a link that knows it, before either has written."""
-    make.user("alice", password="old and known well")
+    UserFactory.create(username="alice", clear_password="old and known well")
     first, second = User.objects.get(), User.objects.get()
     actions.change_password(by=principal_of(first), user=first, password=STRONG)
     change = {"by": principal_of(second), "user": second, "password": STRONG + "!"}
@@ -176,8 +178,8 @@ def test_of_two_who_change_one_password_at_once_the_first_does(make):
     assert first.check_password(STRONG)
 
 
-def test_the_keys_follow_the_names_whoever_writes_them(make):
-    carol = make.user("Carol", email=ADDRESS)
+def test_the_keys_follow_the_names_whoever_writes_them(db):
+    carol = UserFactory.create(username="Carol", email=ADDRESS)
     carol.display_name = "İ" * 100
     carol.save(update_fields=["display_name"])
     carol.refresh_from_db()
@@ -203,8 +205,8 @@ def test_nobody_waits_for_the_database_while_a_password_is_hashed(monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_of_the_staff_who_leave_together_leave_one(make, sam):
-    sue = make.user("sue", is_staff=True)
+def test_two_of_the_staff_who_leave_together_leave_one(sam):
+    sue = UserFactory.create(username="sue", staff=True)
     callers = [principal_of(User.objects.get(pk=one.pk)) for one in (sam, sue)]
     found = at_once(
         lambda: Outcome(lambda: actions.deactivate_user(by=callers[0], user=sue)),

@@ -8,6 +8,7 @@ from apps.accounts.principal import ANONYMOUS
 from apps.core.durations import parse_future
 from apps.site.models import SiteSettings
 from tests.admin.urls import admin_url, row_url
+from tests.factories import ApiTokenFactory, UserFactory
 from tests.principals import principal_of
 
 
@@ -19,8 +20,11 @@ def profile(user, **changed):
     return {"display_name": user.display_name, "email": user.email, **changed}
 
 
-def test_a_profile_is_changed_as_over_the_api(staff, make, events):
-    ada, bob = make.user("ada", email="ada@example.org"), make.user("bob", email="bob@example.org")
+def test_a_profile_is_changed_as_over_the_api(staff, events):
+    ada, bob = (
+        UserFactory.create(username="ada", email="ada@example.org"),
+        UserFactory.create(username="bob", email="bob@example.org"),
+    )
     with events():
         for email, status in (("nobody", 200), ("ADA@example.org", 422)):
             refused = staff.post(row_url(bob), **profile(bob, email=email)).gives(status)
@@ -44,13 +48,13 @@ def test_a_username_cannot_be_changed_here(staff, bob, events):
     assert (bob.username, bob.is_superuser) == ("bob", False)
 
 
-def test_the_last_of_the_staff_stays(staff, sam, make, events):
+def test_the_last_of_the_staff_stays(staff, sam, events):
     with events():
         refused = staff.post(row_url(sam), **profile(sam, display_name="Samantha")).gives(409)
         assert "last of the staff" in errors(refused) and 'value="Samantha"' in refused.html
         staff.post(row_url(sam, "deactivate")).redirects_to(row_url(sam), 302)
         assert "last of the staff" in staff.get(row_url(sam)).text
-    make.user("kim", is_staff=True)
+    UserFactory.create(username="kim", staff=True)
     with events("user-deactivated"):
         staff.post(row_url(sam, "deactivate")).redirects_to(row_url(sam), 302)
     staff.get(row_url(sam)).redirects_to(f"/admin/login/?next={row_url(sam)}", 302)
@@ -101,7 +105,7 @@ def test_an_inactive_person_gets_no_token(staff, sam, bob, events):
     assert "has been deactivated" in errors(refused.gives(422))
 
 
-def test_a_token_is_revoked_and_deleted(staff, bob, api, make, events):
+def test_a_token_is_revoked_and_deleted(staff, bob, api, events):
     bobs, row = api(bob), bob.tokens.get()
     with events("token-revoked"):
         staff.post(row_url(row, "revoke")).redirects_to(row_url(row), 302)
@@ -176,13 +180,13 @@ def test_an_accepted_invite_can_only_be_read_and_deleted(staff, sam, events):
     staff.get(row_url(invite)).redirects_to("/admin/", 302)
 
 
-def test_people_tokens_and_invites_are_found(staff, sam, make, bob):
-    zoe = make.user("Zoe", email="lily@example.org")
+def test_people_tokens_and_invites_are_found(staff, sam, bob):
+    zoe = UserFactory.create(username="Zoe", email="lily@example.org")
     actions.update_user(by=principal_of(zoe), user=zoe, display_name="Marta")
     invite = actions.create_invite(
         by=principal_of(sam), expires_at=parse_future("1 day"), email="x@example.org"
     )
-    token = zoe.tokens.get()
+    token = ApiTokenFactory.create(user=zoe)
     for model, row, texts in (
         (User, zoe, ("ZO", "mart", "lily@", str(zoe.uuid), str(zoe.uuid)[:8])),
         (ApiToken, token, ("zoe", str(token.uuid), token.token_prefix)),

@@ -11,13 +11,14 @@ from apps.core.admin.site import GROUPS
 from apps.core.sessions import DAY
 from apps.site.models import RateLimit
 from tests.admin.urls import admin_url, row_url
+from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
 
 LISTS = [admin_url(model) for model in admin.site._registry]
 
 
-def test_only_active_staff_has_access(visit, bob, make):
-    gone = make.user("gone", is_staff=True)
+def test_only_active_staff_has_access(visit, bob):
+    gone = UserFactory.create(username="gone", staff=True)
     User.objects.filter(pk=gone.pk).update(is_active=False)
     nobody, refused = [visit(), visit(gone)], visit(bob)
     for path in ("/admin/", *LISTS):
@@ -29,8 +30,8 @@ def test_only_active_staff_has_access(visit, bob, make):
         assert refused.get(login).gives(403).h1 == "This is not open to you"
 
 
-def test_staff_signs_in_on_the_page_for_everybody(visit, make, db):
-    make.user("kim", is_staff=True, password=PASSWORD)
+def test_staff_signs_in_on_the_page_for_everybody(visit, db):
+    UserFactory.create(username="kim", staff=True, clear_password=PASSWORD)
     person = visit()
     person.sign_in("kim", "wrong", next="/admin/").gives(422)
     person.sign_in("kim", next="/admin/").redirects_to("/admin/")
@@ -40,9 +41,9 @@ def test_staff_signs_in_on_the_page_for_everybody(visit, make, db):
     person.post("/admin/login/", username="kim", password=PASSWORD).gives(405)
 
 
-def test_staff_has_all_rights_whether_superuser_or_not(visit, make, db):
+def test_staff_has_all_rights_whether_superuser_or_not(visit, db):
     call_command("createsuperuser", username="root", email="", interactive=False, verbosity=0)
-    plain = make.user("kim", is_staff=True)
+    plain = UserFactory.create(username="kim", staff=True)
     User.objects.filter(pk=plain.pk).update(is_superuser=False)
     plain.refresh_from_db()
     pages = [visit(one).get("/admin/") for one in (plain, User.objects.get(username="root"))]
@@ -59,8 +60,8 @@ def test_the_index_is_grouped_by_work(staff):
     )
 
 
-def test_a_form_without_a_csrf_token_does_nothing(sam, make, events):
-    row = make.user("kim")
+def test_a_form_without_a_csrf_token_does_nothing(sam, events):
+    row = UserFactory.create(username="kim")
     with events():
         for path in (row_url(row), row_url(row, "deactivate"), admin_url(RateLimit, "add")):
             PageClient(sam, strict=True).post(path, display_name="X").gives(403)

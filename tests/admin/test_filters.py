@@ -12,6 +12,7 @@ from apps.repos.models import Repo
 from apps.teams.models import Team
 from apps.threads.models import Thread
 from tests.admin.urls import admin_url
+from tests.factories import TeamFactory
 from tests.principals import access_of, principal_of
 
 
@@ -31,8 +32,8 @@ def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alic
     assert shown(User, "account=active") == {"alice", "sam"}
     assert shown(User, "account=deactivated") == {"bob"}
     assert (shown(User, "staff=staff"), shown(User, "staff=others")) == ({"sam"}, {"alice", "bob"})
-    Team.objects.filter(pk=make.team("old", owner=alice).pk).update(is_active=False)
-    core = make.team("core", owner=alice)
+    Team.objects.filter(pk=TeamFactory.create(slug="old", owner=alice).pk).update(is_active=False)
+    core = TeamFactory.create(slug="core", owner=alice)
     assert shown(Team, "state=active") == {"teams/core"}
     assert shown(Team, "state=inactive") == {"teams/old"}
     set_archived(by=access_of(sam, make.repo(core, "shelf", by=alice)), archived=True)
@@ -42,7 +43,7 @@ def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alic
 
 
 def test_a_filter_by_a_choice_shows_the_rows_that_have_it(shown, make, alice):
-    core = make.team("core", owner=alice)
+    core = TeamFactory.create(slug="core", owner=alice)
     repo = make.repo(core, "api", by=alice, visibility="public")
     make.repo(core, "vault", by=alice)
     assert shown(Repo, "visibility=public") == {"teams/core/api"}

@@ -16,6 +16,7 @@ from apps.events.models import Event
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, all_urls, row_url
+from tests.factories import ForkFactory
 from tests.principals import principal_of
 from tests.web.page_client import PageClient
 
@@ -23,14 +24,16 @@ MODELS = list(admin.site._registry.items())
 
 
 @pytest.fixture(scope="module")
-def filled(world):
+def filled(sample):
     """The sample data with at least one row of each model in the admin, for all tests here."""
-    actor = world.people["sam"]
+    actor = sample.people["sam"]
     create_invite(by=principal_of(actor), expires_at=parse_future("1 day"), email="eve@example.org")
     create_rate_limit(by=principal_of(actor), scope="write", max_requests=5, window_seconds=60)
-    world.make.fork(world.repos["team", "public"], owner=world.alice, by=world.alice)
-    User.objects.filter(pk=world.alice.pk).update(password="md5$salt$hashed")
-    return world
+    ForkFactory.create(
+        upstream=sample.repos["team", "public"], owner=sample.alice, created_by=sample.alice
+    )
+    User.objects.filter(pk=sample.alice.pk).update(password="md5$salt$hashed")
+    return sample
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from apps.site.models import RateLimit
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
 from tests.admin.urls import admin_url, row_url
+from tests.factories import ApiTokenFactory, ForkFactory, MemberFactory, TeamFactory, UserFactory
 from tests.principals import access_of, principal_of
 from tests.test_queries import costing
 from tests.web.page_client import PageClient
@@ -39,12 +40,13 @@ ROWS: set[Any] = {
 
 def one_of_each(make, sam, number):
     """One more row of each list, each of another person, team and repository."""
-    person = make.user(f"person{number}", email=f"p{number}@example.org")
-    team = make.team(f"team{number}", owner=person)
+    person = UserFactory.create(username=f"person{number}", email=f"p{number}@example.org")
+    ApiTokenFactory.create(user=person)
+    team = TeamFactory.create(slug=f"team{number}", owner=person)
     repo = make.repo(team if number % 2 else person, f"repo{number}", by=person)
     make.protection(repo, by=person, approver=person)
     make.reply(make.thread(repo, by=person), by=person)
-    make.fork(repo, owner=sam, by=person)
+    ForkFactory.create(upstream=repo, owner=sam, created_by=person)
     create_invite(
         by=principal_of(person if person.is_staff else sam), expires_at=parse_future("1 day")
     )
@@ -84,8 +86,8 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
         staff.get(row_url(row)).gives()
     for number in (1, 5):
         for turn in range(number):
-            person = make.user(f"person{number}-{turn}")
-            make.member(acme, person)
+            person = UserFactory.create(username=f"person{number}-{turn}")
+            MemberFactory.create(team=acme, user=person)
             make.protection(repo, f"b{number}-{turn}", by=alice)
             add_approver(by=access_of(alice, rows[2].repo), protection=rows[2], user=person)
         with costing() as cost:

@@ -4,11 +4,12 @@ from apps.repos.models import Fork, Protection, Repo
 from apps.teams.models import Team
 from tests.admin.test_accounts import errors
 from tests.admin.urls import admin_url, row_url
+from tests.factories import ForkFactory, TeamFactory
 from tests.gitclient import Clone
 
 
-def test_a_team_is_renamed_and_retired(staff, make, acme, alice, events):
-    make.team("taken", owner=alice)
+def test_a_team_is_renamed_and_retired(staff, acme, alice, events):
+    TeamFactory.create(slug="taken", owner=alice)
     same = {"name": "Acme", "slug": "acme", "is_active": "on"}
     with events():
         assert "errorlist" in staff.post(row_url(acme), **{**same, "slug": "No!"}).gives().html
@@ -65,8 +66,8 @@ def test_more_approvals_are_asked_for(staff, make, team_repo, acme, alice, event
 
 def test_repositories_and_what_is_theirs_are_found_by_path(staff, make, repo, alice, carol):
     other = make.repo(carol, "zoo", by=carol)
-    make.fork(other, owner=carol, by=carol)
-    fork = make.fork(repo, owner=carol, by=carol)
+    ForkFactory.create(upstream=other, owner=carol, created_by=carol)
+    fork = ForkFactory.create(upstream=repo, owner=carol, created_by=carol)
     row = make.protection(repo, by=alice)
     make.protection(other, by=carol)
     for text in (repo.path, repo.path.upper(), "api", "ap", repo.owner.path):

@@ -1,4 +1,4 @@
-"""A route table with doors that break, for the tests of what is answered then."""
+"""A route table with views that raise, for the tests of the answers to that."""
 
 from __future__ import annotations
 

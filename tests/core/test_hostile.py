@@ -10,12 +10,12 @@ import pytest
 from apps.core.slugs import PREFIX
 from tests.api import Answer, plain_client
 from tests.core.hostile import CREDENTIALS, FINE, REFUSALS, OddRequest
-from tests.world import World, everything
+from tests.sample_data import SampleData, everything
 
 
-def send(world: World, odd: OddRequest) -> Answer:
+def send(sample: SampleData, odd: OddRequest) -> Answer:
     """The request in the process, as staff unless it says who it is."""
-    token = world.make.tokens[world.people["sam"].pk]
+    token = sample.make.token(sample.people["sam"])
     headers = {"Authorization": f"Bearer {token}", **odd.headers}
     request = plain_client().generic
     sent = odd.content_type or ""
@@ -31,24 +31,24 @@ def assert_error_body(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("sort", REFUSALS)
-def test_what_is_hostile_is_refused_in_words_and_changes_nothing(sort, world, db, case):
+def test_what_is_hostile_is_refused_in_words_and_changes_nothing(sort, sample, db, case):
     before = everything()
     for odd in REFUSALS[sort]:
         with case(str(odd)):
-            answer = send(world, odd)
+            answer = send(sample, odd)
             answer.fails(odd.status, odd.code)
             assert_error_body(answer)
             assert everything() == before
 
 
 @pytest.mark.parametrize("odd", FINE, ids=str)
-def test_what_is_merely_odd_is_answered(odd, world, db):
-    send(world, odd).gives(odd.status)
+def test_what_is_merely_odd_is_answered(odd, sample, db):
+    send(sample, odd).gives(odd.status)
 
 
-def test_a_bad_credential_is_told_how_to_come_back(world, db, case):
+def test_a_bad_credential_is_told_how_to_come_back(sample, db, case):
     for odd in CREDENTIALS:
         with case(str(odd)):
-            challenge = send(world, odd).header("WWW-Authenticate")
+            challenge = send(sample, odd).header("WWW-Authenticate")
             assert "Bearer" in challenge
             assert "Basic" in challenge

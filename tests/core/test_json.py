@@ -40,8 +40,8 @@ def test_what_is_no_json_is_a_defect():
         dumps({"x": object()})
 
 
-def test_every_answer_of_the_api_has_utc_timestamps(world, db):
-    found = world.api("alice").get("/teams/acme/repos/private/threads/1").gives()
+def test_every_answer_of_the_api_has_utc_timestamps(sample, db):
+    found = sample.api("alice").get("/teams/acme/repos/private/threads/1").gives()
     times = [value for name, value in found.items() if name.endswith("_at") and value]
     assert len(times) > 2
     for text in times:

@@ -48,8 +48,8 @@ def test_names_in_a_path_are_looked_up_ignoring_case():
         ("/users/alice/repos/private/threads/1", "thread"),
     ],
 )
-def test_an_address_answers_in_any_case_with_the_stored_spelling(address, kind, world, db):
-    found = world.api("alice").get(address).gives()
+def test_an_address_answers_in_any_case_with_the_stored_spelling(address, kind, sample, db):
+    found = sample.api("alice").get(address).gives()
     names = {"team": "acme", "member": "alice", "repo": "private"}
     assert kind == "thread" or names[kind] in {found.get("slug"), found.get("username")}
 

@@ -29,6 +29,7 @@ from apps.teams.access import find_team
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import get_reply, get_thread
+from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
 
@@ -61,12 +62,12 @@ def test_a_token_comes_with_its_person(make, alice, django_assert_num_queries):
 
 
 @pytest.fixture
-def people(alice, bob, carol, sam, make, acme) -> list[User | AnonymousUser]:
+def people(alice, bob, carol, sam, acme) -> list[User | AnonymousUser]:
     """Of every role in acme, and none."""
     roles = {"ada": Role.ADMIN, "vera": Role.VIEWER}
     for name, role in roles.items():
-        make.member(acme, make.user(name), role)
-    ina = make.user("ina")
+        MemberFactory.create(team=acme, user=UserFactory.create(username=name), role=role)
+    ina = UserFactory.create(username="ina")
     ina.is_active = False
     return [alice, bob, carol, sam, ina, AnonymousUser(), *User.objects.filter(username__in=roles)]
 
@@ -175,7 +176,7 @@ def test_a_connection_goes_with_its_thread(make, alice):
     left = []
 
     def ask() -> None:
-        assert token_of(make.tokens[alice.pk]) is not None
+        assert token_of(make.token(alice)) is not None
         left.append(weakref.ref(connections[DEFAULT_DB_ALIAS]))
         connections.close_all()
 

@@ -24,7 +24,7 @@ ON_SERVE = pytest.mark.parametrize("server", ["serve"], indirect=True)
 
 @pytest.fixture
 def acme(alice: User, bob: User) -> Team:
-    """The team of the cast with the events of its beginning, as the API makes it."""
+    """Team acme, made by actions: with the events that the API records."""
     team = create_team(by=principal_of(alice), name="Acme", slug="acme")
     add_member(by=team_access_of(alice, team), user=bob, role=Role.MEMBER)
     return team

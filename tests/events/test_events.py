@@ -15,13 +15,14 @@ from apps.events.kinds import Kind
 from apps.events.models import Event
 from apps.events.record import record
 from apps.teams.actions import create_team
+from tests.factories import TeamFactory
 from tests.principals import principal_of
 
 numbers = count(1)
 
 
 @pytest.fixture
-def log(make, alice):
+def log(alice):
     """A team whose log has `team-created` and as many `team-updated` as asked for, plus strangers.
 
     Returns its scope, all ids oldest first, and a function that adds more.
@@ -30,7 +31,7 @@ def log(make, alice):
     def begin(events: int):
         slug = f"log{next(numbers)}"
         team = create_team(by=principal_of(alice), name="Log", slug=slug)
-        other = make.team(f"other{next(numbers)}", owner=alice)
+        other = TeamFactory.create(slug=f"other{next(numbers)}", owner=alice)
         ids = list(team_ids(team))
 
         def add(burst: int) -> None:

@@ -27,7 +27,7 @@ BY_CAROL = "committer Carol Cooper <carol@example.org> 1777908600 -0330"
 COMBINING = [Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE]
 
 
-def attempt(
+def try_merge(
     repo: Scratch, strategy: Strategy, target: str, head: str, message: str = "Merge pull #1: x"
 ) -> Outcome:
     return build(
@@ -36,7 +36,7 @@ def attempt(
 
 
 def built(repo: Scratch, strategy: Strategy, target: str, head: str, message: str = "m") -> str:
-    outcome = attempt(repo, strategy, target, head, message)
+    outcome = try_merge(repo, strategy, target, head, message)
     assert isinstance(outcome, Built), outcome
     return outcome.sha
 
@@ -132,9 +132,9 @@ def test_a_rebase_drops_what_becomes_empty_and_keeps_what_was(repo: Scratch) -> 
 
     sha = built(repo, Strategy.REBASE, target, head)
     assert repo.subjects(target, sha) == ["empty from the start", "new"]
-    assert attempt(repo, Strategy.REBASE, target, there) == NothingToMerge()
-    assert attempt(repo, Strategy.SQUASH, target, there) == NothingToMerge()
-    assert isinstance(attempt(repo, Strategy.MERGE, target, there), Built)
+    assert try_merge(repo, Strategy.REBASE, target, there) == NothingToMerge()
+    assert try_merge(repo, Strategy.SQUASH, target, there) == NothingToMerge()
+    assert isinstance(try_merge(repo, Strategy.MERGE, target, there), Built)
 
 
 def test_a_rebase_leaves_merges_out(repo: Scratch) -> None:
@@ -155,7 +155,7 @@ def test_a_rebase_with_another_result_than_a_merge_is_refused(repo: Scratch) -> 
     one = repo.commit({"a": b"0", "x": b"1"}, base)
     head = repo.commit({"a": b"0", "x": b"1", "t": b"1", "evil": b"1"}, one, target)
 
-    assert attempt(repo, Strategy.REBASE, target, head) == Conflict(())
+    assert try_merge(repo, Strategy.REBASE, target, head) == Conflict(())
     assert Strategy.REBASE not in mergeability(repo, target, head).allowed_strategies
     assert repo.file(built(repo, Strategy.SQUASH, target, head), "evil") == b"1"
 
@@ -188,7 +188,7 @@ def test_a_rebase_of_too_many_commits_is_refused(
     repo: Scratch, fork: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merge, "REBASE_LIMIT", 1)
-    assert attempt(repo, Strategy.REBASE, *fork) == Conflict(())
+    assert try_merge(repo, Strategy.REBASE, *fork) == Conflict(())
     assert mergeability(repo, *fork).allowed_strategies == (Strategy.MERGE, Strategy.SQUASH)
 
 
@@ -197,8 +197,8 @@ def test_a_fast_forward_makes_no_commit(repo: Scratch, fork: tuple[str, str]) ->
     base = repo.merge_base(target, head)
     assert base
     before = repo.object_count()
-    assert attempt(repo, Strategy.FAST_FORWARD, target, head) == FastForwardImpossible()
-    assert attempt(repo, Strategy.FAST_FORWARD, base, head) == Built(head)
+    assert try_merge(repo, Strategy.FAST_FORWARD, target, head) == FastForwardImpossible()
+    assert try_merge(repo, Strategy.FAST_FORWARD, base, head) == Built(head)
     assert repo.object_count() == before
 
 
@@ -206,7 +206,7 @@ def test_a_fast_forward_makes_no_commit(repo: Scratch, fork: tuple[str, str]) ->
 def test_a_conflict_names_its_paths_in_order(
     repo: Scratch, clash: tuple[str, str], strategy: Strategy
 ) -> None:
-    assert attempt(repo, strategy, *clash) == Conflict(("a", "b"))
+    assert try_merge(repo, strategy, *clash) == Conflict(("a", "b"))
 
 
 def test_conflict_paths_are_text_and_no_more_than_a_hundred(repo: Scratch) -> None:
@@ -217,7 +217,7 @@ def test_conflict_paths_are_text_and_no_more_than_a_hundred(repo: Scratch) -> No
         blob = repo.store("blob", [side], 1)
         entries = dict.fromkeys(names, blob)
         sides.append(repo.commit_of(repo.tree("100644", entries), base))
-    assert attempt(repo, Strategy.MERGE, *sides) == Conflict(tuple(names[:100]))
+    assert try_merge(repo, Strategy.MERGE, *sides) == Conflict(tuple(names[:100]))
 
 
 def test_a_path_that_is_not_utf8_can_still_be_encoded(repo: Scratch) -> None:
@@ -227,7 +227,7 @@ def test_a_path_that_is_not_utf8_can_still_be_encoded(repo: Scratch) -> None:
         blob = bytes.fromhex(repo.store("blob", [side], 1))
         tree = b"100644 \xff\0" + blob
         sides.append(repo.commit_of(repo.store("tree", [tree], len(tree)), base))
-    assert attempt(repo, Strategy.MERGE, *sides) == Conflict(("\ufffd",))
+    assert try_merge(repo, Strategy.MERGE, *sides) == Conflict(("\ufffd",))
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -236,8 +236,8 @@ def test_there_is_nothing_to_merge_in_what_the_target_contains(
 ) -> None:
     target, _ = fork
     base = git(repo.path, "rev-parse", f"{target}~").decode()
-    assert attempt(repo, strategy, target, base) == NothingToMerge()
-    assert attempt(repo, strategy, target, target) == NothingToMerge()
+    assert try_merge(repo, strategy, target, base) == NothingToMerge()
+    assert try_merge(repo, strategy, target, target) == NothingToMerge()
     assert mergeability(repo, target, base) == Mergeability((), (), nothing_to_merge=True)
 
 
@@ -246,8 +246,8 @@ def test_unrelated_histories_are_a_conflict_without_paths(
     repo: Scratch, strategy: Strategy
 ) -> None:
     one, two = repo.commit({"a": b"1"}), repo.commit({"b": b"1"})
-    assert attempt(repo, strategy, one, two) == Conflict(())
-    assert attempt(repo, Strategy.FAST_FORWARD, one, two) == FastForwardImpossible()
+    assert try_merge(repo, strategy, one, two) == Conflict(())
+    assert try_merge(repo, Strategy.FAST_FORWARD, one, two) == FastForwardImpossible()
     assert mergeability(repo, one, two) == Mergeability((), (), nothing_to_merge=False)
 
 
@@ -261,7 +261,7 @@ def test_a_missing_tree_is_not_an_empty_one(repo: Scratch) -> None:
     base = repo.commit({"a": b"0"})
     target = repo.commit({"a": b"0", "b": b"1"}, base)
     with pytest.raises(GitError, match="lacks objects"):
-        attempt(repo, Strategy.MERGE, target, repo.commit_of("1" * 40, base))
+        try_merge(repo, Strategy.MERGE, target, repo.commit_of("1" * 40, base))
 
 
 def test_a_tree_bomb_is_a_conflict_without_paths(
@@ -270,7 +270,7 @@ def test_a_tree_bomb_is_a_conflict_without_paths(
     monkeypatch.setitem(LIMITS, "merge-tree", Limits(memory=16 * 1024 * 1024))
     base = repo.commit_of(repo.tree_bomb(b"0"))
     sides = [repo.commit_of(repo.tree_bomb(side), base) for side in (b"1", b"2")]
-    assert attempt(repo, Strategy.MERGE, *sides) == Conflict(())
+    assert try_merge(repo, Strategy.MERGE, *sides) == Conflict(())
 
 
 def test_mergeability_tells_what_building_would_answer(
@@ -289,7 +289,7 @@ def test_mergeability_leaves_out_a_rebase_that_would_conflict(repo: Scratch) -> 
     target = repo.commit({"a": b"1"}, base)
     wrong = repo.commit({"a": b"2"}, base)
     head = repo.commit({"a": b"1"}, wrong)
-    assert attempt(repo, Strategy.REBASE, target, head) == Conflict(("a",))
+    assert try_merge(repo, Strategy.REBASE, target, head) == Conflict(("a",))
     assert mergeability(repo, target, head) == Mergeability((), (Strategy.MERGE,), False)
 
 
@@ -303,7 +303,7 @@ def test_mergeability_writes_nothing(repo: Scratch, fork: tuple[str, str]) -> No
 def test_no_ref_moves(repo: Scratch, fork: tuple[str, str], strategy: Strategy) -> None:
     target, head = fork
     repo.update_ref("refs/heads/main", target, ZERO)
-    attempt(repo, strategy, target, head)
+    try_merge(repo, strategy, target, head)
     assert repo.refs(pulls=True) == {"refs/heads/main": target}
 
 

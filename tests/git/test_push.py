@@ -35,9 +35,9 @@ sys.stdout.buffer.write(report(refused, sideband=parser.request.sideband))
 
 
 def push(source: Scratch, target: GitRepo, reason: str, *refspecs: str) -> str:
-    """`git push` to a door that refuses everything; what it prints."""
-    door = f"{shlex.join([sys.executable, '-c', REFUSE_ALL, reason])}"
-    command = ["git", f"--git-dir={source.path}", "push", f"--receive-pack={door}"]
+    """`git push` to a receiver that refuses everything; what it prints."""
+    receiver = f"{shlex.join([sys.executable, '-c', REFUSE_ALL, reason])}"
+    command = ["git", f"--git-dir={source.path}", "push", f"--receive-pack={receiver}"]
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
     done = run_command(
         [*command, str(target.path), *refspecs], env=env, capture_output=True, check=False

@@ -1,7 +1,7 @@
 """Repositories that strangers read, a clone, and pulls with and without commits.
 
 Tests of addresses run under both owners and push nothing; tests of git run under the team's. What
-they begin with is made once, and copied for each test (tests/scenes.py).
+they begin with is made once, and copied for each test (tests/prepared_data.py).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import pytest
 from apps.accounts.models import User
 from apps.pulls.models import Pull
 from apps.repos.models import Repo, Visibility
-from tests import scenes
+from tests import prepared_data
+from tests.by_actions import MakeByActions
 from tests.gitclient import Clone
-from tests.make import Make
+from tests.prepared_data import Build, Things, given, with_people
 from tests.pulls import followers
-from tests.scenes import Build, Things, cast, given
 
 
-def with_repo(make: Make, folder: Path) -> Things:
+def with_repo(make: MakeByActions, folder: Path) -> Things:
     """A private repository of the team."""
-    things = cast(make, folder)
+    things = with_people(make, folder)
     return things | {"team_repo": make.repo(things["acme"], "api", by=things["alice"])}
 
 
-def with_clone(make: Make, folder: Path) -> Things:
+def with_clone(make: MakeByActions, folder: Path) -> Things:
     """alice's clone of it; it is internal, and `main` is pushed."""
     things = with_repo(make, folder)
     clone = Clone(folder / "clone", opened(things["team_repo"]), things["alice"])
@@ -37,16 +37,16 @@ def with_clone(make: Make, folder: Path) -> Things:
     return things | {"clone": clone}
 
 
-def with_pull(make: Make, folder: Path) -> Things:
+def with_pull(make: MakeByActions, folder: Path) -> Things:
     """alice asks for her branch `feature`, one commit ahead of `main`."""
     things = with_clone(make, folder)
     clone: Clone = things["clone"]
-    clone.commit("feature", {"door": "open\n"}, onto="main", message="add a door")
+    clone.commit("feature", {"arch": "open\n"}, onto="main", message="add an arch")
     clone.push("feature")
-    return things | {"pull": make.pull(clone.repo, by=things["alice"], title="Add a door")}
+    return things | {"pull": make.pull(clone.repo, by=things["alice"], title="Add an arch")}
 
 
-things = scenes.things
+things = prepared_data.things
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ team_repo, clone, pull = map(given, ("team_repo", "clone", "pull"))
 
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
-def repo(request: pytest.FixtureRequest, things: Things, make: Make) -> Any:
+def repo(request: pytest.FixtureRequest, things: Things, make: MakeByActions) -> Any:
     """As everywhere: the team's, or alice's own."""
     if request.param == "user":
         return make.repo(things["alice"], "api", by=things["alice"])
@@ -78,7 +78,7 @@ def open_repo(repo: Repo) -> Repo:
 
 
 @pytest.fixture
-def bare_pull(make: Make, open_repo: Repo, carol: User) -> Pull:
+def bare_pull(make: MakeByActions, open_repo: Repo, carol: User) -> Pull:
     """carol, who only reads, asks for a branch that nobody has pushed."""
     return make.pull(open_repo, by=carol, title="Widen the gate", body="It is narrow.")
 

@@ -13,6 +13,7 @@ from apps.pulls import actions
 from apps.pulls.models import MergeAttempt
 from apps.repos.models import Repo
 from apps.teams.models import Member, Role, Team
+from tests.factories import MemberFactory
 from tests.principals import access_of
 from tests.pulls import paths
 
@@ -75,8 +76,8 @@ def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, review, sa
         ("delete_review", "not_creator"),
     ],
 )
-def test_readers_change_nothing_of_somebody_else(name, code, make, review, carol):
-    make.member(review.pull.repo.owner_team, carol, Role.VIEWER)
+def test_readers_change_nothing_of_somebody_else(name, code, review, carol):
+    MemberFactory.create(team=review.pull.repo.owner_team, user=carol, viewer=True)
     by = access_of(carol, review.pull.repo)
     assert refusal(lambda: ACTIONS[name](by, review)) == (403, code)
 

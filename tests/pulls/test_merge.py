@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.git import run
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
 from tests.pulls import followers, paths
 
@@ -37,7 +37,7 @@ def test_a_merge_answers_what_it_has_done(api, pull, alice, events, strategy):
     )
     assert after["head_sha"] == before["head_sha"]
     assert found[0].data["after"] == after["merge_commit_sha"] == pull.repo.branch_sha("main")
-    assert (found[1].actor, found[1].number, found[1].title) == (alice, 1, "Add a door")
+    assert (found[1].actor, found[1].number, found[1].title) == (alice, 1, "Add an arch")
     assert pull.repo.git.ref("refs/heads/main") == after["merge_commit_sha"]
 
 
@@ -47,14 +47,14 @@ def test_merge_makes_a_commit_with_two_parents(api, pull, clone, alice):
     api(alice).post(merge_url(pull)).gives()
     us = "alice <alice@users.noreply.localhost>"
     newest = log(clone, "-1", "main")
-    assert newest == [["Merge pull #1: Add a door", us, us, f"{before} {head}"]]
+    assert newest == [["Merge pull #1: Add an arch", us, us, f"{before} {head}"]]
 
 
 def test_squash_makes_one_commit_by_the_author_with_the_others_named(
     api, make, clone, alice, sam, settings
 ):
     settings.BASE_URL = "https://code.example.org:8443"
-    carla = make.user("carla", email="Carla@example.org")
+    carla = UserFactory.create(username="carla", email="Carla@example.org")
     carla.display_name = "Carla Cook"
     carla.save()
     clone.commit("feature", {"a": "1"}, onto="main", email="carla@example.org")
@@ -72,7 +72,7 @@ def test_squash_makes_one_commit_by_the_author_with_the_others_named(
 
 
 def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
-    carla = make.user("carla", email="carla@example.org")
+    carla = UserFactory.create(username="carla", email="carla@example.org")
     clone.commit("feature", {"a": "1"}, onto="main")
     clone.push("feature")
     pull = make.pull(clone.repo, by=carla)
@@ -107,14 +107,14 @@ def test_fast_forward_makes_no_commit_and_needs_a_linear_history(api, make, clon
 
 
 def test_a_conflict_names_its_paths(api, pull, clone, alice, events):
-    clone.commit("main", {"door": "shut\n", "gate": "shut\n", "fine": "x"})
+    clone.commit("main", {"arch": "shut\n", "gate": "shut\n", "fine": "x"})
     clone.commit("feature", {"gate": "open\n"})
     clone.push("main", "feature")
     for strategy in ("merge", "squash", "rebase"):
         with events():
             answer = api(alice).post(merge_url(pull), merge_strategy=strategy)
         answer.fails(409, "merge_conflict")
-        assert answer.json["conflict_paths"] == ["door", "gate"], strategy
+        assert answer.json["conflict_paths"] == ["arch", "gate"], strategy
     assert api(alice).get(paths.pull(pull)).gives()["status"] == "open"
 
 
@@ -158,7 +158,7 @@ def test_the_first_blocker_is_the_error_and_all_are_told(api, make, pull, clone,
     api(alice).put(url, status="draft").gives()
     said = api(alice).post(merge_url(branchless)).fails(409, "pull_is_draft")
     assert "branch_missing: There is no branch later." in said
-    clone.commit("main", {"door": "shut\n"})
+    clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
     closed = api(alice).post(merge_url(pull))
@@ -194,8 +194,8 @@ def test_a_pull_in_a_persons_repository_is_merged(api, make, alice, carol, tmp_p
     assert merged["pull"]["source_repo_path"] == "users/alice/api"
 
 
-def test_a_member_of_the_team_merges_and_a_viewer_does_not(api, make, pull, acme, bob, carol):
-    make.member(acme, carol, Role.VIEWER)
+def test_a_member_of_the_team_merges_and_a_viewer_does_not(api, pull, acme, bob, carol):
+    MemberFactory.create(team=acme, user=carol, viewer=True)
     api(carol).post(merge_url(pull)).fails(403, "role_required")
     assert api(bob).post(merge_url(pull)).gives()["merged_by_username"] == "bob"
 
@@ -212,7 +212,7 @@ def test_a_body_that_is_none_is_refused(api, pull, alice):
 
 
 def test_a_refused_merge_leaves_nothing_behind(api, pull, clone, alice):
-    clone.commit("main", {"door": "shut\n"})
+    clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     main = pull.repo.branch_sha("main")
     api(alice).post(merge_url(pull)).fails(409, "merge_conflict")

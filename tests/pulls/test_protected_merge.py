@@ -47,7 +47,7 @@ def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
 
 def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protection, alice, bob):
     make.review(pull, by=bob, status="changes_requested")
-    clone.commit("main", {"door": "shut\n"})
+    clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     url = paths.pull(pull) + MERGE
     answer = api(alice).post(url)
@@ -55,7 +55,7 @@ def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protectio
     assert [word for word in said.split() if "_" in word] == [
         *("merge_conflict:", "changes_requested:", "approval_required:"),
     ]
-    assert answer.json["conflict_paths"] == ["door"]
+    assert answer.json["conflict_paths"] == ["arch"]
     said = api(alice).post(url, merge_strategy="fast_forward").fails(409, "fast_forward_impossible")
     assert "approval_required:" in said
     api(alice).put(f"{paths.pull(pull)}/status", status="draft").gives()

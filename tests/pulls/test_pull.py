@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.git import run
-from apps.teams.models import Role
+from tests.factories import MemberFactory
 from tests.pulls import paths
 
 
@@ -52,7 +52,7 @@ def test_a_change_needs_write_access_of_anybody_else(
     api, make, team_repo, acme, alice, bob, carol, sam
 ):
     pull = make.pull(team_repo, by=alice)
-    make.member(acme, carol, Role.VIEWER)
+    MemberFactory.create(team=acme, user=carol, viewer=True)
     said = api(carol).put(paths.pull(pull), title=7).fails(403, "role_required")
     assert "you have read" in said
     api(carol).put(f"{paths.pull(pull)}/status", status="closed").fails(403, "role_required")

@@ -11,7 +11,8 @@ from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos.actions import add_approver, update_protection
 from apps.repos.models import Repo, Visibility
-from apps.teams.models import Role, Team
+from apps.teams.models import Team
+from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.pulls import paths
 
@@ -97,8 +98,8 @@ def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob,
 
 
 def test_who_is_not_named_does_not_count(read, make, pull, protection, acme, bob):
-    dan = make.user("dan")
-    make.member(acme, dan, Role.ADMIN)
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     add_approver(
         by=access_of(protection.created_by, protection.repo), protection=protection, user=bob
     )
@@ -188,7 +189,7 @@ def test_an_approval_is_of_a_patch_and_survives_a_rebase_and_a_merge_of_the_targ
     clone.git("merge", "--quiet", "--no-edit", "main")
     clone.push("feature")
     assert read(pull)["approval_count"] == 1
-    clone.commit("feature", {"door": "open \n"})  # white space is a change
+    clone.commit("feature", {"arch": "open \n"})  # white space is a change
     clone.push("feature")
     found = read(pull)
     assert (found["approvals"][0]["is_stale"], found["approval_count"]) == (True, 0)
@@ -234,7 +235,7 @@ def test_protections_that_name_different_people_want_an_approval_of_each(
 @pytest.mark.parametrize("status", ["draft", "closed", "merged"])
 def test_the_status_is_named_first(read, make, pull, clone, protection, bob, status):
     make.review(pull, by=bob)
-    clone.commit("main", {"door": "shut\n"})
+    clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     Pull.objects.update(status=status)
     found = read(pull)
@@ -244,7 +245,7 @@ def test_the_status_is_named_first(read, make, pull, clone, protection, bob, sta
         "merged": ["pull_already_merged"],
     }
     assert found["blocked_reasons"] == expected[status]
-    assert found["conflict_paths"] == ([] if status == "merged" else ["door"])
+    assert found["conflict_paths"] == ([] if status == "merged" else ["arch"])
     assert (found["allowed_strategies"], found["is_mergeable"]) == ([], False)
 
 
@@ -275,7 +276,7 @@ def test_any_number_of_people_takes_the_same_queries(api, make, pull, protection
     make.review(pull, by=bob)
     few = queries(caller, url)
     for _ in range(5):
-        person = make.user()
+        person = UserFactory.create()
         add_approver(by=access_of(alice, protection.repo), protection=protection, user=person)
         make.review(pull, by=person)
     assert queries(caller, url) == few <= 9

@@ -9,12 +9,12 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.git import run
 from apps.pulls.models import PullStatus
-from apps.teams.models import Role
 from apps.threads.models import ThreadKind
+from tests.factories import MemberFactory
 from tests.pulls import paths
 
 WANTED = {
-    "title": "Add a door",
+    "title": "Add an arch",
     "body": "",
     "source_branch": "feature",
     "target_branch": "main",
@@ -161,9 +161,9 @@ def test_pulls_are_listed_newest_first_by_page(api, make, open_repo, alice, caro
 
 
 def test_the_list_is_filtered_and_ordered(api, make, team_repo, alice, bob, carol):
-    make.member(team_repo.owner, carol, Role.VIEWER)
+    MemberFactory.create(team=team_repo.owner, user=carol, viewer=True)
     make.pull(team_repo, by=carol, title="Widen the gate")
-    second = make.pull(team_repo, by=alice, title="Add a door")
+    second = make.pull(team_repo, by=alice, title="Add an arch")
     make.pull(team_repo, by=carol, title="Paint")
     make.pull(team_repo, by=alice, title="Oil", body="Much needed.")
     api(bob).put(f"{paths.pull(second)}/status", status=PullStatus.CLOSED).gives()

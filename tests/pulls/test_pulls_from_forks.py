@@ -15,18 +15,18 @@ from apps.repos.actions import create_fork
 from apps.repos.models import BRANCHES, Fork, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
-from apps.teams.models import Role
 from tests.api import Api
+from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
+from tests.prepared_data import given, with_people
 from tests.principals import access_of, space_access_of
 from tests.pulls import followers
-from tests.scenes import cast, given
 from tests.server import PATIENCE
 
 
 def with_upstream(make, folder):
     """A public repository of team acme with one commit on main."""
-    things = cast(make, folder)
+    things = with_people(make, folder)
     upstream = make.repo(things["acme"], "api", by=things["alice"], visibility="public")
     clone = Clone(folder / "upstream", upstream, things["alice"])
     clone.commit("main", {"README": "one\n"})
@@ -52,7 +52,7 @@ def with_clone(make, folder):
     clone = Clone(folder / "fork", fork, things["carol"])
     clone.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
     clone.git("checkout", "--quiet", "-B", "main", "refs/seen/base")
-    clone.commit("topic", {"door": "open\n"}, onto="main")
+    clone.commit("topic", {"arch": "open\n"}, onto="main")
     clone.push("topic")
     return things | {"clone": clone}
 
@@ -92,8 +92,8 @@ def test_a_fork_is_named_by_its_owner(api, upstream, clone, carol, source):
     assert upstream.git.ref(f"refs/pull/{number}/head") in (None, made["head_sha"])
 
 
-def test_a_fork_of_a_team_is_named_by_its_path(api, make, upstream, bob, carol):
-    make.member(make.team("guild", owner=carol), bob, Role.VIEWER)
+def test_a_fork_of_a_team_is_named_by_its_path(api, upstream, bob, carol):
+    MemberFactory.create(team=TeamFactory.create(slug="guild", owner=carol), user=bob, viewer=True)
     api(carol).post(f"{upstream.api_path}/forks?team_slug=guild").gives(201)
     jobs.make_next_fork()
     made, _ = opened(api, upstream, carol, "teams/guild:main")
@@ -125,7 +125,7 @@ def test_a_branch_of_a_fork_may_have_the_name_of_its_target(api, upstream, clone
 
 
 def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
-    api, upstream, clone, pull, make, alice, carol, tmp_path
+    api, upstream, clone, pull, alice, carol, tmp_path
 ):
     again = api(carol).post(f"{upstream.api_path}/pulls", **body("users/carol:topic"))
     again.fails(409, "pull_already_exists")
@@ -137,7 +137,7 @@ def test_a_second_pull_of_the_same_branch_of_the_same_fork_is_refused(
 
 def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, pull, carol, events):
     made, address = pull
-    head = clone.commit("topic", {"door": "wide open\n"})
+    head = clone.commit("topic", {"arch": "wide open\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
         clone.push("topic")
     now = api(carol).get(address).gives()
@@ -188,7 +188,7 @@ def test_a_fork_is_pushed_to_while_its_upstreams_store_is_away_and_merging_bring
     api, upstream, clone, pull, alice, carol
 ):
     _, address = pull
-    head = clone.commit("topic", {"door": "wide open\n"})
+    head = clone.commit("topic", {"arch": "wide open\n"})
     objects = upstream.git.path / "objects"
     away = objects.rename(objects.with_name("away"))
     clone.push("topic")
@@ -251,7 +251,7 @@ def test_a_closed_pull_follows_nothing_and_stands_at_its_branch_when_reopened(
 ):
     made, address = pull
     api(carol).put(f"{address}/status", status="closed").gives()
-    head = clone.commit("topic", {"door": "ajar\n"})
+    head = clone.commit("topic", {"arch": "ajar\n"})
     clone.push("topic")
     assert api(carol).get(address).gives()["head_sha"] == made["head_sha"]
     assert api(carol).put(f"{address}/status", status="open").gives()["head_sha"] == head
@@ -264,11 +264,11 @@ def test_who_pushed_a_head_to_the_upstream_does_not_approve_its_copy(
     """Else a fork in between would let people approve their own work."""
     bobs = Clone(tmp_path / "bobs", upstream, bob)
     bobs.git("fetch", "--quiet", str(upstream.git.path), "main:refs/seen/base")
-    bobs.commit("door", {"door": "open\n"}, onto="refs/seen/base")
-    bobs.push("door")
+    bobs.commit("arch", {"arch": "open\n"}, onto="refs/seen/base")
+    bobs.push("arch")
     api(carol).post(f"{upstream.api_path}/forks").gives(201)
     jobs.make_next_fork()
-    _, address = opened(api, upstream, carol, "carol:door")
+    _, address = opened(api, upstream, carol, "carol:arch")
     make.protection(upstream, by=alice, approver=bob)
     review = api(bob).post(f"{address}/reviews", status="approved").gives(201)
     assert (review["is_eligible"], review["reason"]) == (False, "Pushed the current head.")
@@ -345,7 +345,7 @@ class Aside(Thread):
 def test_a_pull_that_is_opened_while_its_fork_is_pushed_to_has_the_new_head(
     api, upstream, clone, carol, settings
 ):
-    head = clone.commit("topic", {"door": "wide open\n"})
+    head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: opened(api, upstream, carol))
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
     followers.following.append(opening.begin)
@@ -361,7 +361,7 @@ def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
 ):
     _, address = pull
     api(carol).put(f"{address}/status", status="closed").gives()
-    head = clone.commit("topic", {"door": "wide open\n"})
+    head = clone.commit("topic", {"arch": "wide open\n"})
     opening = Aside(lambda: api(carol).put(f"{address}/status", status="open").gives())
     settings.AFTER_PUSH = [*settings.AFTER_PUSH, "tests.pulls.followers"]
     followers.following.append(opening.begin)

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from apps.pulls.models import Review
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.pulls import paths
 
 DECISIONS = ["approved", "changes_requested", "commented"]
@@ -74,7 +74,8 @@ def test_a_decision_is_about_the_head_of_its_time_and_a_word_is_not(api, make, p
 
 
 def test_admins_dismiss_a_review_for_good(api, make, pull, acme, bob, carol, sam, events):
-    make.member(acme, dan := make.user("dan"), Role.ADMIN)
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     review = make.review(pull, by=bob, status="changes_requested")
     url = paths.review(review)
     for person in (bob, carol):
@@ -100,7 +101,8 @@ def test_a_body_that_is_no_change_is_refused(api, review, carol):
 def test_author_owner_and_staff_delete_a_review(
     api, make, team_repo, acme, alice, bob, carol, sam, events
 ):
-    make.member(acme, dan := make.user("dan"), Role.ADMIN)
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     pull = make.pull(team_repo, by=alice)
     review = make.review(pull, by=bob)
     api().delete(paths.review(review)).fails(401, "not_authenticated")

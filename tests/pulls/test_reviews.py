@@ -13,6 +13,7 @@ from apps.git import run
 from apps.pulls.models import Pull, Review
 from apps.pulls.rules import level_of_author
 from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.pulls import paths
 
@@ -92,8 +93,10 @@ def test_a_draft_counts_reviewers(api, make, repo, alice, sam):
 
 def test_who_counts_and_who_does_not(api, make, pull, clone, acme, alice, bob, carol, sam):
     """Eligibility is about the person; what the review says is its status."""
-    make.member(acme, vera := make.user("vera"), Role.VIEWER)
-    make.member(acme, dan := make.user("dan"), Role.ADMIN)
+    vera = UserFactory.create(username="vera")
+    MemberFactory.create(team=acme, user=vera, viewer=True)
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     for person in (alice, bob, carol, sam, vera, dan):
         make.review(pull, by=person, status="commented" if person == dan else "approved")
     clone.commit("feature", {"window": "1"})
@@ -118,7 +121,7 @@ def test_the_level_of_a_reviewer_is_the_one_that_access_gives(
     repo.visibility = "public"  # while they write: some can no longer read it afterwards
     repo.save()
     for role in (Role.VIEWER, Role.ADMIN, Role.OWNER):
-        make.member(acme, make.user(role.value), role)
+        MemberFactory.create(team=acme, user=UserFactory.create(username=role.value), role=role)
     pull = make.pull(repo, by=alice)
     for person in User.objects.all():
         make.review(pull, by=person)
@@ -134,7 +137,7 @@ def test_a_list_of_any_length_takes_the_same_queries_and_no_git(api, make, bare_
     make.review(bare_pull, by=alice)
     few = queries(caller, url)
     for _ in range(5):
-        make.review(bare_pull, by=make.user())
+        make.review(bare_pull, by=UserFactory.create())
     git = run.spawned
     assert queries(caller, url) == few <= 6
     assert run.spawned == git

@@ -13,43 +13,51 @@ from apps.core.access import Level
 from apps.repos.access import access_to, level_on
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Member, Role, Team
-from tests.make import Make
+from tests.by_actions import MakeByActions
+from tests.factories import TeamFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
 PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
-"""`inactive` belongs nowhere, `idle member` is an inactive member."""
+"""`inactive` is in no team, `idle member` is an inactive member."""
 
 
 @pytest.fixture(scope="module")
-def places(django_db_setup, django_db_blocker):
-    """The people, the repositories and a maker who knows the tokens: one world for all tests here,
-    which only read.
+def shared_rows(django_db_setup, django_db_blocker):
+    """The people, the repositories and `make`, which knows the tokens; made once, as all tests here
+    only read.
     """
     with django_db_blocker.unblock(), transaction.atomic():
-        make = Make()
-        people = make_people(make)
-        yield people, make_repos(make, people), make
+        make = MakeByActions()
+        people = make_people()
+        for person in people.values():
+            if isinstance(person, User):
+                make.token(person)
+        yield people, make_repos(people), make
         transaction.set_rollback(True)
 
 
-def make_people(make):
+def make_people():
     """Each role of a team, and others."""
-    found = {role.value: make.user(f"a-{role}") for role in Role}
-    found |= {"idle member": make.user(), "inactive": make.user(), "stranger": make.user()}
-    acme = make.team("acme", owner=found["owner"])
+    found = {role.value: UserFactory.create(username=f"a-{role}") for role in Role}
+    found |= {
+        "idle member": UserFactory.create(),
+        "inactive": UserFactory.create(),
+        "stranger": UserFactory.create(),
+    }
+    acme = TeamFactory.create(slug="acme", owner=found["owner"])
     for role in set(Role) - {Role.OWNER}:
         acme.members.create(user=found[role], role=role)
     acme.members.create(user=found["idle member"], role=Role.MEMBER)
     for name in ("inactive", "idle member"):
         found[name].is_active = False
         found[name].save()
-    found["staff"] = make.user(is_staff=True)
+    found["staff"] = UserFactory.create(staff=True)
     return {**found, "anonymous": AnonymousUser()}
 
 
-def make_repos(make, people):
+def make_repos(people):
     """Of an active and an inactive team, and of everybody, in each visibility."""
-    idle = make.team("idle", owner=people["owner"])
+    idle = TeamFactory.create(slug="idle", owner=people["owner"])
     users = [one for one in people.values() if isinstance(one, User)]
     made = [
         Repo.objects.create(
@@ -67,18 +75,18 @@ def make_repos(make, people):
 
 
 @pytest.fixture
-def people(db, places):
-    return places[0]
+def people(db, shared_rows):
+    return shared_rows[0]
 
 
 @pytest.fixture
-def repos(db, places):
-    return places[1]
+def repos(db, shared_rows):
+    return shared_rows[1]
 
 
 @pytest.fixture
-def make(places):
-    return places[2]
+def make(shared_rows):
+    return shared_rows[2]
 
 
 CREDENTIALS = [{"ceiling": level, "read_only": only} for level in Level for only in (False, True)]

@@ -8,7 +8,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.repos.models import Approver, Visibility
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.races import at_once
 from tests.repos import paths
 
@@ -74,7 +74,7 @@ def test_a_body_that_names_nobody_is_refused(api, protection, alice, body, code)
 
 
 def test_a_viewer_may_approve_and_nobody_twice(api, make, team_repo, acme, alice):
-    make.member(acme, make.user("vera"), Role.VIEWER)
+    MemberFactory.create(team=acme, user=UserFactory.create(username="vera"), viewer=True)
     url = paths.approvers(make.protection(team_repo, by=alice))
     api(alice).post(url, username="vera").gives(201)
     api(alice).post(url, username="vera").fails(409, "approver_exists")
@@ -92,7 +92,7 @@ def test_an_approver_is_removed_by_uuid(api, protection, alice, sam, carol, even
     assert api(alice).get(url).gives()["results"] == []
 
 
-def test_approvers_are_listed_oldest_first_by_page(api, make, protection, alice, sam):
+def test_approvers_are_listed_oldest_first_by_page(api, protection, alice, sam):
     for name in ("sam", "alice"):
         api(alice).post(paths.approvers(protection), username=name).gives(201)
     page = api(alice).get(f"{paths.approvers(protection)}?per_page=1").gives()

@@ -21,7 +21,7 @@ def pushed(team_repo, alice, tmp_path):
     """A repository with the branches main and next."""
     clone = Clone(tmp_path / "clone", team_repo, alice)
     clone.commit("main", {"README": "A place.\n"})
-    clone.commit("next", {"door": "open\n"}, onto="main")
+    clone.commit("next", {"arch": "open\n"}, onto="main")
     clone.push("main", "next")
     team_repo.refresh_from_db()
     return team_repo

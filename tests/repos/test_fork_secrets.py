@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.gitperson import Git
-from tests.repos.test_githttp import api_path
+from tests.gitclient import Git
+from tests.repos.test_git_http import api_path
 
 REFUSED = re.compile("not our ref|unadvertised object|couldn't find remote ref")
 

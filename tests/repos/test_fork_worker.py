@@ -18,16 +18,16 @@ from apps.repos import actions, jobs
 from apps.repos.models import Fork, Repo
 from apps.repos.pushes import open_journal
 from apps.teams.models import Member, Role, Team
-from tests import scenes
+from tests import prepared_data
 from tests.gitclient import Clone
+from tests.prepared_data import given, with_people
 from tests.principals import access_of, space_access_of
-from tests.scenes import cast, given
 from tests.server import PATIENCE
 
 
 def with_fork(make, folder):
     """carol asks for a fork of alice's repository."""
-    things = cast(make, folder)
+    things = with_people(make, folder)
     alice = things["alice"]
     upstream = make.repo(alice, "api", by=alice, visibility="public")
     clone = Clone(folder / "upstream", upstream, alice)
@@ -45,7 +45,7 @@ def builds():
     return {"fork": with_fork}
 
 
-things, fork = scenes.things, given("fork")
+things, fork = prepared_data.things, given("fork")
 alice, bob, carol, acme = (given(name) for name in ("alice", "bob", "carol", "acme"))
 
 

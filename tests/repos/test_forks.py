@@ -9,18 +9,19 @@ import pytest
 from apps.repos import jobs
 from apps.repos.models import Fork, Repo, Visibility
 from apps.teams.models import Role
-from tests import scenes
+from tests import prepared_data
+from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
-from tests.scenes import cast, given
+from tests.prepared_data import given, with_people
 
 
 def of_team(make, folder):
-    things = cast(make, folder)
+    things = with_people(make, folder)
     return things | {"repo": make.repo(things["acme"], "api", by=things["alice"])}
 
 
 def of_alice(make, folder):
-    things = cast(make, folder)
+    things = with_people(make, folder)
     return things | {"repo": make.repo(things["alice"], "api", by=things["alice"])}
 
 
@@ -48,7 +49,7 @@ def builds(request):
     return BUILDS[request.param]
 
 
-things = scenes.things
+things = prepared_data.things
 alice, bob, carol, sam, acme = map(given, ("alice", "bob", "carol", "sam", "acme"))
 repo, upstream = given("repo"), given("upstream")
 
@@ -119,7 +120,7 @@ def test_a_fork_with_tags_alone_is_empty_until_its_first_branch(api, make, alice
 
 
 def test_the_commits_and_pull_heads_that_no_branch_reaches_stay_behind(
-    api, make, upstream, alice, carol, tmp_path
+    api, upstream, alice, carol, tmp_path
 ):
     clone = Clone(tmp_path / "secret", upstream, alice)
     lost = clone.commit("secret", {"password": "x\n"})
@@ -138,12 +139,12 @@ def test_an_owner_has_one_fork_of_a_repository(api, upstream, carol):
     assert Fork.objects.count() == 1
 
 
-def test_members_fork_into_their_team(api, make, upstream, carol, bob):
-    guild = make.team("guild", owner=bob)
+def test_members_fork_into_their_team(api, upstream, carol, bob):
+    guild = TeamFactory.create(slug="guild", owner=bob)
     address = f"{upstream.api_path}/forks?team_slug="
     api(carol).post(f"{address}nobody").fails(404, "not_found")
     api(carol).post(f"{address}guild").fails(403, "forbidden")
-    member = make.member(guild, carol, Role.VIEWER)
+    member = MemberFactory.create(team=guild, user=carol, viewer=True)
     api(carol).post(f"{address}guild").fails(403, "role_required")
     member.role = Role.MEMBER
     member.save()
@@ -189,8 +190,8 @@ def test_a_fork_outlives_what_its_creator_may_read(api, upstream, alice, bob, ca
         api(bob).get(f"/forks/{made['uuid']}").fails(403, "forbidden")
 
 
-def test_a_fork_is_found_by_its_owner_and_from_itself(api, make, upstream, bob, carol):
-    make.team("guild", owner=carol)
+def test_a_fork_is_found_by_its_owner_and_from_itself(api, upstream, bob, carol):
+    TeamFactory.create(slug="guild", owner=carol)
     own, team = (forked(api, upstream, carol), forked(api, upstream, carol, team_slug="guild"))
     assert api(carol).get("/users/carol/repos/api/fork").gives() == own
     assert api(carol).get(f"{upstream.api_path}/forks/user/Carol").gives() == own

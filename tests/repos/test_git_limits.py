@@ -60,13 +60,13 @@ def test_the_api_s_own_limits_are_not_git_s(ask, alice, limit):
 
 
 @pytest.mark.parametrize("scope", ["git", "anonymous"])
-def test_wrong_tokens_are_charged_to_the_address_and_lock_nobody_out(scope, ask, alice, limit):
+def test_wrong_tokens_count_by_address_and_lock_nobody_out(scope, ask, alice, limit):
     limit(scope, 2)
     assert [ask(token="ght_wrong").status_code for _ in range(3)] == [401, 401, 429]
     assert ask(alice).status_code == 200
 
 
-def test_that_git_asks_without_a_token_first_is_not_charged(ask, team_repo, limit):
+def test_that_git_asks_without_a_token_first_is_not_counted(ask, team_repo, limit):
     limit("git", 1)
     assert [ask().status_code for _ in range(3)] == [401, 401, 401]
     team_repo.visibility = Visibility.PUBLIC

@@ -17,7 +17,7 @@ from apps.repos.http.push import receive
 from apps.repos.models import PushJournal
 from tests.git.scratch import Scratch, push_body
 from tests.principals import access_of
-from tests.repos.test_githttp import api_path, events_of, post
+from tests.repos.test_git_http import api_path, events_of, post
 
 MAIN = "refs/heads/main"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apps.core.errors import Invalid
 from apps.repos.actions import update_protection
 from apps.repos.models import Protection, glob_matches
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.races import at_once
 from tests.repos import paths
@@ -39,9 +39,9 @@ def test_admins_protect_a_branch_and_readers_see_it(api, repo, alice, bob, carol
     api(carol).get(url).fails(403, "forbidden")
 
 
-def test_members_do_not_protect_and_admins_do(api, make, team_repo, acme, bob):
-    dan = make.user("dan")
-    make.member(acme, dan, Role.ADMIN)
+def test_members_do_not_protect_and_admins_do(api, team_repo, acme, bob):
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     url = paths.protections(team_repo)
     api(bob).post(url, branch="main").fails(403, "role_required")
     api(dan).post(url, branch="main").gives(201)
@@ -156,7 +156,7 @@ def test_how_many_approvals_are_asked_for_is_changed_by_the_action_alone(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_who_protect_the_same_pattern_one_wins(api, make, team_repo, alice, sam):
+def test_of_two_who_protect_the_same_pattern_one_wins(api, team_repo, alice, sam):
     url, callers = paths.protections(team_repo), [api(alice), api(sam)]
     found = at_once(*(lambda c=caller: c.post(url, branch="main") for caller in callers))
     assert found == {(201, None): 1, (409, "protection_exists"): 1}

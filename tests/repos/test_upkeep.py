@@ -21,14 +21,14 @@ from apps.repos.actions import create_fork, set_default_branch
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.pushes import open_journal
 from apps.repos.rules import ZERO
-from tests import scenes
+from tests import prepared_data
 from tests.gitclient import Clone
+from tests.prepared_data import given, with_people
 from tests.principals import access_of, space_access_of
-from tests.scenes import cast, given
 
 
 def with_clone(make, folder):
-    things = cast(make, folder)
+    things = with_people(make, folder)
     made = Clone(
         folder / "work", make.repo(things["acme"], "api", by=things["alice"]), things["alice"]
     )
@@ -42,7 +42,7 @@ def builds():
     return {"clone": with_clone}
 
 
-things, clone = scenes.things, given("clone")
+things, clone = prepared_data.things, given("clone")
 alice, bob, carol, sam = map(given, ("alice", "bob", "carol", "sam"))
 
 

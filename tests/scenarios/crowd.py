@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple
 
 from apps.repos.rules import ZERO
-from tests.gitperson import Git
+from tests.gitclient import Git
 from tests.server import PATIENCE, Server
 
 HOME = "/teams/crew"
@@ -101,7 +101,7 @@ class Person(Thread):
             while not self.place.over.is_set():
                 if self.place.up.wait(PATIENCE):
                     with suppress(*GONE):
-                        self.random.choices(DEEDS, WEIGHTS)[0](self)
+                        self.random.choices(ACTIONS, WEIGHTS)[0](self)
         except BaseException as failure:  # the test raises it
             self.failure = failure
 
@@ -256,7 +256,7 @@ class Person(Thread):
                 self.place.slug = repo["slug"]
 
 
-DEEDS: tuple[Callable[[Person], None], ...] = (
+ACTIONS: tuple[Callable[[Person], None], ...] = (
     Person.move_on,
     Person.push_several,
     Person.force,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gitperson import Git
+from tests.gitclient import Git
 from tests.server import Server
 
 SIZE = 300_000_000

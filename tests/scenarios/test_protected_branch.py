@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.gitperson import Git
+from tests.gitclient import Git
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.gitperson import Git
+from tests.gitclient import Git
 from tests.server import PATIENCE, ROOT, Server
 from tests.tail import opened
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.gitperson import Git
+from tests.gitclient import Git
 from tests.server import ROOT, Server
 from tests.tail import opened
 

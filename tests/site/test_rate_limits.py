@@ -4,6 +4,7 @@ import pytest
 
 from apps.site.models import RateLimit
 from apps.site.rules import known_rate_scopes
+from tests.factories import UserFactory
 from tests.races import at_once
 from tests.routes import routed
 from tests.site.fresh import first_rate_limits
@@ -88,8 +89,8 @@ def test_the_families_are_the_tags_of_the_description():
     assert known_rate_scopes() == [*own, *sorted(tags)]
 
 
-def test_a_person_has_a_scope_under_the_name_as_they_spell_it(api, make, sam):
-    make.user("Ada")
+def test_a_person_has_a_scope_under_the_name_as_they_spell_it(api, sam):
+    UserFactory.create(username="Ada")
     sent = {**WRITE, "scope": "user:nobody"}
     api(sam).post("/rate-limits", **sent).fails(422, "user_not_found")
     made = api(sam).post("/rate-limits", **{**WRITE, "scope": "user:aDA"}).gives(201)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from apps.accounts.models import User
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 
 HOME = "/teams/acme/members"
 
 
 @pytest.fixture
-def dan(make, acme, alice) -> User:
+def dan(acme, alice) -> User:
     """An admin of acme."""
-    person: User = make.user("dan")
-    make.member(acme, person, Role.ADMIN, by=alice)
+    person: User = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=person, admin=True, added_by=alice)
     return person
 
 

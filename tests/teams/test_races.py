@@ -8,6 +8,7 @@ from apps.accounts.models import ApiToken
 from apps.events.models import Event
 from apps.repos.models import Repo
 from apps.teams.models import Member, Role, Team
+from tests.factories import TeamFactory
 from tests.races import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,9 +22,9 @@ def test_of_four_teams_with_one_slug_one_is_made(api, alice, bob, carol, sam):
     assert Event.objects.filter(kind="team-created").count() == 1
 
 
-def test_of_two_teams_that_want_one_slug_one_gets_it(api, make, alice):
+def test_of_two_teams_that_want_one_slug_one_gets_it(api, alice):
     for slug in ("one", "two"):
-        make.team(slug, owner=alice)
+        TeamFactory.create(slug=slug, owner=alice)
     caller = api(alice)
     found = at_once(
         lambda: caller.put("/teams/one", name="x", slug="same"),
@@ -47,7 +48,7 @@ def test_somebody_is_added_once(api, acme, alice, carol):
     assert found == {(201, None): 1, (409, "member_exists"): 2}
 
 
-def test_two_owners_who_leave_together_leave_one(api, make, acme, alice, bob):
+def test_two_owners_who_leave_together_leave_one(api, acme, alice, bob):
     acme.members.filter(user=bob).update(role=Role.OWNER)
     first, second = api(alice), api(bob)
     found = at_once(

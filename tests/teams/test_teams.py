@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apps.teams.models import Team
+from tests.factories import TeamFactory
 
 
 def test_a_team_is_created_by_anybody_who_then_owns_it(api, alice, events):
@@ -30,8 +31,8 @@ def test_a_team_is_known_to_everybody_but_each_sees_their_own_role(api, acme, al
     assert [row["caller_role"] for row in api(bob).get("/teams").gives()["results"]] == ["member"]
 
 
-def test_staff_lists_every_team_and_nobody_else_does(api, make, acme, bob, sam):
-    make.team("zeta", owner=sam)
+def test_staff_lists_every_team_and_nobody_else_does(api, acme, bob, sam):
+    TeamFactory.create(slug="zeta", owner=sam)
     api(bob).get("/teams?all=true").fails(403, "staff_required")
     assert slugs(api(sam).get("/teams?all=true")) == ["acme", "zeta"]
     assert slugs(api(sam).get("/teams?all=false")) == slugs(api(sam).get("/teams")) == ["zeta"]
@@ -41,7 +42,7 @@ def slugs(answer) -> list[str]:
     return [row["slug"] for row in answer.gives()["results"]]
 
 
-def test_teams_are_listed_by_slug_and_searched_in_name_and_slug(api, make, alice):
+def test_teams_are_listed_by_slug_and_searched_in_name_and_slug(api, alice):
     for slug, name in (("beta", "Second"), ("alpha", "First"), ("gamma", "The BETA testers")):
         api(alice).post("/teams", name=name, slug=slug).gives(201)
     assert slugs(api(alice).get("/teams")) == ["alpha", "beta", "gamma"]
@@ -69,8 +70,8 @@ def test_an_update_that_changes_nothing_is_no_event(api, acme, alice, events):
     assert same == before
 
 
-def test_a_team_cannot_take_anothers_slug(api, make, acme, alice, events):
-    make.team("other", owner=alice)
+def test_a_team_cannot_take_anothers_slug(api, acme, alice, events):
+    TeamFactory.create(slug="other", owner=alice)
     with events():
         api(alice).put("/teams/acme", name="Acme", slug="other").fails(409, "slug_taken")
     assert sorted(Team.objects.values_list("slug", flat=True)) == ["acme", "other"]

@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.models import User
 from apps.repos.models import Repo, Visibility
 from apps.threads.models import Thread, ThreadKind
-from tests.make import Make
+from tests.by_actions import MakeByActions
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def companion(open_repo: Repo, alice: User) -> Thread:
 
 
 @pytest.fixture
-def thread(make: Make, open_repo: Repo, alice: User) -> Thread:
+def thread(make: MakeByActions, open_repo: Repo, alice: User) -> Thread:
     """A thread of alice's in the open repository."""
     return make.thread(open_repo, by=alice)
 

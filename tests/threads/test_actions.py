@@ -6,6 +6,7 @@ import pytest
 
 from apps.core.errors import ApiError
 from apps.threads import actions
+from tests.factories import MemberFactory
 from tests.principals import access_of
 
 ACTIONS = {
@@ -59,8 +60,8 @@ def test_a_repository_that_takes_no_changes_takes_none_of_staff(name, reply, sam
 
 
 @pytest.mark.parametrize("name", ["update_thread", "delete_thread"])
-def test_a_thread_of_somebody_else_needs_a_role(name, make, reply, carol):
-    make.member(reply.thread.repo.owner_team, carol, "viewer")
+def test_a_thread_of_somebody_else_needs_a_role(name, reply, carol):
+    MemberFactory.create(team=reply.thread.repo.owner_team, user=carol, viewer=True)
     by = access_of(carol, reply.thread.repo)
     assert refusal(lambda: ACTIONS[name](by, reply)) == (403, "role_required")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.factories import UserFactory
 from tests.threads import paths
 
 
@@ -30,7 +31,7 @@ def test_readers_see_the_author_even_before_anybody_replies(api, thread, alice, 
 
 
 def test_the_author_comes_first_and_the_others_by_their_first_reply(api, make, thread, alice, bob):
-    newt = make.user("newt")
+    newt = UserFactory.create(username="newt")
     for person in (newt, bob, alice, newt):
         make.reply(thread, by=person)
     page = people(api, thread, alice)
@@ -58,7 +59,7 @@ def test_deleted_replies_do_not_count(api, make, thread, alice, bob, carol):
 
 def test_participants_come_in_pages_with_the_author_on_the_first(api, make, thread, alice):
     for number in range(4):
-        make.reply(thread, by=make.user(f"newt{number}"))
+        make.reply(thread, by=UserFactory.create(username=f"newt{number}"))
     seen, page = [], people(api, thread, alice, "?per_page=2")
     while page["next"]:
         seen.append(names(page))

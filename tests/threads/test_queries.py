@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from tests.factories import UserFactory
 from tests.threads import paths
 
 ACCESS = 2
@@ -30,8 +31,8 @@ def test_reads_ask_a_constant_number_of_questions(api, make, open_repo, alice):
             {path: asked(client, paths.threads(open_repo) + path) - ACCESS for path in QUERIES}
         )
         for _ in range(3):
-            last = make.reply(thread, by=make.user(), to=last)
-            make.reply(make.thread(open_repo, by=make.user()), by=alice)
+            last = make.reply(thread, by=UserFactory.create(), to=last)
+            make.reply(make.thread(open_repo, by=UserFactory.create()), by=alice)
     assert counts == [QUERIES, QUERIES]
 
 

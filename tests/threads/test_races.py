@@ -12,6 +12,7 @@ from django.db import connection
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from apps.threads import actions
+from tests.factories import UserFactory
 from tests.principals import access_of
 from tests.threads import paths
 
@@ -77,7 +78,7 @@ def test_parallel_threads_get_numbers_without_gaps_or_doubles(api, open_repo, al
 
 def test_a_reply_comes_before_the_delete_of_its_thread_or_not_at_all(api, make, thread, carol):
     owned = make.thread(thread.repo, by=carol)
-    replying, deleting = api(make.user("newt")), api(carol)
+    replying, deleting = api(UserFactory.create(username="newt")), api(carol)
     reply, delete = together(
         lambda: replying.post(paths.replies(owned), **BODY),
         lambda: deleting.delete(paths.thread(owned)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apps.teams.models import Role
+from tests.factories import MemberFactory, UserFactory
 from tests.threads import paths
 
 
@@ -42,15 +42,15 @@ def test_the_status_alone_is_also_set_by_the_author_of_the_thread(
 ):
     thread = make.thread(open_repo, by=carol)
     reply = make.reply(thread, by=alice)
-    newt = make.user("newt")
+    newt = UserFactory.create(username="newt")
     api(newt).patch(paths.reply(reply), status="accepted").fails(403, "not_creator")
     changed = api(carol).patch(paths.reply(reply), status="accepted").gives()
     assert (changed["status"], changed["version"]) == ("accepted", 2)
 
 
 def test_the_status_alone_is_also_set_with_write_access(api, make, team_repo, alice, bob, sam):
-    vera = make.user("vera")
-    make.member(team_repo.owner, vera, Role.VIEWER)
+    vera = UserFactory.create(username="vera")
+    MemberFactory.create(team=team_repo.owner, user=vera, viewer=True)
     reply = make.reply(make.thread(team_repo, by=alice), by=alice)
     api(vera).patch(paths.reply(reply), status="resolved").fails(403, "not_creator")
     for person, status in ((bob, "resolved"), (sam, "rejected")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.teams.models import Role
+from tests.factories import MemberFactory
 from tests.threads import paths
 
 
@@ -50,7 +50,7 @@ def test_its_author_changes_a_thread(api, make, open_repo, alice, carol, events)
 
 def test_a_change_needs_write_access_of_anybody_else(api, make, team_repo, alice, bob, carol, sam):
     thread = make.thread(team_repo, by=alice)
-    make.member(team_repo.owner, carol, Role.VIEWER)
+    MemberFactory.create(team=team_repo.owner, user=carol, viewer=True)
     with_role = api(carol).patch(paths.thread(thread), priority="low")
     assert "write" in with_role.fails(403, "role_required")
     for person, priority in ((bob, "high"), (sam, "urgent")):
@@ -130,7 +130,7 @@ def test_an_author_does_not_delete_what_others_have_answered(
 
 
 def test_an_admin_deletes_any_thread(api, make, team_repo, alice, bob, carol, sam):
-    make.member(team_repo.owner, carol, Role.ADMIN)
+    MemberFactory.create(team=team_repo.owner, user=carol, admin=True)
     for person in (alice, carol, sam):
         thread = make.thread(team_repo, by=bob)
         make.reply(thread, by=alice)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from apps.accounts.models import User
-from tests.make import Make
+from tests.by_actions import MakeByActions
+from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
 
 
@@ -17,6 +18,7 @@ def visit(db: None) -> Any:
 
 
 @pytest.fixture
-def ada(make: Make) -> User:
+def ada(make: MakeByActions) -> User:
     """Somebody with a password and an e-mail address."""
-    return make.user("Ada", password=PASSWORD, email="ada@example.org")
+    ada = UserFactory.create(username="Ada", clear_password=PASSWORD, email="ada@example.org")
+    return make.with_token(ada)

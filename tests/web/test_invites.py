@@ -3,6 +3,7 @@
 import pytest
 
 from apps.accounts.models import Invite
+from tests.factories import UserFactory
 from tests.web.test_signup import change_site_settings
 
 PATH = "/settings/invites"
@@ -24,13 +25,13 @@ def test_only_staff_invites_until_the_site_lets_everybody(visit, ada, sam, event
         visit(ada).post(PATH, **NEW).redirects_to(PATH)
 
 
-def test_an_invite_is_listed_with_its_link_for_its_creator_only(visit, sam, make):
+def test_an_invite_is_listed_with_its_link_for_its_creator_only(visit, sam):
     visit(sam).post(PATH, email="zoe@example.org", expires_at="30 days").redirects_to(PATH)
     link = f"http://testserver/signup?invite={Invite.objects.get().uuid}"
     page = visit(sam).get(PATH)
     assert link in page.html and "zoe@example.org" in page.text
     assert page.header("Cache-Control") == "no-store"
-    other = visit(make.user("sue", is_staff=True)).get(PATH)
+    other = visit(UserFactory.create(username="sue", staff=True)).get(PATH)
     assert link not in other.html and "zoe@" not in other.html
     Invite.objects.update(expires_at=Invite.objects.get().created_at)
     assert link not in visit(sam).get(PATH).html and "expired" in visit(sam).get(PATH).text
@@ -54,11 +55,11 @@ def test_account_age_and_number_of_invites_are_limited_and_the_text_stays(visit,
     assert "which is the limit" in page.alert() and int(page.header("Retry-After")) > 86000
 
 
-def test_deleting_asks_first_and_ends_the_link(visit, sam, make, events):
+def test_deleting_asks_first_and_ends_the_link(visit, sam, events):
     visit(sam).post(PATH, **NEW)
     invite = Invite.objects.get()
     path = f"{PATH}/{invite.uuid}/delete"
-    other = visit(make.user("sue", is_staff=True))
+    other = visit(UserFactory.create(username="sue", staff=True))
     with events():
         other.post(path).gives(404)
         assert visit(sam).get(path).gives().h1 == "Delete this invite?"

@@ -11,6 +11,7 @@ from django.core.mail.backends.locmem import EmailBackend
 from apps.accounts.actions import users
 from apps.web import mail as sending
 from tests.api import Api
+from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD
 
 NEW = "new horse, new battery"
@@ -63,8 +64,8 @@ def test_a_new_password_ends_all_other_sessions_but_no_token(visit, ada, make, e
     Api(make.token(ada)).get("/api-tokens/self").gives()
 
 
-def test_a_reset_answers_the_same_whether_there_is_such_an_account_or_not(visit, ada, make):
-    gone = make.user("gone", email="gone@example.org")
+def test_a_reset_answers_the_same_whether_there_is_such_an_account_or_not(visit, ada):
+    gone = UserFactory.create(username="gone", email="gone@example.org")
     gone.is_active = False
     gone.save()
     for address in ("nobody@example.org", "gone@example.org", ada.email):

@@ -3,6 +3,7 @@
 import pytest
 
 from apps.accounts.models import DISPLAY_NAME_MAX
+from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD
 
 
@@ -36,8 +37,8 @@ def test_an_address_is_changed_with_the_password_only(visit, ada, events, addres
     assert person.get("/settings").value("email") == address
 
 
-def test_a_refusal_of_the_action_is_shown_at_its_field(visit, ada, make, events):
-    make.user("bob", email="bob@example.org")
+def test_a_refusal_of_the_action_is_shown_at_its_field(visit, ada, events):
+    UserFactory.create(username="bob", email="bob@example.org")
     with events():
         for address in ("nonsense", "BOB@example.org"):
             page = save(visit(ada), email=address, current=PASSWORD).gives(422)

@@ -5,6 +5,7 @@ from django.conf import settings
 from django.contrib.auth import hashers
 
 from apps.web.signin import WRONG
+from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD
 
 ELSEWHERE = [
@@ -35,9 +36,7 @@ def test_a_missing_field_is_named_and_linked(visit, ada, fields):
     assert ('href="#id_username"' in page.html) == (not fields[0])
 
 
-def test_unknown_wrong_and_deactivated_answer_the_same_after_the_same_work(
-    visit, ada, make, monkeypatch
-):
+def test_unknown_wrong_and_deactivated_answer_the_same_after_the_same_work(visit, ada, monkeypatch):
     work = []
     hasher = type(hashers.get_hasher())
     hashed = hasher.encode
@@ -47,10 +46,10 @@ def test_unknown_wrong_and_deactivated_answer_the_same_after_the_same_work(
         return hashed(*some)
 
     monkeypatch.setattr(hasher, "encode", encode)
-    gone = make.user("gone", password=PASSWORD)
+    gone = UserFactory.create(username="gone", clear_password=PASSWORD)
     gone.is_active = False
     gone.save()
-    make.user("without")
+    UserFactory.create(username="without")
     answers = set()
     for name in ("nobody", "Ada", "without", "gone"):
         work.clear()

@@ -10,7 +10,7 @@ import pytest
 from apps.core.slugs import PREFIX
 from tests.api import Answer, Api, plain_client
 from tests.routes import Routed, routed
-from tests.world import everything
+from tests.sample_data import everything
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
 BY_PATH = {
@@ -43,13 +43,13 @@ def send(method: str, path: str, api: Api) -> Answer:
 
 
 @pytest.mark.parametrize("path", BY_PATH)
-def test_a_method_that_is_not_routed_is_405_and_told_which_are(path, world, db):
+def test_a_method_that_is_not_routed_is_405_and_told_which_are(path, sample, db):
     routed_here = {one.method for one in BY_PATH[path]}
     allowed = routed_here | ({"HEAD"} if "GET" in routed_here else set())
     before = everything()
     for method in set(METHODS) - allowed:
         for caller in (None, "sam"):
-            answer = send(method, example(path), world.api(caller))
+            answer = send(method, example(path), sample.api(caller))
             assert answer.status == 405
             assert method == "HEAD" or answer.fails(405, "method_not_allowed")
             assert set(answer.header("Allow").split(", ")) == allowed
@@ -60,8 +60,8 @@ READS = [one for one in routed() if one.method == "GET"]
 
 
 @pytest.mark.parametrize("one", READS, ids=str)
-def test_head_is_get_without_its_body(one: Routed, world, db):
-    api = world.api("sam")
+def test_head_is_get_without_its_body(one: Routed, sample, db):
+    api = sample.api("sam")
     path = example(one.path) + ("?scope=self" if "events" in one.path else "")
     head = send("HEAD", path, api)
     assert head.response.content == b""
@@ -124,20 +124,20 @@ ORDER = [
 
 
 @pytest.mark.parametrize(("status", "code", "caller", "method", "path"), ORDER)
-def test_the_earlier_step_answers_first(status, code, caller, method, path, world, db):
-    send(method, path, world.api(caller)).fails(status, code)
+def test_the_earlier_step_answers_first(status, code, caller, method, path, sample, db):
+    send(method, path, sample.api(caller)).fails(status, code)
 
 
-def test_a_body_is_read_before_the_state_of_things_is_asked(world, db):
-    api = world.api("alice")
+def test_a_body_is_read_before_the_state_of_things_is_asked(sample, db):
+    api = sample.api("alice")
     api.put("/teams/acme/members/alice", role="king").fails(422, "validation_failed")
     api.put("/teams/acme/members/alice", role="viewer").fails(409, "last_owner")
 
 
-def test_a_stranger_cannot_tell_a_missing_row_from_one_that_is_there(world, db):
-    thread = world.threads[world.repos["team", "private"].pk]
+def test_a_stranger_cannot_tell_a_missing_row_from_one_that_is_there(sample, db):
+    thread = sample.threads[sample.repos["team", "private"].pk]
     there, missing = (
-        world.api("carol").get(f"/teams/acme/repos/private/threads/{number}")
+        sample.api("carol").get(f"/teams/acme/repos/private/threads/{number}")
         for number in (thread.number, 999)
     )
     assert (there.status, there.json) == (missing.status, missing.json)

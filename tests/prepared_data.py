@@ -1,8 +1,8 @@
-"""What many tests begin with, made once: rows, repositories on disk, the objects that name them.
+"""Data that many tests begin with, made once: rows, repositories on disk, and their objects.
 
-Each test begins with a copy of its own, for a tenth of what the actions cost. A folder or a module
-says with `builds` what its tests begin with, and names its fixtures: `things`, and what is
-`given` by them.
+Each test gets a copy of its own, which takes a tenth of the time that the actions take. A folder or
+a module says with the fixture `builds` what its tests begin with. The fixture `things` is a dict of
+these objects; `given(name)` makes one of them a fixture.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from django.test import override_settings
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken
-from apps.teams.models import Role
+from tests.by_actions import MakeByActions
+from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.gitclient import Clone
-from tests.make import Make
 
 Statement = tuple[str, Any]
 Things = dict[str, Any]
-Build = Callable[[Make, Path], Things]
+Build = Callable[[MakeByActions, Path], Things]
 """Makes everything through actions, clones in this folder; returns what tests ask for by name."""
 
 
-class Scene:
-    """What `build` makes, remembered in `folder` after the first time."""
+class PreparedData:
+    """The rows that `build` makes, and its files in `folder`; it runs once, on first use."""
 
     def __init__(self, folder: Path, build: Build) -> None:
         self.folder, self.build = folder, build
@@ -42,10 +42,10 @@ class Scene:
         self.statements: list[Statement] = []
 
     @contextmanager
-    def begin(self, make: Make, folder: Path) -> Iterator[Things]:
-        """The scene in a test's database, and on disk in this folder; `make` knows the tokens."""
+    def load(self, make: MakeByActions, folder: Path) -> Iterator[Things]:
+        """Insert the rows, copy the files into this folder and give `make` the tokens."""
         if not self.statements:
-            self.remember()
+            self.prepare()
         shutil.copytree(self.folder, folder, copy_function=shutil.copyfile)
         with connection.cursor() as cursor:
             for statement in self.statements:
@@ -57,14 +57,14 @@ class Scene:
         with repositories_in(folder):
             yield things
 
-    def remember(self) -> None:
-        """Make it and keep what has been made; the database is empty afterwards, as before."""
-        make = Make()
+    def prepare(self) -> None:
+        """Run `build` and keep what it made; the database is empty afterwards, as before."""
+        make = MakeByActions()
         with transaction.atomic(), repositories_in(self.folder):
             self.things = self.build(make, self.folder), make.tokens
-            # Noted once, the first use of a token is not written in each test anew.
+            # So that no test writes the first use of a token.
             ApiToken.objects.update(last_used_at=timezone.now())
-            self.statements = written()
+            self.statements = insert_statements()
             transaction.set_rollback(True)
 
 
@@ -72,9 +72,9 @@ def repositories_in(folder: Path) -> override_settings:
     return override_settings(REPOSITORIES_DIR=folder / "repositories")
 
 
-def written() -> list[Statement]:
-    """What inserts all rows of ours anew, column by column as they are. The site's own, which
-    migrations make, are there already.
+def insert_statements() -> list[Statement]:
+    """The INSERT statements of all rows of our models, except those of `site`, which the migrations
+    make.
     """
     found: list[Statement] = []
     for model in apps.get_models():
@@ -86,41 +86,47 @@ def written() -> list[Statement]:
     return found
 
 
-def cast(make: Make, folder: Path) -> Things:
+def with_people(make: MakeByActions, folder: Path) -> Things:
     """alice's team acme has bob as a member; carol is a stranger, sam is staff."""
-    people = {name: make.user(name) for name in ("alice", "bob", "carol")}
-    team = make.team("acme", owner=people["alice"])
-    make.member(team, people["bob"], Role.MEMBER)
-    return {**people, "sam": make.user("sam", is_staff=True), "acme": team}
+    people = {name: UserFactory.create(username=name) for name in ("alice", "bob", "carol")}
+    people["sam"] = UserFactory.create(username="sam", staff=True)
+    for person in people.values():
+        make.token(person)
+    team = TeamFactory.create(slug="acme", owner=people["alice"])
+    MemberFactory.create(team=team, user=people["bob"])
+    return {**people, "acme": team}
 
 
 @pytest.fixture(scope="session")
-def remembered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Scene]:
-    """One of each for all tests."""
-    return cache(lambda build: Scene(tmp_path_factory.mktemp("scenes"), build))
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], PreparedData]:
+    """`prepared(build)`: the data of this build, one for all tests."""
+    return cache(lambda build: PreparedData(tmp_path_factory.mktemp("prepared"), build))
 
 
 @pytest.fixture
 def things(
     request: pytest.FixtureRequest,
-    remembered: Callable[[Build], Scene],
+    prepared: Callable[[Build], PreparedData],
     builds: dict[str, Build],
-    make: Make,
+    make: MakeByActions,
     tmp_path: Path,
 ) -> Iterator[Things]:
-    """What a test begins with: the first of `builds` whose name it asks for, or else the cast.
+    """The objects that a test begins with: of the first of `builds` whose name is a fixture of the
+    test, or of `with_people`.
 
-    A test that commits has it made anew: more happens then.
+    For a test that commits the data is made anew, because commits have effects of their own.
     """
-    build = next((build for name, build in builds.items() if name in request.fixturenames), cast)
+    build = next(
+        (build for name, build in builds.items() if name in request.fixturenames), with_people
+    )
     marker = request.node.get_closest_marker("django_db")
     if marker and marker.kwargs.get("transaction"):
         yield build(make, tmp_path)
     else:
-        with remembered(build).begin(make, tmp_path / "scene") as things:
+        with prepared(build).load(make, tmp_path / "prepared") as things:
             yield things
 
 
 def given(name: str) -> Any:
-    """A fixture: this of the things."""
+    """A fixture with the object of this name in `things`."""
     return pytest.fixture(name=name)(lambda things: things[name])

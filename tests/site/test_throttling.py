@@ -1,4 +1,4 @@
-"""Which requests are charged to which limits, and what they are told."""
+"""Which requests count against which rate limits, and what the answers say."""
 
 import time
 
@@ -10,6 +10,7 @@ from apps.events.views import TailViewSet
 from apps.site.actions import create_rate_limit, update_site_settings
 from apps.site.kinds import RateScope
 from apps.site.limits import throttle_page
+from tests.factories import UserFactory
 from tests.site.fresh import first_rate_limits
 
 HEADERS = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"]
@@ -79,8 +80,8 @@ def test_people_are_counted_apart_and_staff_like_others(api, alice, bob, sam, li
         ("meta", [False, False, False, False, True]),
     ],
 )
-def test_each_scope_counts_what_it_is_about(scope, counts, api, make, limit):
-    alice = make.user("Alice")
+def test_each_scope_counts_what_it_is_about(scope, counts, api, limit):
+    alice = UserFactory.create(username="Alice")
     limit(scope, 1000)
     sent = [
         api(alice).get("/teams"),
@@ -112,7 +113,7 @@ def test_the_tightest_of_several_is_shown_and_a_refusal_uses_none_up(api, alice,
     assert left(api(alice).get(OWN)) == ("api", 7)
 
 
-def test_what_is_refused_later_is_charged_and_says_so(api, alice, limit):
+def test_what_is_refused_later_is_counted_and_says_so(api, alice, limit):
     limit("api", 100)
     client = api(alice)
     sent = [
@@ -195,7 +196,7 @@ def test_the_addresses_of_anonymous_people_are_counted_apart(client, limit):
         assert [status("192.0.2.1", **lying) for _ in range(2)] == [200, 429]
 
 
-def test_a_page_is_charged_to_its_address_and_told_how_long_to_wait(db):
+def test_a_page_counts_by_address_and_says_how_long_to_wait(db):
     first_rate_limits()
     request = RequestFactory().post("/signin")
     for _ in range(20):

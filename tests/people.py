@@ -1,4 +1,4 @@
-"""The cast of a real server: people who were made by the same actions as anybody."""
+"""The people of a real server, made by the actions that the API calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from django.db.utils import ConnectionHandler
 from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
 
-CAST = ("alice", "bob", "carol", "sam", "vic")
+NAMES = ("alice", "bob", "carol", "sam", "vic")
 
 
 def tokens_of(names: Iterable[str]) -> dict[str, str]:
-    """A token of each of these people, who are made when there are none; sam is staff."""
+    """A new token of each of these people, who are made if they do not exist; sam is staff."""
     found = {}
     for name in names:
         user = User.objects.filter(username=name).first()
@@ -27,16 +27,16 @@ def tokens_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def begin(tables: Path, database: Path) -> dict[str, str]:
-    """Begin a SQLite database with a copy of these tables and the cast, whose tokens it returns."""
+    """Make a SQLite database from a copy of these tables, with the people; returns their tokens."""
     database.parent.mkdir(mode=0o700)
     shutil.copy(tables, database)
-    with speaking_to(database), transaction.atomic():
-        return tokens_of(CAST)
+    with connected_to(database), transaction.atomic():
+        return tokens_of(NAMES)
 
 
 @contextmanager
-def speaking_to(file: Path) -> Iterator[None]:
-    """Meanwhile this SQLite file is the database of the thread."""
+def connected_to(file: Path) -> Iterator[None]:
+    """Inside, the thread uses this SQLite file as its database."""
     engine = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
     own, there = connections["default"], ConnectionHandler({"default": engine})["default"]
     connections["default"] = there

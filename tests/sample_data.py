@@ -1,6 +1,6 @@
-"""One world for the table-driven tests: the cast, three repositories of each owner, and in each
-what somebody else, zoe, has written. Made once and put back for a module; a test's changes are
-rolled back.
+"""Sample data for the tests that read tables: people, three repositories of each owner, and in each
+what somebody else, zoe, has written. It is made once, and loaded once a module; the changes of
+each test are rolled back.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from apps.teams.actions import create_team
 from apps.teams.models import Role, Team
 from apps.threads.models import Reply, Thread
 from tests.api import Api
+from tests.by_actions import MakeByActions
+from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
-from tests.make import Make
+from tests.prepared_data import Things
 from tests.principals import principal_of, while_allowed
-from tests.scenes import Things
 
 MEMBERS = {
     "bob": Role.MEMBER,
@@ -37,27 +38,31 @@ MEMBERS = {
     "ina": Role.ADMIN,
 }
 NOISE = {"last_used_at"}
-"""What a refused request may change: that its token was used."""
+"""Columns that a refused request may change: it notes that its token was used."""
 
 
-class World:
+class SampleData:
     """alice owns team acme; carol and newt are strangers, sam is staff, ina is inactive."""
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, make: MakeByActions) -> None:
         self.make = make
         SiteSettings.load()
-        self.people = {name: self.make.user(name) for name in ("alice", "carol", "newt", *MEMBERS)}
-        self.people["sam"] = self.make.user("sam", is_staff=True)
+        self.people = {
+            name: UserFactory.create(username=name) for name in ("alice", "carol", "newt", *MEMBERS)
+        }
+        self.people["sam"] = UserFactory.create(username="sam", staff=True)
         self.alice, self.zoe = self.people["alice"], self.people["zoe"]
-        # With their events, of which some cells of the table of permissions are.
+        # By the action: some rows of permissions.csv are about the events of tokens.
         for person in self.people.values():
             _, text = create_token(by=principal_of(person), owner=person, name="tests")
             self.make.tokens[person.pk] = text
         self.acme = create_team(by=principal_of(self.alice), name="Acme", slug="acme")
         for name, role in MEMBERS.items():
-            self.make.member(self.acme, self.people[name], role, by=self.alice)
+            MemberFactory.create(
+                team=self.acme, user=self.people[name], role=role, added_by=self.alice
+            )
         User.objects.filter(username="ina").update(is_active=False)
-        # Noted for the day, no use of a token is written by any test.
+        # So that no test writes the use of a token.
         ApiToken.objects.update(last_used_at=timezone.now() + dt.timedelta(days=1))
         self.protections: dict[int, Protection] = {}
         self.threads: dict[int, Thread] = {}
@@ -71,8 +76,8 @@ class World:
         }
 
     def make_repo(self, owner: Team | User, visibility: Visibility) -> Repo:
-        """A repository, called what its visibility is, with what zoe has written in it; `main` is
-        protected, and alice approves.
+        """A repository, named after its visibility, with a thread, a reply, a pull and a review by
+        zoe. `main` is protected, with alice as its approver.
         """
         repo = self.make.repo(owner, visibility.value, by=self.alice, visibility=visibility)
         self.protections[repo.pk] = self.make.protection(repo, by=self.alice, approver=self.alice)
@@ -89,23 +94,23 @@ class World:
         repo = self.make.repo(owner, "mergeable", by=self.alice)
         clone = Clone(folder, repo, self.alice)
         clone.commit("main", {"README": "A place to meet.\n"})
-        clone.commit("feature", {"door": "open\n"}, onto="main")
+        clone.commit("feature", {"arch": "open\n"}, onto="main")
         clone.push("main", "feature")
         with while_allowed(repo):
             return self.make.pull(repo, by=by)
 
     def api(self, name: str | None) -> Api:
-        """Speaks for this person; None is anonymous."""
-        return Api(self.make.tokens[self.people[name].pk] if name else None)
+        """A client with the token of this person; None is anonymous."""
+        return Api(self.make.token(self.people[name]) if name else None)
 
 
-def whole_world(make: Make, folder: Path) -> Things:
-    """What every module that asks for `world` begins with (scenes.py)."""
-    return {"world": World(make)}
+def with_sample_data(make: MakeByActions, folder: Path) -> Things:
+    """The build of the fixture `sample` (prepared_data.py)."""
+    return {"sample": SampleData(make)}
 
 
 def everything() -> dict[str, list[Any]]:
-    """Every row of every table of ours, as the database has it."""
+    """All rows of the tables of our models, as the database has them."""
     ours = [model for model in apps.get_models() if model.__module__.startswith("apps.")]
     found = {}
     with connection.cursor() as cursor:

@@ -1,5 +1,6 @@
-"""Builds what tests need: the cast as rows, which nobody is told of, and what they write through
-the same actions as the API, events and all.
+"""Makes repositories, threads, pulls and reviews by the actions that the API calls: these write
+events and counters, and create the directory of a repository. See tests/factories.py for rows
+without them.
 """
 
 from __future__ import annotations
@@ -7,63 +8,36 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from django.contrib.auth.hashers import make_password
-
-from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, User, digest, new_token
+from apps.accounts.models import User, new_token
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos import actions as repos
-from apps.repos.models import Fork, ForkStatus, Protection, Repo
-from apps.teams.models import Member, Role, Team
+from apps.repos.models import Protection, Repo
+from apps.teams.models import Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
+from tests.factories import ApiTokenFactory
 from tests.principals import access_of, space_access_of
 
 
-class Make:
-    """One object per test; names are numbered where none is given."""
+class MakeByActions:
+    """One object per test, which knows the tokens of people; names are numbered if not given."""
 
     def __init__(self) -> None:
         self.numbers = count(1)
         self.tokens: dict[int, str] = {}
 
-    def user(
-        self,
-        username: str = "",
-        *,
-        email: str = "",
-        password: str | None = None,
-        is_staff: bool = False,
-    ) -> User:
-        user = User(username=username or f"user{next(self.numbers)}", email=email)
-        user.is_staff = user.is_superuser = is_staff
-        user.password = make_password(password)
-        user.save()
-        self.token(user)
-        return user
-
     def token(self, user: User) -> str:
-        """The text of a token of this person; one for each person."""
+        """The text of this user's token, which the first call makes."""
         if user.pk not in self.tokens:
             self.tokens[user.pk] = text = new_token()
-            shown = text[: len(TOKEN_PREFIX) + SHOWN]
-            token = ApiToken(user=user, name="tests", digest=digest(text), token_prefix=shown)
-            token.save(force_insert=True)
+            ApiTokenFactory.create(user=user, text=text)
         return self.tokens[user.pk]
 
-    def team(self, slug: str = "", *, owner: User) -> Team:
-        slug = slug or f"team{next(self.numbers)}"
-        team = Team.objects.create(name=slug.title(), slug=slug)
-        Member.objects.create(team=team, user=owner, role=Role.OWNER, added_by=owner)
-        return team
-
-    def member(
-        self, team: Team, user: User, role: Role = Role.MEMBER, *, by: User | None = None
-    ) -> Member:
-        """A member whom `by` has added, or nobody remembers who."""
-        member = Member(team=team, user=user, role=role, added_by=by)
-        member.save(force_insert=True)
-        return member
+    def with_token(self, user: User) -> User:
+        """The same user, for whom a token has been made."""
+        self.token(user)
+        return user
 
     def repo(self, owner: Team | User, slug: str = "", *, by: User, **fields: Any) -> Repo:
         slug = slug or f"repo{next(self.numbers)}"
@@ -78,17 +52,6 @@ class Make:
         if approver is not None:
             repos.add_approver(by=access_of(by, made.repo), protection=made, user=approver)
         return made
-
-    def fork(self, upstream: Repo, *, owner: Team | User, by: User) -> Fork:
-        """A completed fork, without the work of a copy: rows alone."""
-        owned = {"owner_user": owner} if isinstance(owner, User) else {"owner_team": owner}
-        slug = f"fork{next(self.numbers)}"
-        copy = Repo.objects.create(
-            name="Fork", slug=slug, visibility=upstream.visibility, upstream=upstream, **owned
-        )
-        return Fork.objects.create(
-            upstream=upstream, created_by=by, repo=copy, status=ForkStatus.COMPLETED, **owned
-        )
 
     def thread(self, repo: Repo, *, by: User, **fields: Any) -> Thread:
         wanted = {"title": "Slow pushes", "body": "", "kind": "discussion", **fields}

@@ -1,7 +1,8 @@
-"""Each cell of `permissions.csv` as a request that can be made (behaviour.md §9).
+"""Each cell of `permissions.csv` as a request that can be made.
 
 An anonymous, S0 stranger to a private and S1 to an internal or public repository, V viewer,
-M member, D admin, O owner, St staff, In inactive. `case` says whose the thing is, or is a query.
+M member, D admin, O owner, St staff, In inactive. The column
+`case` says whose the row is (own, of another), or it is a query string.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from apps.pulls.models import Pull
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
+from tests.factories import ForkFactory
 from tests.principals import access_of, principal_of, while_allowed
-from tests.world import World
+from tests.sample_data import SampleData
 
 PEOPLE = {
     "An": None,
@@ -42,7 +44,7 @@ ONLY_IN_TEAMS = {"V", "M", "D"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One person trying one operation on what one owner has."""
+    """One person who tries one operation below one owner, and the status that it must have."""
 
     operation: str
     case: str
@@ -58,9 +60,9 @@ class Cell:
 
     @property
     def aim(self) -> tuple[Visibility, str]:
-        """Cells of a row with one aim may share an address: nothing in it is made for one person.
+        """Cells of a row with the same aim share one path: none of its parts belongs to one person.
 
-        What git has merged stays merged, so that each who may merge needs a pull to themself.
+        Everybody who may merge needs a pull of their own, since a merge cannot be undone.
         """
         merges = self.operation.endswith("/merge") and self.status < 400
         return (
@@ -73,13 +75,13 @@ def read_cells() -> Iterator[Cell]:
     with Path(__file__).with_name("permissions.csv").open(newline="") as lines:
         for row in csv.DictReader(lines):
             body = json.loads(row["body"]) if row["body"] else None
-            for who, owner, visibility in places(row["operation"] + row["case"]):
+            for who, owner, visibility in tries(row["operation"] + row["case"]):
                 status = int(row[who])
                 yield Cell(row["operation"], row["case"], body, who, owner, visibility, status)
 
 
-def places(text: str) -> Iterator[tuple[str, str, Visibility]]:
-    """Where each person tries it: both owners, and the visibility that the column means."""
+def tries(text: str) -> Iterator[tuple[str, str, Visibility]]:
+    """Each column with the owners and visibilities for which it is tried."""
     meant = {
         "An": [Visibility.PUBLIC],
         "S1": [Visibility.INTERNAL, Visibility.PUBLIC],
@@ -96,25 +98,27 @@ def places(text: str) -> Iterator[tuple[str, str, Visibility]]:
 CELLS = list(read_cells())
 
 
-class Attempt:
-    """Fills a cell's address with what its case speaks of, made anew where that is one's own."""
+class PermissionCase:
+    """Makes the request of a cell, and such rows as the person must have made themself."""
 
-    def __init__(self, cell: Cell, world: World, folders: pytest.TempPathFactory) -> None:
-        self.cell, self.world, self.make, self.folders = cell, world, world.make, folders
+    def __init__(self, cell: Cell, sample: SampleData, folders: pytest.TempPathFactory) -> None:
+        self.cell, self.sample, self.make, self.folders = cell, sample, sample.make, folders
         self.name = PEOPLE[cell.who] or "zoe"
-        self.person = world.people[self.name]
-        self.repo = world.repos[cell.owner, cell.visibility]
-        self.author = self.person if cell.case == "own" else world.zoe
+        self.person = sample.people[self.name]
+        self.repo = sample.repos[cell.owner, cell.visibility]
+        self.author = self.person if cell.case == "own" else sample.zoe
 
     def request(self) -> tuple[str, str]:
-        """Method and address, with the query string that a case may be.
+        """The method and the path, with its query string if the case is one.
 
-        The stream is asked for with HEAD: the same door, and no stream behind it.
+        The stream is asked with HEAD, which does the same checks and does not begin a stream.
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
         if text.endswith("/fork"):
-            fork = self.make.fork(self.repo, owner=self.repo.owner, by=self.world.zoe)
+            fork = ForkFactory.create(
+                upstream=self.repo, owner=self.repo.owner, created_by=self.sample.zoe
+            )
             self.repo = fork.repo or self.repo
         for name, fill in FILL.items():
             if f"{{{name}}}" in text:
@@ -128,19 +132,19 @@ class Attempt:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """Of an invite, a rate limit or a token, as the address has it."""
+        """The UUID of an invite, a rate limit or a token, whichever the path is about."""
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
 
     def invite(self) -> object:
-        sam = self.world.people["sam"]
+        sam = self.sample.people["sam"]
         return create_invite(
             by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
         ).uuid
 
     def rate_limit(self) -> object:
-        sam = self.world.people["sam"]
+        sam = self.sample.people["sam"]
         return create_rate_limit(
             by=principal_of(sam), scope="git", max_requests=9, window_seconds=60
         ).uuid
@@ -150,29 +154,31 @@ class Attempt:
 
     def event(self) -> int:
         about: dict[str, dict[str, int | None]] = {
-            "of the team": {"team_id": self.world.acme.pk, "repo_id": None},
+            "of the team": {"team_id": self.sample.acme.pk, "repo_id": None},
             "of own token": {"private_to": self.person.pk},
-            "of another's token": {"private_to": self.world.people["newt"].pk},
+            "of another's token": {"private_to": self.sample.people["newt"].pk},
         }
         found = Event.objects.filter(**about.get(self.cell.case, {"repo_id": self.repo.pk}))
         return found.latest("id").pk
 
     def fork(self) -> object:
-        return self.make.fork(self.repo, owner=self.author, by=self.author).uuid
+        return ForkFactory.create(
+            upstream=self.repo, owner=self.author, created_by=self.author
+        ).uuid
 
     def fork_of_user(self) -> str:
-        self.make.fork(self.repo, owner=self.world.zoe, by=self.world.zoe)
+        ForkFactory.create(upstream=self.repo, owner=self.sample.zoe, created_by=self.sample.zoe)
         return "zoe"
 
     def fork_of_team(self) -> str:
-        self.make.fork(self.repo, owner=self.world.acme, by=self.world.zoe)
-        return self.world.acme.slug
+        ForkFactory.create(upstream=self.repo, owner=self.sample.acme, created_by=self.sample.zoe)
+        return self.sample.acme.slug
 
     def number(self) -> int:
         if "pull" in self.cell.operation + self.cell.case:
             return self.pull().number
         replying = "{reply_number}" in self.cell.operation
-        self.thread = self.world.threads[self.repo.pk]
+        self.thread = self.sample.threads[self.repo.pk]
         if self.cell.case == ("in own thread" if replying else "own"):
             with while_allowed(self.repo, self.person):
                 self.thread = self.make.thread(self.repo, by=self.person)
@@ -187,10 +193,10 @@ class Attempt:
 
     def pull(self) -> Pull:
         reviewing = "{review_uuid}" in self.cell.operation
-        self.of = self.world.pulls[self.repo.pk]
+        self.of = self.sample.pulls[self.repo.pk]
         if self.cell.operation.endswith("/merge") and self.cell.status < 400:
             folder = self.folders.mktemp("clone")
-            self.of = self.world.mergeable(self.cell.owner, folder / "work", by=self.author)
+            self.of = self.sample.mergeable(self.cell.owner, folder / "work", by=self.author)
             self.repo = self.of.repo
         elif self.cell.case == "own" and not reviewing:
             with while_allowed(self.repo, self.person):
@@ -198,7 +204,7 @@ class Attempt:
         return self.of
 
     def protection(self) -> object:
-        return self.world.protections[self.repo.pk].uuid
+        return self.sample.protections[self.repo.pk].uuid
 
     def review(self) -> object:
         with while_allowed(self.repo, self.author):
@@ -206,16 +212,16 @@ class Attempt:
 
 
 FILL = {
-    "team_slug": lambda attempt: attempt.world.acme.slug,
-    "username": Attempt.member,
-    "uuid": Attempt.uuid,
-    "id": Attempt.event,
-    "fork_uuid": Attempt.fork,
-    "fork_username": Attempt.fork_of_user,
-    "fork_team_slug": Attempt.fork_of_team,
-    "number": Attempt.number,
-    "protection_uuid": Attempt.protection,
-    "user_uuid": lambda attempt: attempt.world.alice.uuid,
-    "reply_number": Attempt.reply,
-    "review_uuid": Attempt.review,
+    "team_slug": lambda case: case.sample.acme.slug,
+    "username": PermissionCase.member,
+    "uuid": PermissionCase.uuid,
+    "id": PermissionCase.event,
+    "fork_uuid": PermissionCase.fork,
+    "fork_username": PermissionCase.fork_of_user,
+    "fork_team_slug": PermissionCase.fork_of_team,
+    "number": PermissionCase.number,
+    "protection_uuid": PermissionCase.protection,
+    "user_uuid": lambda case: case.sample.alice.uuid,
+    "reply_number": PermissionCase.reply,
+    "review_uuid": PermissionCase.review,
 }
