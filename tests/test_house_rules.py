@@ -136,22 +136,19 @@ RULES = [
     (words.queries_are_filtered, "apps/teams/queries.py", "def list_teams(principal): ..."),
 ]
 ALL = dict.fromkeys(rule for rule, _, _ in RULES)
-OF_TEXTS = {rules.nothing_of_this_machine}
-OF_TEXTS_LATER_OF_TESTS_TOO = {
+OF_TEXTS = {
+    rules.nothing_of_this_machine,
     words.no_old_words,
     words.no_reference_to_what_is_absent,
     words.referred_files_exist,
 }
-NOT_YET = ("tests/", "bench/fork.py")
 
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.__name__)
 def test_the_house_rule_holds_everywhere(rule):
     looked_at = python_sources()
-    if rule in OF_TEXTS | OF_TEXTS_LATER_OF_TESTS_TOO:
+    if rule in OF_TEXTS:
         looked_at = [one for one in sources() if one.path not in SELF]
-    if rule in OF_TEXTS_LATER_OF_TESTS_TOO:
-        looked_at = [one for one in looked_at if not one.within(*NOT_YET)]
     problems = [f"{source.path}:{problem}" for source in looked_at for problem in rule(source)]
     assert not problems, "\n" + "\n".join(problems)
 
