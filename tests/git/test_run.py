@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import select
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -33,6 +32,7 @@ from apps.git.run import (
 )
 from tests.git.scratch import Scratch, push_body
 from tests.server import PATIENCE
+from tests.waiting import eventually
 
 MIB = 1024 * 1024
 SMALL_FILES = {"core.bigFileThreshold": "512m"}
@@ -72,10 +72,7 @@ def half_a_push(repo: Scratch, other: Scratch) -> Iterator[tuple[GitProcess, int
     with running(spawn_service(repo.path, Service.RECEIVE_PACK)) as (process, stdin, _):
         stdin.write(body[:-100])
         stdin.flush()
-        deadline = time.monotonic() + PATIENCE
-        while not (pids := children(process)) and time.monotonic() < deadline:
-            os.sched_yield()
-        yield process, pids[0]
+        yield process, eventually(lambda: children(process))[0]
 
 
 def test_a_subcommand_outside_the_table_is_refused(repo: Scratch) -> None:
