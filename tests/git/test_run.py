@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from subprocess import DEVNULL
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Event, Thread
 from typing import IO, Any, cast
 
@@ -198,7 +198,8 @@ def test_a_service_meets_its_deadline_and_so_do_its_children(
 def test_git_that_is_ended_leaves_no_branch_locked(repo: Scratch) -> None:
     head = repo.commit({"a": b"1"})
     lock = repo.path / "refs" / "heads" / "x.lock"
-    waiting = run._spawn(repo.path, "update-ref", ["--stdin"], run._GIB, DEVNULL, None, None)
+    command = ["git", f"--git-dir={repo.path}", "update-ref", "--stdin"]
+    waiting = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
     with running(waiting) as (process, stdin, stdout):
         stdin.write(f"start\ncreate refs/heads/x {head}\nprepare\n".encode())
         stdin.flush()
