@@ -4,13 +4,13 @@ second start that shows no secret; then the same with `--demo`. Ctrl-C ends each
 
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from threading import Timer
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_ONCE = 10.0
@@ -25,20 +25,22 @@ def start(data: str, *arguments: str) -> subprocess.Popen[bytes]:
         env={**os.environ, "DATA_DIR": data, "PORT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        bufsize=0,
     )
 
 
 def greeting(server: subprocess.Popen[bytes]) -> str:
     """What it says until it serves; gives up after two minutes."""
     assert server.stdout is not None
-    said, ends, output = b"", time.monotonic() + 120, server.stdout.fileno()
-    while b"Guildhall is at" not in said:
-        ready, _, _ = select.select([output], [], [], max(0, ends - time.monotonic()))
-        piece = os.read(output, 65536) if ready else b""
-        if not piece:
-            server.kill()
-            sys.exit(f"The server never said that it serves:\n{said.decode()}")
-        said += piece
+    late, said, line = Timer(120, server.kill), b"", b"\n"
+    late.start()
+    while line and b"Guildhall is at" not in said:
+        line = server.stdout.readline()
+        said += line
+    late.cancel()
+    if not line:
+        server.kill()
+        sys.exit(f"The server never said that it serves:\n{said.decode()}")
     return said.decode()
 
 

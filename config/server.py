@@ -5,6 +5,7 @@ gunicorn's master has the socket and starts the worker anew if it dies; the work
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sqlite3
@@ -23,6 +24,9 @@ SILENCE = 60
 """Seconds that a request body may pause, and that the event loop may hang, before gunicorn acts."""
 GRACE = 10
 """Seconds until gunicorn kills a worker that does not end; it takes one or two."""
+ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+early: list[int] = []
+"""Signals to end that came before gunicorn listened for them."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -55,7 +59,6 @@ class Server(BaseApplication):  # type: ignore[misc]
             "timeout": SILENCE,
             "graceful_timeout": GRACE,
             "when_ready": end_alike,
-            "post_fork": lambda arbiter, worker: end_quietly(),
             "on_exit": lambda arbiter: fold_journal(),
         }
         super().__init__()
@@ -70,6 +73,7 @@ class Server(BaseApplication):  # type: ignore[misc]
     def run(self) -> None:
         """Serve; raises `SystemExit` in the end, in the master and in the worker."""
         give_up_connections()
+        listen_for_end(early.append)
         super().run()
 
 
@@ -80,16 +84,43 @@ def give_up_connections() -> None:
         connection.close_pool()  # type: ignore[attr-defined]
 
 
-def end_quietly() -> None:
-    """Let Ctrl-C and SIGTERM end the process with status 0, until gunicorn listens for them."""
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+def listen_for_end(note: Callable[[int], object]) -> None:
+    """Have the signals to end given to this function, except those that are ignored."""
+    for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: sys.exit(0))
+            signal.signal(number, lambda number, _: note(number))
+
+
+def end_quietly() -> None:
+    """Let Ctrl-C and SIGTERM end the process with status 0, until the server runs.
+
+    They are noted as well: what a signal raises is lost where Python ignores exceptions, as in
+    the callbacks of imports and in `__del__`.
+    """
+
+    def end(number: int) -> None:
+        early.append(number)
+        sys.exit(0)
+
+    listen_for_end(end)
 
 
 def end_alike(arbiter: Any) -> None:
-    """Let SIGTERM end the server as Ctrl-C does: gunicorn would wait for all that is open."""
-    signal.signal(signal.SIGTERM, lambda _, frame: arbiter.signal(signal.SIGINT, frame))
+    """Let SIGTERM end the server as Ctrl-C does: gunicorn would wait for all that is open.
+
+    A new worker inherits this, and ends at once until it listens by itself. Ends the process if
+    it was told to before.
+    """
+
+    def end(number: int, frame: Any) -> None:
+        if os.getpid() != arbiter.pid:
+            os._exit(0)
+        arbiter.signal(signal.SIGINT, frame)
+
+    for number in ENDING:
+        signal.signal(number, end)
+    if early:
+        sys.exit(0)
 
 
 def fold_journal() -> None:

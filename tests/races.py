@@ -29,7 +29,7 @@ def at_once(*calls: Callable[[], Answer | Outcome]) -> Counter[tuple[int, str | 
 
     def run(call: Callable[[], Answer]) -> None:
         try:
-            barrier.wait(timeout=20)
+            barrier.wait(timeout=60)
             answers.append(call())
         finally:
             connection.close()

@@ -1,7 +1,9 @@
-"""Waiting in tests for something that another thread or process does."""
+"""Waiting in tests for something that another thread, process or task does."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import time
 from collections.abc import Callable
 from threading import Event
@@ -12,13 +14,26 @@ PAUSE = 0.02
 """Seconds between two looks."""
 
 
-def eventually(condition: Callable[[], Value], within: float = 60) -> Value:
+def eventually(
+    condition: Callable[[], Value], within: float = 60, *, pause_for: float = PAUSE
+) -> Value:
     """Ask until the condition gives something true, and return that.
 
-    Fails after `within` seconds, with what it gave last. It is asked at least once.
+    Fails after `within` seconds, with what it gave last. It is asked at least once, and again
+    after `pause_for` seconds.
     """
     ends, pause = time.monotonic() + within, Event()
     while not (value := condition()):
         assert time.monotonic() < ends, f"after {within} seconds still {value!r}"
-        pause.wait(PAUSE)
+        pause.wait(pause_for)
     return value
+
+
+async def eventually_in_loop(condition: Callable[[], object], within: float = 60) -> None:
+    """Do the same while the event loop goes on; the condition may give something to await."""
+    async with asyncio.timeout(within):
+        while True:
+            value = condition()
+            if await value if inspect.isawaitable(value) else value:
+                return
+            await asyncio.sleep(0)

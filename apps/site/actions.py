@@ -142,11 +142,12 @@ def _exists(row: RateLimit) -> Conflict:
 
 
 def _staff(by: Principal | None) -> Person | None:
-    """Who acts: one of the staff, else 403 `staff_required`; None is the operator."""
+    """Who acts: one of the staff, else 401, 403 `staff_required`; None is the operator."""
     if by is None:
         return None
+    actor = by.user
     by.check_staff()
-    return by.user
+    return actor
 
 
 def _stamp(row: Any, actor: Person | None) -> tuple[str, str]:

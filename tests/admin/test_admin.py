@@ -3,18 +3,17 @@
 import re
 
 from django.conf import settings
-from django.contrib import admin
 from django.core.management import call_command
 
 from apps.accounts.models import Invite, User
 from apps.core.admin.site import GROUPS
 from apps.core.sessions import DAY
 from apps.site.models import RateLimit
-from tests.admin.urls import admin_url, row_url
+from tests.admin.urls import admin_url, registered, row_url
 from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
 
-LISTS = [admin_url(model) for model in admin.site._registry]
+LISTS = [admin_url(model) for model in registered()]
 
 
 def test_only_active_staff_has_access(visit, bob):

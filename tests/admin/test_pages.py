@@ -15,12 +15,12 @@ from apps.core.durations import parse_future
 from apps.events.models import Event
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Reply, Thread
-from tests.admin.urls import admin_url, all_urls, row_url
+from tests.admin.urls import admin_url, all_urls, registered, row_url
 from tests.factories import ForkFactory
 from tests.principals import principal_of
 from tests.web.page_client import PageClient
 
-MODELS = list(admin.site._registry.items())
+MODELS = [(model, admin.site.get_model_admin(model)) for model in registered()]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib import admin
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -17,7 +16,7 @@ from apps.site.actions import create_rate_limit
 from apps.site.models import RateLimit
 from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
-from tests.admin.urls import admin_url, row_url
+from tests.admin.urls import admin_url, registered, row_url
 from tests.factories import ApiTokenFactory, ForkFactory, MemberFactory, TeamFactory, UserFactory
 from tests.principals import access_of, principal_of
 from tests.test_queries import costing
@@ -56,7 +55,7 @@ def one_of_each(make, sam, number):
 
 
 def test_every_list_is_here():
-    listed = {model for model in admin.site._registry if model.__name__ != "SiteSettings"}
+    listed = {model for model in registered() if model.__name__ != "SiteSettings"}
     assert listed == ROWS
 
 

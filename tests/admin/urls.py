@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any
 
+from django.apps import apps
 from django.contrib import admin
 from django.db.models import Model
 from django.urls import reverse
@@ -26,6 +27,11 @@ DISTINGUISHED_BY: dict[type[Model], Callable[[Any], object]] = {
 """Where there are many rows: the values by which the pages of two of them differ."""
 
 
+def registered() -> list[type[Model]]:
+    """The models that the admin shows."""
+    return [model for model in apps.get_models() if admin.site.is_registered(model)]
+
+
 def admin_url(model: type[Model], page: str = "changelist", *args: object) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
@@ -44,7 +50,8 @@ def all_urls() -> Iterator[str]:
     Of rows whose pages do not differ, one is taken.
     """
     yield reverse("admin:index")
-    for model, pages in admin.site._registry.items():
+    for model in registered():
+        pages = admin.site.get_model_admin(model)
         yield admin_url(model)
         if getattr(pages, "add_form", None):
             yield admin_url(model, "add")

@@ -67,9 +67,9 @@ def test_rows_that_point_to_a_locked_one_are_written_meanwhile(make, alice):
     with transaction.atomic():
         lock(alice)
         writer.start()
-        writer.join(timeout=15)
+        writer.join(timeout=60)
         assert Team.objects.filter(slug="meanwhile").exists()
-    writer.join(timeout=20)
+    writer.join(timeout=60)
 
 
 @pytest.mark.django_db(transaction=True)

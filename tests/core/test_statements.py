@@ -44,7 +44,7 @@ def assert_same(row: Model, manager: Any, **relations: Model) -> None:
     """The row is the ORM's, column for column, and so are the rows that came with it."""
     assert stored(row) == stored(manager.get(pk=row.pk))
     for name, related in relations.items():
-        assert name in row._state.fields_cache
+        assert getattr(type(row), name).is_cached(row)
         assert stored(getattr(row, name)) == stored(type(related)._base_manager.get(pk=related.pk))
 
 

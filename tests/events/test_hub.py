@@ -26,6 +26,7 @@ from apps.teams import actions as teams
 from config.asgi import application, handler
 from tests.principals import principal_of, team_access_of
 from tests.server import PATIENCE
+from tests.waiting import eventually, eventually_in_loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -123,7 +124,7 @@ def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme") as client:
-            await until(lambda: bool(hub.joined))
+            await eventually_in_loop(lambda: bool(hub.joined))
             await rename("One")
             return await read(client, 1)
 
@@ -144,17 +145,18 @@ def test_a_lost_listener_comes_back(monkeypatch, make, alice, rename):
                 cursor.execute("SELECT pg_terminate_backend(%s)", found)
         return found
 
+    async def no_listener() -> bool:
+        return not await in_thread(listeners)
+
     async def story() -> list[int]:
-        while await in_thread(listeners):
-            pass  # that of an earlier stream is about to go
+        await eventually_in_loop(no_listener)  # that of an earlier stream is about to go
         async with following(make.token(alice), "scope=team:acme") as client:
             await rename("One")
             first = await read(client, 1)
-            while not await in_thread(listeners):
-                pass  # the log may have been read before there was one
+            # The log may have been read before there was one.
+            await eventually_in_loop(lambda: in_thread(listeners))
             [gone] = await in_thread(lambda: listeners(kill=True))
-            while await in_thread(listeners) in ([], [gone]):
-                pass
+            await eventually_in_loop(lambda: in_thread(lambda: set(listeners()) - {gone}))
             await rename("Two")
             return first + await read(client, 1)
 
@@ -221,7 +223,7 @@ def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make,
 
     async def story() -> list[int]:
         async with following(make.token(bob), "scope=team:acme&scope=self") as client:
-            await until(lambda: bool(hub.joined))
+            await eventually_in_loop(lambda: bool(hub.joined))
             await in_thread(change)
             return await read(client, 2)
 
@@ -273,18 +275,18 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
     async def overtaken(scope: Any) -> Any:
         response = await ask(scope)
         lost = await in_thread(lose)
-        await until(lambda: (hub.last >= lost) is noticed)
+        await eventually_in_loop(lambda: (hub.last >= lost) is noticed)
         return response
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme"):
-            await until(lambda: bool(hub.joined))
+            await eventually_in_loop(lambda: bool(hub.joined))
             monkeypatch.setattr(hub_module, "read_after", read_after)
             monkeypatch.setattr(handler, "ask", overtaken)
             if noticed:
                 gate.set()
             async with following(make.token(bob), query) as client:
-                await until(lambda: len(hub.joined) == 2)
+                await eventually_in_loop(lambda: len(hub.joined) == 2)
                 gate.set()
                 await in_thread(lambda: teams.create_team(by=principal_of(bob), name="x", slug="x"))
                 return await read(client, 1)
@@ -299,13 +301,12 @@ def test_a_token_that_is_revoked_while_the_view_looks_is_lost(monkeypatch, make,
 
     def revoked_meanwhile(events: EventQuerySet) -> int:
         accounts.revoke_token(by=principal_of(bob), token=row)
-        while hub.last < newest(1)[0]:
-            pass
+        eventually(lambda: hub.last >= newest(1)[0])
         return newest_id(events)
 
     async def story() -> None:
         async with following(make.token(alice), "scope=self"):
-            await until(lambda: bool(hub.joined))
+            await eventually_in_loop(lambda: bool(hub.joined))
             monkeypatch.setattr(EventQuerySet, "newest_id", revoked_meanwhile)
             async with following(token, "scope=self") as client:
                 assert await client.text() == ""
@@ -324,11 +325,11 @@ def test_nothing_comes_twice_when_a_newcomer_is_ahead_of_the_hub(monkeypatch, ma
     async def story() -> tuple[list[int], list[int]]:
         token, query = make.token(alice), "scope=team:acme&kind=team-updated"
         async with following(token, query) as first:
-            await until(lambda: bool(hub.joined))
+            await eventually_in_loop(lambda: bool(hub.joined))
             monkeypatch.setattr(hub_module, "read_after", read_after)
             await rename("One")
             async with following(token, f"{query}&last_event_id=0") as second:
-                await until(lambda: len(hub.joined) == 2)
+                await eventually_in_loop(lambda: len(hub.joined) == 2)
                 gate.set()
                 await rename("Two")
                 return await read(first, 2), await read(second, 2)
@@ -345,16 +346,11 @@ def test_what_no_event_tells_is_noticed_in_time(quick, make, sam, change):
             if not change.get("is_active", True):
                 assert await client.text() == ""
                 return
-            await until(lambda: not any(one.selection.event_scopes for one in hub.present))
+            await eventually_in_loop(
+                lambda: not any(one.selection.event_scopes for one in hub.present)
+            )
 
     asyncio.run(story())
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Let the loop run until this holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0)
 
 
 def test_the_hub_ends_with_the_last_and_begins_with_the_next(quick, make, alice, rename):
@@ -364,7 +360,9 @@ def test_the_hub_ends_with_the_last_and_begins_with_the_next(quick, make, alice,
             async with following(make.token(alice), "scope=team:acme") as client:
                 await rename(name)
                 found += await read(client, 1)
-            await until(lambda: "hub" not in {task.get_name() for task in asyncio.all_tasks()})
+            await eventually_in_loop(
+                lambda: "hub" not in {task.get_name() for task in asyncio.all_tasks()}
+            )
             await rename(f"Nobody hears of {name}")
         return found
 
@@ -399,7 +397,7 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme&scope=self") as client:
-            await until(lambda: bool(hub.joined))
+            await eventually_in_loop(lambda: bool(hub.joined))
             monkeypatch.setattr(hub_module, "visible_ids", visible)
             for name in ("One", "Two", "Three"):
                 await rename(name)

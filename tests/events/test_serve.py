@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def begin_push(connection: HTTPConnection, sent: dict[str, str]) -> None:
 def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
     """A terminal tells all that there are by then."""
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data"), "PORT": "0"}
-    with subprocess.Popen(
+    starting = subprocess.Popen(
         [sys.executable, "manage.py", "serve"],
         cwd=ROOT,
         env=environment,
@@ -92,7 +92,8 @@ def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         process_group=0,
-    ) as starting:
+    )
+    try:
         assert starting.stdout is not None
         while "Guildhall is at" not in starting.stdout.readline():
             assert starting.poll() is None
@@ -101,6 +102,10 @@ def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
             eventually(children.read_text)
         os.killpg(starting.pid, signal.SIGINT)
         rest, _ = starting.communicate(timeout=PATIENCE)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(starting.pid, signal.SIGKILL)
+        starting.communicate()
     assert (starting.returncode, rest) == (0, "")
 
 

@@ -251,10 +251,22 @@ def test_unrelated_histories_are_a_conflict_without_paths(
     assert mergeability(repo, one, two) == Mergeability((), (), nothing_to_merge=False)
 
 
-def test_a_missing_object_is_no_conflict(repo: Scratch) -> None:
+@pytest.mark.parametrize("strategy", COMBINING)
+def test_a_missing_commit_is_no_conflict(repo: Scratch, strategy: Strategy) -> None:
     base = repo.commit({"a": b"0"})
-    with pytest.raises(GitError, match="lacks objects"):
-        merge._merge_trees(repo, base, "1" * 40)
+    with pytest.raises(GitError, match="Not a valid commit"):
+        try_merge(repo, strategy, base, "1" * 40)
+    with pytest.raises(GitError, match="Not a valid commit"):
+        mergeability(repo, base, "1" * 40)
+
+
+@pytest.mark.parametrize("strategy", COMBINING)
+def test_a_missing_blob_is_no_conflict(repo: Scratch, strategy: Strategy) -> None:
+    base = repo.commit({"a": b"0"})
+    target = repo.commit({"a": b"1"}, base)
+    head = repo.commit_of(repo.tree("100644", {"a": "1" * 40}), base)
+    with pytest.raises(GitError, match="unable to read blob"):
+        try_merge(repo, strategy, target, head)
 
 
 def test_a_missing_tree_is_not_an_empty_one(repo: Scratch) -> None:

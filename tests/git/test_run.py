@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import select
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from subprocess import DEVNULL
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Event, Thread
 from typing import IO, Any, cast
 
@@ -33,6 +32,7 @@ from apps.git.run import (
 )
 from tests.git.scratch import Scratch, push_body
 from tests.server import PATIENCE
+from tests.waiting import eventually
 
 MIB = 1024 * 1024
 SMALL_FILES = {"core.bigFileThreshold": "512m"}
@@ -72,10 +72,7 @@ def half_a_push(repo: Scratch, other: Scratch) -> Iterator[tuple[GitProcess, int
     with running(spawn_service(repo.path, Service.RECEIVE_PACK)) as (process, stdin, _):
         stdin.write(body[:-100])
         stdin.flush()
-        deadline = time.monotonic() + PATIENCE
-        while not (pids := children(process)) and time.monotonic() < deadline:
-            os.sched_yield()
-        yield process, pids[0]
+        yield process, eventually(lambda: children(process))[0]
 
 
 def test_a_subcommand_outside_the_table_is_refused(repo: Scratch) -> None:
@@ -201,7 +198,8 @@ def test_a_service_meets_its_deadline_and_so_do_its_children(
 def test_git_that_is_ended_leaves_no_branch_locked(repo: Scratch) -> None:
     head = repo.commit({"a": b"1"})
     lock = repo.path / "refs" / "heads" / "x.lock"
-    waiting = run._spawn(repo.path, "update-ref", ["--stdin"], run._GIB, DEVNULL, None, None)
+    command = ["git", f"--git-dir={repo.path}", "update-ref", "--stdin"]
+    waiting = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)
     with running(waiting) as (process, stdin, stdout):
         stdin.write(f"start\ncreate refs/heads/x {head}\nprepare\n".encode())
         stdin.flush()

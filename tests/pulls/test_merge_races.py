@@ -26,7 +26,7 @@ def at_once(*calls):
 
     def run(number, call):
         try:
-            barrier.wait(timeout=20)
+            barrier.wait(timeout=60)
             found[number] = call()
         except BaseException as error:
             found[number] = error

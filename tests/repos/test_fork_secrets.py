@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from threading import Event
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.gitclient import Git
 from tests.repos.test_git_http import api_path
+from tests.waiting import eventually
 
 REFUSED = re.compile("not our ref|unadvertised object|couldn't find remote ref")
 
@@ -38,13 +39,13 @@ def fork(server, path) -> str:
     asked = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
     if "DATABASE_URL" in server.environment:  # where the worker is no thread of the server
         server.run("from apps.repos.jobs import make_next_fork; make_next_fork()")
-    pause = Event()
-    for _ in range(600):
+
+    def made() -> Any:
         found = alice.get(f"/forks/{asked['uuid']}").gives()
-        if found["status"] == "completed":
-            return f"{server.url}/{found['repo_path']}.git"
-        pause.wait(0.1)
-    raise AssertionError(f"the fork is {found['status']}: {found['error']}")
+        assert found["status"] != "failed", found["error"]
+        return found["status"] == "completed" and found["repo_path"]
+
+    return f"{server.url}/{eventually(made)}.git"
 
 
 @pytest.mark.slow

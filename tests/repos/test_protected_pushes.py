@@ -214,7 +214,7 @@ def together(*calls):
 
     def run(number, call):
         try:
-            barrier.wait(timeout=20)
+            barrier.wait(timeout=60)
             found[number] = call()
         finally:
             connection.close()

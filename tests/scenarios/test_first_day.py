@@ -2,17 +2,15 @@
 
 import re
 from pathlib import Path
-from threading import Event
 
 import pytest
 
-from tests.server import PATIENCE, Server
+from tests.server import Server
+from tests.waiting import eventually
 from tests.web.form_client import FormClient
 
 ADDRESS, PASSWORD, NEXT = "zoe@example.org", "first horse battery", "second horse battery"
 STAFF = "third horse battery"
-PAUSE = 0.02
-"""Seconds between two looks."""
 GIVE_SAM_A_PASSWORD = f"""
 from apps.accounts.actions import change_password
 from apps.accounts.models import User
@@ -28,13 +26,12 @@ def token_in(html):
 
 def link_in(folder: Path) -> str:
     """The link of the one message in the folder, as soon as it is there."""
-    pause = Event()
-    for _ in range(int(PATIENCE / PAUSE)):
-        for message in folder.glob("*"):
-            if found := re.search(r"http\S+/reset/new\S+", message.read_text()):
-                return found[0]
-        pause.wait(PAUSE)
-    raise AssertionError("no message has come")
+
+    def links() -> list[str]:
+        messages = "\n".join(message.read_text() for message in folder.glob("*"))
+        return re.findall(r"http\S+/reset/new\S+", messages)
+
+    return eventually(links)[0]
 
 
 def join(server, person):

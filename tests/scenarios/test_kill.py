@@ -10,7 +10,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -24,14 +23,13 @@ import pytest
 from apps.repos.rules import ZERO
 from tests.scenarios.crowd import Person, Place
 from tests.server import PATIENCE, ROOT, Server
+from tests.waiting import eventually
 
-SECONDS = float(os.environ.get("KILL_SECONDS", "25"))
-"""How long processes are killed, or longer, until enough has happened; starting, settling and
-looking come on top.
-"""
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "10"))
+"""How often processes are killed and started again."""
 MOVES, KILLS = 6, 3
 """So many refs have to move, and so many times has something to die, for a run to say anything."""
-SEED = int(os.environ.get("KILL_SEED", str(time.time_ns() % 10**6)))
+SEED = int(os.environ.get("KILL_SEED", "1"))
 LEFTOVERS = ("**/*.lock", "**/tmp_*", "??/??/*.tmp-*")
 TIME_PASSES = (
     "UPDATE repos_fork SET lease_until = created_at WHERE lease_until IS NOT NULL RETURNING 1"
@@ -79,13 +77,14 @@ class Site:
             self.kill_worker()
         return what
 
-    def wait_for_a_move(self, uuid: str) -> None:
-        """Until git has just touched a branch, whose rows are not written then; 3 s at most."""
+    def wait_for_a_move(self, uuid: str, people: list[Person]) -> None:
+        """Until git has just touched a branch, whose rows are not written then."""
         store = self.data / "repositories" / uuid[:2] / uuid[2:4] / f"{uuid}.git"
-        heads, ends = store / "refs" / "heads", time.monotonic() + 3
+        heads = store / "refs" / "heads"
         before = heads.stat().st_mtime_ns
-        while heads.stat().st_mtime_ns == before and time.monotonic() < ends:
-            PAUSE.wait(0.002)
+        eventually(
+            lambda: heads.stat().st_mtime_ns != before or not all_alive(people), pause_for=0.002
+        )
         PAUSE.wait(0.01)  # from its lock to the move
 
     def let_time_pass(self) -> None:
@@ -147,12 +146,11 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
     place.up.set()
     for person in people:
         person.start()
-    ends = time.monotonic() + SECONDS
-    while time.monotonic() < ends or killed.total() < KILLS:
+    for _ in range(ROUNDS):
         if random.random() < 0.5:
             PAUSE.wait(random.uniform(0.2, 3))  # any moment
         else:
-            site.wait_for_a_move(place.uuid)
+            site.wait_for_a_move(place.uuid, people)
         place.up.clear()
         killed[what := site.kill(random)] += 1
         site.let_time_pass()
@@ -161,7 +159,13 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
         if what in {"all", "worker"}:
             site.start_worker()
         place.up.set()
-    wait_for_moves(people)
+    # On a slow machine hardly any push may come through between two kills.
+    eventually(
+        lambda: (
+            sum(person.count["refs moved"] for person in people) >= MOVES or not all_alive(people)
+        ),
+        within=5 * PATIENCE,
+    )
     place.over.set()
     for person in people:
         person.join(2 * PATIENCE)
@@ -171,13 +175,9 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
     return killed
 
 
-def wait_for_moves(people: list[Person]) -> None:
-    """On a slow machine hardly any push may come through between two kills."""
-    ends = time.monotonic() + 5 * PATIENCE
-    while sum(person.count["refs moved"] for person in people) < MOVES:
-        if time.monotonic() > ends or not all(person.is_alive() for person in people):
-            return
-        PAUSE.wait(0.1)  # their count is what there is to look at
+def all_alive(people: list[Person]) -> bool:
+    """Whether all go on: one ends early only with a failure, which the test raises."""
+    return all(person.is_alive() for person in people)
 
 
 def settle(site: Site, place: Place) -> None:
@@ -192,11 +192,13 @@ def settle(site: Site, place: Place) -> None:
     alice.post("/teams", name="Last", slug="last").gives(201)
     slug = alice.get("/teams/crew/repos").gives()["results"][0]["slug"]
     last = alice.post(f"/teams/crew/repos/{slug}/forks?team_slug=last").gives(201)["uuid"]
-    ends = time.monotonic() + 5 * PATIENCE
-    for fork in [*place.forks, last]:
-        while alice.get(f"/forks/{fork}").gives()["status"] not in {"completed", "failed"}:
-            assert time.monotonic() < ends, "a fork is stuck"
-            PAUSE.wait(0.1)  # its status is what there is to look at
+
+    def unfinished() -> list[str]:
+        statuses = {fork: alice.get(f"/forks/{fork}").gives()["status"] for fork in forks}
+        return [fork for fork in forks if statuses[fork] not in {"completed", "failed"}]
+
+    forks = [*place.forks, last]
+    eventually(lambda: not unfinished(), within=5 * PATIENCE, pause_for=0.1)
     site.server.kill()
     site.kill_worker()
     assert ", 0 moves written down" in site.server.manage("reconcile")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,10 +19,9 @@ import pytest
 from tests.gitclient import Git
 from tests.server import PATIENCE, ROOT, Server
 from tests.tail import opened
+from tests.waiting import eventually
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-PAUSE = 0.02
-"""Seconds between two looks."""
 MAIN = """
 daemon off;
 pid {folder}/nginx.pid;
@@ -48,15 +46,14 @@ def free_port() -> int:
 
 def listens(process: subprocess.Popen[bytes], port: int) -> None:
     """Wait until it does: it says so to nobody."""
-    pause = Event()
-    for _ in range(int(PATIENCE / PAUSE)):
+
+    def connects() -> bool:
         assert process.poll() is None, "nginx does not start"
         with socket.socket() as line:
             line.settimeout(PATIENCE)
-            if line.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        pause.wait(PAUSE)
-    raise AssertionError(f"nobody listens at port {port}")
+            return line.connect_ex(("127.0.0.1", port)) == 0
+
+    eventually(connects)
 
 
 @contextmanager

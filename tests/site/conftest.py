@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from redis.exceptions import RedisError
 from apps.site import shared as shared_module
 from apps.site.shared import RedisCounters, SharedCounters
 from tests.server import PATIENCE
+from tests.waiting import eventually
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 
@@ -40,15 +40,14 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + PATIENCE
-        while not self.answers():
-            assert time.monotonic() < end and self.process.poll() is None, "Redis does not start"
+        eventually(self.answers)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
 
     def answers(self) -> bool:
+        assert self.process.poll() is None, "Redis does not start"
         client = Redis.from_url(self.url, protocol=2)
         try:
             return bool(client.ping())

@@ -137,7 +137,7 @@ def test_threads_share_one_count(restless):
     admitted: list[bool] = []
 
     def run():
-        barrier.wait(timeout=20)
+        barrier.wait(timeout=60)
         admitted.extend(counters.hit([("key", limit)]).admitted for _ in range(200))
 
     threads = [Thread(target=run) for _ in range(8)]

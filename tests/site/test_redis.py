@@ -10,12 +10,15 @@ import pytest
 
 from apps.site.counters import Limit
 from apps.site.shared import RedisCounters, SharedCounters
-from tests.server import PATIENCE, Server
+from tests.server import Server
+from tests.waiting import eventually
 
 HOUR = {"max_requests": 100, "window_seconds": 3600, "is_enabled": True}
 OWN = "/api-tokens/self"
 LOST = "Redis does not answer"
 FOUND = "Redis answers again"
+AT_ONCE = 10
+"""Seconds; a Redis that is waited for is given six times as long."""
 MANY = Limit("api", 1_000_000, 86_400_000)
 
 
@@ -47,11 +50,10 @@ def test_redis_dying_costs_no_request_and_one_line(own_redis, shared, caplog):
     counters = shared
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(charge_all, counters, 10_000)
-        while not has_counted(counters, 200):
-            pass
+        eventually(lambda: has_counted(counters, 200))
         own_redis.kill()
         admitted, longest = load.result()
-    assert admitted and longest < 1
+    assert admitted and longest < AT_ONCE
     assert counters.lost and counters.own.kept
     assert (lines(caplog, LOST), lines(caplog, FOUND)) == (1, 0)
 
@@ -91,9 +93,7 @@ def test_counting_goes_back_to_redis_when_it_answers_again(own_redis, shared, ca
 
 def until_limited(api):
     """Wait until the server has noticed a limit that another process has made."""
-    end = time.monotonic() + PATIENCE
-    while "X-RateLimit-Limit" not in api.get(OWN).response.headers:
-        assert time.monotonic() < end, "the other process has not noticed"
+    eventually(lambda: "X-RateLimit-Limit" in api.get(OWN).response.headers)
 
 
 @pytest.mark.slow
@@ -131,5 +131,5 @@ def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_pat
         with ThreadPoolExecutor(8) as pool:
             done = list(pool.map(ask, range(400)))
         assert {status for status, _ in done} == {200}
-        assert max(took for _, took in done) < 2
+        assert max(took for _, took in done) < AT_ONCE
         assert server.log.count(LOST) == 1

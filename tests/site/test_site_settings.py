@@ -125,7 +125,7 @@ def test_two_who_need_the_missing_row_at_once_get_the_same(restless):
 
     def load():
         connection.ensure_connection()
-        barrier.wait(timeout=20)
+        barrier.wait(timeout=60)
         found.append(SiteSettings.load().pk)
         connection.close()
 

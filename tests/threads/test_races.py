@@ -26,7 +26,7 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 
     def run(place: int) -> None:
         try:
-            gate.wait(10)
+            gate.wait(60)
             answers[place] = calls[place]()
         finally:
             connection.close()
