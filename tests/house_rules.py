@@ -36,9 +36,9 @@ EXPLAINED = {"actions", "rules", "queries", "access", "principal", "authenticati
 EXPLAINED |= {"pushes", "record", "tree", "frames"}
 
 NOT_ATOMIC = {
-    "apps/accounts/actions/users.py:change_password": "hashing takes long, and is done before",
-    "apps/accounts/actions/users.py:create_user": "hashing takes long, and is done before _add()",
-    "apps/accounts/actions/users.py:sign_up": "hashing takes long, and is done before _join()",
+    "apps/accounts/actions.py:change_password": "hashing takes long, and is done before",
+    "apps/accounts/actions.py:create_user": "hashing takes long, and is done before",
+    "apps/accounts/actions.py:sign_up": "hashing takes long, and is done before _join()",
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
     "apps/pulls/actions/reviews.py:create_review": "git is asked before that of _create()",
     "apps/pulls/actions/reviews.py:update_review": "git is asked before that of _update()",

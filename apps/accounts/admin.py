@@ -171,7 +171,7 @@ class TokenAdmin(StaffAdmin):
     list_filter = (TokenState,)
     list_select_related = ("user",)
     search_help_text = (
-        f"How the owner's username begins, a uuid, or the first {len(TOKEN_PREFIX) + SHOWN} "
+        f"How the owner's username begins, a uuid, or the first {SHOWN} "
         "characters of a token. Never paste a whole token."
     )
     layout = (
@@ -202,7 +202,7 @@ class TokenAdmin(StaffAdmin):
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
-            return rows.filter(token_prefix=text[: len(TOKEN_PREFIX) + SHOWN])
+            return rows.filter(token_prefix=text[:SHOWN])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
 
     def add(self, by: Principal, **wanted: Any) -> ApiToken:

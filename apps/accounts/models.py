@@ -23,7 +23,8 @@ from apps.events.record import Keys, Target
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN_PREFIX = "ght_"  # noqa: S105 - the public beginning of every token
-SHOWN = 8
+SHOWN = len(TOKEN_PREFIX) + 8
+"""Characters of a token that are kept, and shown."""
 USED_EVERY = dt.timedelta(minutes=1)
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
@@ -201,7 +202,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
-    token_prefix = models.CharField(max_length=len(TOKEN_PREFIX) + SHOWN)
+    token_prefix = models.CharField(max_length=SHOWN)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)

@@ -8,7 +8,6 @@ from django.core.exceptions import ValidationError
 from django.db import connection
 
 from apps.accounts import actions
-from apps.accounts.actions import users
 from apps.accounts.models import User
 from apps.core.errors import ApiError
 from tests.factories import ApiTokenFactory, UserFactory
@@ -198,7 +197,7 @@ def test_nobody_waits_for_the_database_while_a_password_is_hashed(monkeypatch):
         waiting.append(connection.in_atomic_block)
         return make_password(password)
 
-    monkeypatch.setattr(users, "make_password", hash_slowly)
+    monkeypatch.setattr(actions, "make_password", hash_slowly)
     alice = actions.create_user(by=None, username="alice", password=STRONG)
     actions.change_password(by=principal_of(alice), user=alice, password=STRONG + "!")
     assert waiting == [False, False]

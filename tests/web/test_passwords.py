@@ -8,7 +8,7 @@ from django.contrib.auth.hashers import make_password
 from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
-from apps.accounts.actions import users
+from apps.accounts import actions
 from apps.web import mail as sending
 from tests.api import Api
 from tests.factories import UserFactory
@@ -127,7 +127,7 @@ def test_of_two_who_use_one_link_at_once_one_chooses_the_password(visit, ada, mo
             quick.pop().post("/reset/new", **sent, password=NEW, again=NEW).redirects_to("/signin")
         return make_password(password)
 
-    monkeypatch.setattr(users, "make_password", hash_late)
+    monkeypatch.setattr(actions, "make_password", hash_late)
     late = visit().post("/reset/new", **sent, password=NEW + "!", again=NEW + "!").gives(409)
     assert "changed in the meantime" in late.alert()
     visit().sign_in("Ada", NEW).redirects_to("/")

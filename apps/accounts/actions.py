@@ -1,16 +1,21 @@
-"""What changes people: joining, profile, password, and whether an account is active."""
+"""What changes people, their API tokens, and the invites by which they come.
+
+Each function is one transaction, one change and its event.
+"""
 
 from __future__ import annotations
+
+import datetime as dt
 
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts import rules
-from apps.accounts.models import Invite, User
+from apps.accounts.models import SHOWN, ApiToken, Invite, InviteStatus, User, digest, new_token
 from apps.accounts.principal import Principal
 from apps.core.changes import given, set_changed
-from apps.core.errors import Conflict, Invalid
+from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -34,14 +39,10 @@ def create_user(
         by.check_staff()
     user = _new(username, email, password)
     user.is_staff = user.is_superuser = is_staff
-    _add(by.user if by else user, user)
+    with transaction.atomic():
+        _insert(user)
+        record(Kind.USER_JOINED, actor=by.user if by else user, about=user)
     return user
-
-
-@transaction.atomic
-def _add(actor: User, user: User) -> None:
-    _insert(user)
-    record(Kind.USER_JOINED, actor=actor, about=user)
 
 
 def sign_up(
@@ -123,18 +124,14 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
     """
     by.check_may_change_of(user.pk, "account")
     rules.check_password(password, user)
-    _store_password(by.user, user, make_password(password))
-
-
-@transaction.atomic
-def _store_password(actor: User, user: User, hashed: str) -> None:
-    known = user.password
-    lock(user)
-    if user.password != known:
-        raise Conflict("invalid_transition", "The password has been changed in the meantime.")
-    user.password = hashed
-    user.save(update_fields=["password"])
-    record(Kind.USER_UPDATED, actor=actor, about=user, data={"changed": ["password"]})
+    known, hashed = user.password, make_password(password)
+    with transaction.atomic():
+        lock(user)
+        if user.password != known:
+            raise Conflict("invalid_transition", "The password has been changed in the meantime.")
+        user.password = hashed
+        user.save(update_fields=["password"])
+        record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["password"]})
 
 
 @transaction.atomic
@@ -204,3 +201,124 @@ def _insert(user: User) -> None:
 
 def _email_taken() -> Invalid:
     return Invalid("validation_failed", "email: Another account has this e-mail address.")
+
+
+@transaction.atomic
+def create_token(
+    *, by: Principal | None, owner: User, name: str, expires_at: dt.datetime | None = None
+) -> tuple[ApiToken, str]:
+    """Make a token and return it with its text, which is not kept anywhere.
+
+    `by` None is the operator at the command line, here and below: the event names the owner.
+    Errors: 403 `staff_required` for somebody else's token unless staff asks; 422 for an account
+    that has been deactivated.
+    """
+    actor = _actor(by, owner)
+    if not owner.is_active:
+        raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
+    text = new_token()
+    token = ApiToken.objects.create(
+        user=owner,
+        name=name,
+        digest=digest(text),
+        token_prefix=text[:SHOWN],
+        expires_at=expires_at,
+    )
+    record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
+    return token, text
+
+
+@transaction.atomic
+def revoke_token(*, by: Principal | None, token: ApiToken) -> None:
+    """End a token for good; doing it again changes nothing, and records nothing."""
+    actor = _actor(by, token.user)
+    lock(token)
+    if token.revoked_at is not None:
+        return
+    token.revoked_at = timezone.now()
+    token.save(update_fields=["revoked_at"])
+    record(Kind.TOKEN_REVOKED, actor=actor, about=token, data={"name": token.name})
+
+
+@transaction.atomic
+def delete_token(*, by: Principal | None, token: ApiToken) -> None:
+    """Remove a token; whoever still sends it gets 401."""
+    actor = _actor(by, token.user)
+    lock(token)
+    keys = {"name": token.name}
+    ApiToken.objects.filter(pk=token.pk).delete()
+    record(Kind.TOKEN_DELETED, actor=actor, about=token, data=keys)
+
+
+def _actor(by: Principal | None, owner: User) -> User:
+    """Who acts on a token: its owner, or staff; 401, 403."""
+    if by is None:
+        return owner
+    by.check_may_change_of(owner.pk, "tokens")
+    return by.user
+
+
+@transaction.atomic
+def create_invite(*, by: Principal, expires_at: dt.datetime, email: str = "") -> Invite:
+    """Invite somebody: whoever has the link, or only a person who signs up with `email`.
+
+    Locks the person's row, so that two at once cannot pass the limit together. Errors: 403
+    `staff_required` where only staff invites, 403 `account_too_young`, 429
+    `signup_invite_limit_reached`, 422.
+    """
+    by.check_may_change()
+    lock(by.user)
+    rules.check_may_invite(by, SiteSettings.load())
+    rules.check_email(email)
+    invite = Invite.objects.create(created_by=by.user, expires_at=expires_at, email=email)
+    record(Kind.INVITE_CREATED, actor=by.user, about=invite)
+    return invite
+
+
+@transaction.atomic
+def update_invite(
+    *,
+    by: Principal,
+    invite: Invite,
+    email: str | None = None,
+    expires_at: dt.datetime | None = None,
+) -> None:
+    """Change whom it is for (empty: whoever has the link) and when it ends; None leaves as is.
+
+    An end in the future makes an expired invite pending again. Locks it. Errors: 403
+    `staff_required`, 404 when deleted, 409 `invite_already_accepted`, 422.
+    """
+    _lock_invite(by, invite)
+    if invite.accepted_at is not None:
+        raise rules.already_accepted()
+    rules.check_email(email or "")
+    changed = set_changed(invite, given(email=email, expires_at=expires_at))
+    if not changed:
+        return
+    invite.save()
+    record(Kind.INVITE_UPDATED, actor=by.user, about=invite, data={"changed": changed})
+
+
+@transaction.atomic
+def expire_invite(*, by: Principal, invite: Invite) -> None:
+    """End an invite now; one that has ended already stays as it is. As `update_invite`."""
+    _lock_invite(by, invite)
+    if invite.status is not InviteStatus.EXPIRED:
+        update_invite(by=by, invite=invite, expires_at=timezone.now())
+
+
+@transaction.atomic
+def delete_invite(*, by: Principal, invite: Invite) -> None:
+    """Delete an invite, whatever its state; its row stays. 403, 404. Locks it."""
+    _lock_invite(by, invite)
+    invite.deleted_at = timezone.now()
+    invite.save(update_fields=["deleted_at"])
+    record(Kind.INVITE_DELETED, actor=by.user, about=invite)
+
+
+def _lock_invite(by: Principal, invite: Invite) -> None:
+    """Lock an invite for its creator or staff; 401, 403, 404."""
+    by.check_may_change_of(invite.created_by_id, "invites")
+    lock(invite)
+    if invite.deleted_at is not None:
+        raise NotFound("not_found", "This invite has been deleted.")
