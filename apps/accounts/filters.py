@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from apps.accounts.models import (
-    ApiTokenQuerySet,
-    InviteQuerySet,
-    InviteStatus,
-)
+from apps.accounts.models import ApiTokenQuerySet, InviteQuerySet, InviteStatus
 from apps.accounts.rules import ORDERINGS, SORTS
 from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet, TextFilter, WordFilter
 from apps.core.search import is_called

@@ -10,7 +10,7 @@ import zlib
 from enum import StrEnum
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
+from django.contrib.auth import models as auth
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
@@ -59,29 +59,16 @@ class UserQuerySet(models.QuerySet["User"]):
         return self.filter(begins(key, text.lower())).order_by(key, "pk")
 
 
-class UserManager(BaseUserManager["User"]):
-    """What Django's own commands ask for; usernames are found ignoring case."""
+class UserManager(auth.UserManager["User"]):
+    """Django's, which `createsuperuser` asks for; usernames are found ignoring case."""
 
-    def create_user(
-        self, username: str, email: str = "", password: str | None = None, **fields: Any
-    ) -> User:
-        user = self.model(username=username, email=self.normalize_email(email), **fields)
-        user.set_password(password)
-        user.save(using=self._db)
-        return user
-
-    def create_superuser(
-        self, username: str, email: str = "", password: str | None = None, **fields: Any
-    ) -> User:
-        return self.create_user(
-            username, email, password, is_staff=True, is_superuser=True, **fields
-        )
+    use_in_migrations = False
 
     def get_by_natural_key(self, username: str | None) -> User:
         return self.get(username_key=(username or "").lower())
 
 
-class User(AbstractBaseUser, PermissionsMixin):
+class User(auth.AbstractBaseUser, auth.PermissionsMixin):
     """Somebody who can sign in. Never deleted, only deactivated: content keeps its author."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -183,10 +170,6 @@ def digest(token: str) -> str:
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    def visible_to(self, principal: Principal) -> ApiTokenQuerySet:
-        """A person's own tokens; staff reaches everybody's."""
-        return self if principal.is_staff else self.filter(user=principal.user.pk)
-
     def in_order(self, ordering: str) -> ApiTokenQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by id in the same direction."""
         sign = "-" if ordering.startswith("-") else ""

@@ -57,12 +57,6 @@ def named_user(username: str) -> User:
     return user
 
 
-def check_staff(actor: User) -> None:
-    """403 `staff_required` for everybody else."""
-    if not actor.is_staff:
-        raise Forbidden("staff_required", "Only staff may do this.")
-
-
 def check_username(username: str) -> None:
     """422 for a text that cannot be a username."""
     problem = username_problem(username)

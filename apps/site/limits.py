@@ -20,15 +20,7 @@ from django.http import HttpRequest
 from apps.core.access import Person
 from apps.core.errors import TooMany
 from apps.site.addresses import address_of
-from apps.site.counters import (
-    Asked,
-    Count,
-    Hit,
-    Limit,
-    MemoryCounters,
-    State,
-    count_at,
-)
+from apps.site.counters import Asked, Count, Hit, Limit, MemoryCounters, State, count_at
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 

@@ -42,7 +42,7 @@ class TeamAccess(ResourceAccess):
 
     @property
     def api_path(self) -> str:
-        return self.team.api_path
+        return f"/{self.team.path}"
 
     @property
     def moved(self) -> bool:

@@ -69,10 +69,6 @@ class Team(models.Model):
     def path(self) -> str:
         return f"teams/{self.slug}"
 
-    @property
-    def api_path(self) -> str:
-        return f"/{self.path}"
-
     def role_of(self, person_id: int | None) -> Role | None:
         """The person's role here now: one query, never remembered, so that a lock means it."""
         if person_id is None:
@@ -121,10 +117,6 @@ class Member(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} in {self.team_id} as {self.role}"
-
-    @property
-    def level(self) -> Level:
-        return LEVEL_OF[Role(self.role)]
 
     def event_keys(self) -> Keys:
         return Keys(team=self.team_id)
