@@ -141,7 +141,7 @@ LIMITS_LOOK = 2.0
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.authentication.TokenAuthentication"],
-    "UNAUTHENTICATED_TOKEN": "apps.accounts.principal.anonymous",
+    "UNAUTHENTICATED_TOKEN": "apps.accounts.principal.Principal",
     "DEFAULT_THROTTLE_CLASSES": ["apps.site.throttling.RecordedThrottle"],
     "DEFAULT_PERMISSION_CLASSES": ["apps.core.permissions.HasLevel"],
     "DEFAULT_FILTER_BACKENDS": ["apps.core.filters.StrictFilterBackend"],

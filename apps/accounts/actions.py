@@ -40,7 +40,7 @@ def create_user(
     user = _new(username, email, password)
     user.is_staff = user.is_superuser = is_staff
     with transaction.atomic():
-        _insert(user)
+        _save(user)
         record(Kind.USER_JOINED, actor=by.user if by else user, about=user)
     return user
 
@@ -71,7 +71,7 @@ def _join(actor: User, user: User, invite: Invite | None) -> None:
     if invite is not None:
         lock(invite)
     rules.check_may_join(SiteSettings.load(), invite, user.email)
-    _insert(user)
+    _save(user)
     if invite is not None:
         invite.accepted_at, invite.accepted_by = timezone.now(), user
         invite.save(update_fields=["accepted_at", "accepted_by"])
@@ -95,7 +95,8 @@ def update_user(
     person. Errors: 403 `staff_required`, 409 `invalid_transition` for the last active member of
     the staff, 422 for an address that is none or is in use.
     """
-    by.check_may_change_of(user.pk, "account")
+    by.check_may_change()
+    by.check_self_or_staff(user.pk, "account")
     if is_staff is not None:
         by.check_staff()
         _check_somebody_stays(user, leaving=not is_staff)
@@ -106,11 +107,7 @@ def update_user(
     if not changed:
         return
     user.is_superuser = user.is_staff
-    try:
-        with transaction.atomic():
-            user.save(update_fields=[*changed, "is_superuser"])
-    except IntegrityError:
-        raise _email_taken() from None
+    _save(user, [*changed, "is_superuser"])
     record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": changed})
 
 
@@ -122,7 +119,8 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
     who show the same old one, or use the same link, one chooses. The event says that it changed,
     and nothing about it.
     """
-    by.check_may_change_of(user.pk, "account")
+    by.check_may_change()
+    by.check_self_or_staff(user.pk, "account")
     rules.check_password(password, user)
     known, hashed = user.password, make_password(password)
     with transaction.atomic():
@@ -188,19 +186,17 @@ def _new(username: str, email: str, password: str | None) -> User:
     return user
 
 
-def _insert(user: User) -> None:
-    """Store a new person; 409 `slug_taken`, 422 for an address that is in use."""
+def _save(user: User, fields: list[str] | None = None) -> None:
+    """Store a person; 409 `slug_taken`, 422 for an address that is in use."""
     try:
         with transaction.atomic():
-            user.save()
+            user.save(update_fields=fields)
     except IntegrityError:
-        if User.objects.filter(username_key=user.username_key).exists():
+        others = User.objects.exclude(pk=user.pk)
+        if others.filter(username_key=user.username_key).exists():
             raise Conflict("slug_taken", f'The username "{user}" is taken.') from None
-        raise _email_taken() from None
-
-
-def _email_taken() -> Invalid:
-    return Invalid("validation_failed", "email: Another account has this e-mail address.")
+        detail = "email: Another account has this e-mail address."
+        raise Invalid("validation_failed", detail) from None
 
 
 @transaction.atomic
@@ -254,7 +250,8 @@ def _actor(by: Principal | None, owner: User) -> User:
     """Who acts on a token: its owner, or staff; 401, 403."""
     if by is None:
         return owner
-    by.check_may_change_of(owner.pk, "tokens")
+    by.check_may_change()
+    by.check_self_or_staff(owner.pk, "tokens")
     return by.user
 
 
@@ -318,7 +315,8 @@ def delete_invite(*, by: Principal, invite: Invite) -> None:
 
 def _lock_invite(by: Principal, invite: Invite) -> None:
     """Lock an invite for its creator or staff; 401, 403, 404."""
-    by.check_may_change_of(invite.created_by_id, "invites")
+    by.check_may_change()
+    by.check_self_or_staff(invite.created_by_id, "invites")
     lock(invite)
     if invite.deleted_at is not None:
         raise NotFound("not_found", "This invite has been deleted.")

@@ -16,6 +16,7 @@ class Principal:
 
     `ceiling` bounds the level that they have anywhere, `read_only` keeps them from changes, also
     of what they wrote themselves: a ceiling of READ would still let them reply and edit.
+    `apps/core/access.py` says what the members are that the lower apps ask as well.
     """
 
     person: User | None = None
@@ -25,7 +26,6 @@ class Principal:
 
     @property
     def user(self) -> User:
-        """The person; 401 for nobody and for a deactivated account."""
         if self.person is None:
             raise Unauthenticated("not_authenticated", "Sign in first.")
         if not self.person.is_active:
@@ -34,7 +34,6 @@ class Principal:
 
     @property
     def person_id(self) -> int | None:
-        """Whose roles count; None for nobody's."""
         return None if self.person is None else self.person.pk
 
     @property
@@ -43,7 +42,6 @@ class Principal:
 
     @property
     def reads(self) -> bool:
-        """Whether its credential lets it read at all."""
         return self.ceiling >= Level.READ
 
     @property
@@ -62,7 +60,6 @@ class Principal:
         return self.credential.expires_at if self.credential else None
 
     def check_staff(self) -> None:
-        """403 `staff_required` for everybody else."""
         if not self.is_staff:
             raise Forbidden("staff_required", "Only staff may do this.")
 
@@ -70,11 +67,6 @@ class Principal:
         """403 `staff_required` for `what` is somebody else's, unless staff asks; 401 for nobody."""
         if self.user.pk != person_id and not self.is_staff:
             raise Forbidden("staff_required", f"Only staff may handle somebody else's {what}.")
-
-    def check_may_change_of(self, person_id: int, what: str) -> None:
-        """The same for changing it, and 403 `role_required` as `check_may_change`."""
-        self.check_may_change()
-        self.check_self_or_staff(person_id, what)
 
     def check_may_change(self) -> None:
         """401 for nobody; 403 `role_required` for a credential that only reads."""
@@ -95,11 +87,6 @@ class Principal:
 
 
 ANONYMOUS = Principal()
-
-
-def anonymous() -> Principal:
-    """Nobody, for DRF's UNAUTHENTICATED_TOKEN."""
-    return ANONYMOUS
 
 
 def inactive_user() -> Unauthenticated:

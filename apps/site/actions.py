@@ -76,12 +76,7 @@ def create_rate_limit(
         is_enabled=is_enabled,
     )
     _stamp(row, actor)
-    try:
-        with transaction.atomic():
-            row.save()
-    except IntegrityError:
-        raise _exists(row) from None
-    limits.changed()
+    _save(row)
     record(Kind.RATE_LIMIT_CREATED, actor=actor, about=row, data=_about(row))
     return row
 
@@ -108,12 +103,7 @@ def update_rate_limit(
     changed = set_changed(rate_limit, wanted)
     if not changed:
         return
-    try:
-        with transaction.atomic():
-            rate_limit.save(update_fields=[*changed, *_stamp(rate_limit, actor)])
-    except IntegrityError:
-        raise _exists(rate_limit) from None
-    limits.changed()
+    _save(rate_limit, [*changed, *_stamp(rate_limit, actor)])
     data = {**_about(rate_limit), "changed": changed}
     record(Kind.RATE_LIMIT_UPDATED, actor=actor, about=rate_limit, data=data)
 
@@ -137,8 +127,15 @@ def _about(row: RateLimit) -> dict[str, Any]:
     }
 
 
-def _exists(row: RateLimit) -> Conflict:
-    return Conflict("rate_limit_exists", f'There is a rate limit for "{row.scope}" already.')
+def _save(row: RateLimit, fields: list[str] | None = None) -> None:
+    """Store a limit and let it hold; 409 where its rate scope has another one."""
+    try:
+        with transaction.atomic():
+            row.save(update_fields=fields)
+    except IntegrityError:
+        detail = f'There is a rate limit for "{row.scope}" already.'
+        raise Conflict("rate_limit_exists", detail) from None
+    limits.changed()
 
 
 def _staff(by: Principal | None) -> Person | None:

@@ -22,11 +22,8 @@ from apps.teams.models import FormerTeamSlug, Member, Role, Team
 def create_team(*, by: Principal, name: str, slug: str) -> Team:
     """Make a team whose first owner is its creator. 401, 409 `slug_taken`."""
     by.check_may_change()
-    try:
-        with transaction.atomic():
-            team = Team.objects.create(name=name, slug=slug)
-    except IntegrityError:
-        raise _slug_taken(slug) from None
+    team = Team(name=name, slug=slug)
+    _save(team)
     FormerTeamSlug.objects.filter(slug=slug).delete()
     Member.objects.create(team=team, user=by.user, role=Role.OWNER, added_by=by.user)
     record(Kind.TEAM_CREATED, actor=by.user, about=team)
@@ -47,11 +44,7 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
     if not changed:
         return
     team.updated_at = timezone.now()
-    try:
-        with transaction.atomic():
-            team.save(update_fields=[*changed, "updated_at"])
-    except IntegrityError:
-        raise _slug_taken(slug) from None
+    _save(team, [*changed, "updated_at"])
     if slug != former:
         FormerTeamSlug.objects.filter(slug=slug).delete()
         FormerTeamSlug.objects.create(team=team, slug=former)
@@ -124,5 +117,9 @@ def _about(member: Member) -> dict[str, str]:
     return {"username": member.user.username, "role": member.role}
 
 
-def _slug_taken(slug: str) -> Conflict:
-    return Conflict("slug_taken", f'The team slug "{slug}" is taken.')
+def _save(team: Team, fields: list[str] | None = None) -> None:
+    try:
+        with transaction.atomic():
+            team.save(update_fields=fields)
+    except IntegrityError:
+        raise Conflict("slug_taken", f'The team slug "{team.slug}" is taken.') from None
