@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from rest_framework.routers import Route, SimpleRouter
 
-from apps.accounts.views import (
-    CheckUsernameViewSet,
-    InviteViewSet,
-    TokenViewSet,
-    UserActivityViewSet,
-    UserViewSet,
-)
+from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
@@ -26,13 +20,7 @@ from apps.repos.views import (
     RepoViewSet,
 )
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
-from apps.teams.views import (
-    CheckTeamSlugViewSet,
-    MemberViewSet,
-    SuggestUsersViewSet,
-    TeamActivityViewSet,
-    TeamViewSet,
-)
+from apps.teams.views import CheckTeamSlugViewSet, MemberViewSet, SuggestUsersViewSet, TeamViewSet
 from apps.threads.views import ParticipantViewSet, ReplyViewSet, ThreadViewSet
 from config.views import DocumentViewSet
 
@@ -69,7 +57,6 @@ route_singleton("openapi.json", DocumentViewSet)
 route("api-tokens", TokenViewSet)
 route("signup-invites", InviteViewSet)
 route("users", UserViewSet)
-route_singleton("users/<username:username>/activity", UserActivityViewSet)
 route_singleton("check-username", CheckUsernameViewSet)
 route_singleton("check-team-slug", CheckTeamSlugViewSet)
 route_singleton("suggest-users", SuggestUsersViewSet)
@@ -79,7 +66,6 @@ route("rate-limits", RateLimitViewSet)
 route_singleton("site-settings", SiteSettingsViewSet)
 route_singleton("tail-events", TailViewSet)
 route("teams", TeamViewSet)
-route_singleton("teams/<team_slug:team_slug>/activity", TeamActivityViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     repo = f"{owner}/repos/<repo_slug:repo_slug>"

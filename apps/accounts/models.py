@@ -20,6 +20,7 @@ from apps.core.access import Principal
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
 from apps.events.record import Keys, Target
+from apps.site.models import SiteEvents
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN_PREFIX = "ght_"  # noqa: S105 - the public beginning of every token
@@ -68,7 +69,7 @@ class UserManager(auth.UserManager["User"]):
         return self.get(username_key=(username or "").lower())
 
 
-class User(auth.AbstractBaseUser, auth.PermissionsMixin):
+class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     """Somebody who can sign in. Never deleted, only deactivated: content keeps its author."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -139,15 +140,9 @@ class User(auth.AbstractBaseUser, auth.PermissionsMixin):
     def path(self) -> str:
         return f"users/{self.username}"
 
-    def event_keys(self) -> Keys:
-        return Keys(site=True)
-
     def event_target(self) -> Target:
         name = f"/users/{self.username}"
         return Target("user", {"username": self.username}, web=name, api=name)
-
-    def event_title(self) -> None:
-        return None
 
 
 def new_token() -> str:
@@ -276,7 +271,7 @@ class InviteQuerySet(models.QuerySet["Invite"]):
         return self.order_by(f"{sign}{column}", f"{sign}id")
 
 
-class Invite(models.Model):
+class Invite(SiteEvents, models.Model):
     """Lets one person sign up, until it expires or is deleted, which is kept on record."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -332,11 +327,5 @@ class Invite(models.Model):
         """The page where it is accepted; `base` is scheme and host."""
         return f"{base}/signup?invite={self.uuid}"
 
-    def event_keys(self) -> Keys:
-        return Keys(site=True)
-
     def event_target(self) -> Target:
         return Target("invite", {"uuid": str(self.uuid)}, api=f"/signup-invites/{self.uuid}")
-
-    def event_title(self) -> None:
-        return None

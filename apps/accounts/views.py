@@ -112,7 +112,7 @@ class TokenViewSet(AccountViewSet):
 
 
 class UserViewSet(AccountViewSet):
-    """/users, /users/{username}"""
+    """/users, /users/{username}, /users/{username}/activity"""
 
     schema_tags = ["users"]
     queryset = User.objects.all()
@@ -144,18 +144,9 @@ class UserViewSet(AccountViewSet):
         """Read the caller."""
         return user_record(self.principal.user, self.principal.user, self.base_url)
 
-
-class UserActivityViewSet(AccountViewSet):
-    """/users/{username}/activity"""
-
-    schema_tags = ["users"]
-    user: User
-
-    def load_objects(self) -> None:
-        self.user = get_object_or_404(User, username_key=self.kwargs["username"])
-
+    @action(detail=True, methods=["get"])
     @operation(Level.NONE, response=ActivityRecord)
-    def retrieve(self) -> dict[str, Any]:
+    def activity(self) -> dict[str, Any]:
         """Count what a person did in the last 90 days, where the caller may see it."""
         subject = {"kind": "user", "username": self.user.username}
         return activity_record(subject, Key("actor_id", self.user.pk), self.principal)

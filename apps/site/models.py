@@ -21,7 +21,17 @@ class InviteCreators(StrEnum):
     USERS = "users"
 
 
-class SiteSettings(models.Model):
+class SiteEvents:
+    """Events about such a row belong to the whole site, and have no title."""
+
+    def event_keys(self) -> Keys:
+        return Keys(site=True)
+
+    def event_title(self) -> None:
+        return None
+
+
+class SiteSettings(SiteEvents, models.Model):
     """The one row of settings that staff changes while the site runs."""
 
     ONLY = 1
@@ -70,17 +80,11 @@ class SiteSettings(models.Model):
         """How old an account has to be before its owner may invite."""
         return parse_duration(self.signup_invite_min_account_age)
 
-    def event_keys(self) -> Keys:
-        return Keys(site=True)
-
     def event_target(self) -> Target:
         return Target("site-settings", api="/site-settings")
 
-    def event_title(self) -> None:
-        return None
 
-
-class RateLimit(models.Model):
+class RateLimit(SiteEvents, models.Model):
     """How many requests of a rate scope are allowed in a window."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -102,11 +106,5 @@ class RateLimit(models.Model):
     def __str__(self) -> str:
         return f"{self.scope}: {self.max_requests} in {self.window_seconds} s"
 
-    def event_keys(self) -> Keys:
-        return Keys(site=True)
-
     def event_target(self) -> Target:
         return Target("rate-limit", {"uuid": str(self.uuid)}, api=f"/rate-limits/{self.uuid}")
-
-    def event_title(self) -> None:
-        return None

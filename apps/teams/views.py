@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.shortcuts import get_object_or_404
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -53,7 +54,7 @@ class SuggestQuery(QuerySerializer):
 
 
 class TeamViewSet(TeamScoped):
-    """/teams, /teams/{team_slug}"""
+    """/teams, /teams/{team_slug}, /teams/{team_slug}/activity"""
 
     schema_tags = ["teams"]
     lookup_url_kwarg = "team_slug"
@@ -88,6 +89,13 @@ class TeamViewSet(TeamScoped):
         """Rename, re-address, retire or revive a team."""
         actions.update_team(by=self.access, **self.validated_data)
         return self.record(self.team)
+
+    @action(detail=True, methods=["get"])
+    @operation(Level.READ, response=ActivityRecord)
+    def activity(self) -> dict[str, Any]:
+        """Count what went on in a team in the last 90 days."""
+        subject = {"kind": "team", "slug": self.team.slug}
+        return activity_record(subject, Key("team_id", self.team.pk), self.principal)
 
     def record(self, team: Team) -> dict[str, Any]:
         return team_record(team, team.role_of(self.principal.person_id))
@@ -140,18 +148,6 @@ class MemberViewSet(TeamScoped):
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
         actions.remove_member(by=self.access, member=self.member)
-
-
-class TeamActivityViewSet(TeamScoped):
-    """/teams/{team_slug}/activity"""
-
-    schema_tags = ["teams"]
-
-    @operation(Level.READ, response=ActivityRecord)
-    def retrieve(self) -> dict[str, Any]:
-        """Count what went on in a team in the last 90 days."""
-        subject = {"kind": "team", "slug": self.team.slug}
-        return activity_record(subject, Key("team_id", self.team.pk), self.principal)
 
 
 class CheckTeamSlugViewSet(ApiViewSet):
