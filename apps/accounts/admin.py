@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.html import format_html
 
@@ -66,13 +65,13 @@ class UserAdmin(StaffAdmin):
     """Profile, staff, and whether the account is open."""
 
     group, position = "People", 1
-    list_display = ("username", "display_name", "email", "state", "role", "joined")
+    list_display = ("username", "display_name", "email", "account", "role", "joined")
     list_filter = (AccountState, StaffFilter)
     search_help_text = "How a username, a name or an e-mail address begins, or a uuid."
     changes = ("display_name", "email", "is_staff")
     layout = (
         (None, {"fields": ("username", "display_name", "email", "is_staff")}),
-        ("Account", {"fields": ("state", "uuid", "joined", "last_login")}),
+        ("Account", {"fields": ("account", "uuid", "joined", "last_login")}),
         ("API tokens", {"fields": ("tokens",)}),
     )
     row_actions = (
@@ -105,19 +104,15 @@ class UserAdmin(StaffAdmin):
     def change(self, by: Principal, row: Any, **wanted: Any) -> None:
         actions.update_user(by=by, user=row, **wanted)
 
-    @admin.display(description="account")
-    def state(self, row: User) -> str:
+    def account(self, row: User) -> str:
         return badge("active", True) if row.is_active else badge("deactivated", False)
 
-    @admin.display(description="role")
     def role(self, row: User) -> str:
         return badge("staff") if row.is_staff else ""
 
-    @admin.display(description="joined")
     def joined(self, row: User) -> str:
         return moment(row.created_at)
 
-    @admin.display(description="tokens")
     def tokens(self, row: User) -> str:
         found = list(row.tokens.order_by("-pk")[: TOKENS_SHOWN + 1])
         lines = [
@@ -167,7 +162,7 @@ class TokenAdmin(StaffAdmin):
     """What programs sign in with. A text is shown once, to whoever has made it."""
 
     group, position = "People", 2
-    list_display = ("name", "owner", "token_prefix", "state", "created_at", "used", "ends")
+    list_display = ("name", "owner", "token_prefix", "status", "created_at", "last_used", "ends")
     list_filter = (TokenState,)
     list_select_related = ("user",)
     search_help_text = (
@@ -175,8 +170,8 @@ class TokenAdmin(StaffAdmin):
         "characters of a token. Never paste a whole token."
     )
     layout = (
-        (None, {"fields": ("name", "owner", "token_prefix", "state")}),
-        ("Times", {"fields": ("created_at", "used", "ends", "revoked_at")}),
+        (None, {"fields": ("name", "owner", "token_prefix", "status")}),
+        ("Times", {"fields": ("created_at", "last_used", "ends", "revoked_at")}),
         ("Names", {"fields": ("uuid",)}),
     )
     add_form = NewToken
@@ -216,28 +211,18 @@ class TokenAdmin(StaffAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None
     ) -> HttpResponse:
         """The answer to the POST itself shows the token: no redirect could read it anywhere."""
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "A new token",
-            "opts": self.opts,
-            "token": obj,
-            "text": vars(obj)["text"],
-        }
-        return TemplateResponse(request, "admin/staff_token.html", context, status=201)
+        context = {"title": "A new token", "token": obj, "text": vars(obj)["text"]}
+        return self.render(request, "admin/staff_token.html", context, status=201)
 
-    @admin.display(description="owner")
     def owner(self, row: ApiToken) -> str:
         return row_link(row.user)
 
-    @admin.display(description="status")
-    def state(self, row: ApiToken) -> str:
+    def status(self, row: ApiToken) -> str:
         return token_badge(row)
 
-    @admin.display(description="last used")
-    def used(self, row: ApiToken) -> str:
+    def last_used(self, row: ApiToken) -> str:
         return moment(row.last_used_at)
 
-    @admin.display(description="ends")
     def ends(self, row: ApiToken) -> str:
         return moment(row.expires_at)
 
@@ -280,7 +265,7 @@ class InviteAdmin(StaffAdmin):
     """Links by which people sign up. Deleted ones are gone from here, as from the API."""
 
     group, position = "People", 3
-    list_display = ("__str__", "whom", "state", "created_by", "created_at", "expires_at", "joined")
+    list_display = ("__str__", "whom", "status", "created_by", "created_at", "expires_at", "joined")
     list_filter = (InviteState,)
     list_select_related = ("created_by", "accepted_by")
     search_help_text = (
@@ -290,7 +275,7 @@ class InviteAdmin(StaffAdmin):
     add_form = NewInvite
     changes = ("email", "expires_at")
     layout = (
-        (None, {"fields": ("link", "email", "expires_at", "state")}),
+        (None, {"fields": ("link", "email", "expires_at", "status")}),
         ("Record", {"fields": ("created_by", "created_at", "joined", "accepted_at")}),
     )
     row_actions = (
@@ -345,7 +330,6 @@ class InviteAdmin(StaffAdmin):
         messages.success(request, f"The {obj} is made; its link is below.")
         return HttpResponseRedirect(self.address("change", obj.pk))
 
-    @admin.display(description="link")
     def link(self, row: Invite) -> str:
         if row.status is not InviteStatus.PENDING:
             return "It works no more."
@@ -357,8 +341,7 @@ class InviteAdmin(StaffAdmin):
     def whom(self, row: Invite) -> str:
         return row.email or "whoever has the link"
 
-    @admin.display(description="status")
-    def state(self, row: Invite) -> str:
+    def status(self, row: Invite) -> str:
         looks = {InviteStatus.PENDING: None, InviteStatus.ACCEPTED: True}
         return badge(row.status, looks.get(row.status, False))
 

@@ -60,7 +60,7 @@ class NewTokenRecord(TokenRecord):
     token = serializers.CharField(help_text="The token itself; shown this once.")
 
 
-def token_record(token: ApiToken, base: str = "") -> dict[str, Any]:
+def token_record(token: ApiToken) -> dict[str, Any]:
     """A token without its secret."""
     return {
         "uuid": token.uuid,

@@ -8,7 +8,6 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.html import format_html
 
 from apps.core.access import Principal
@@ -56,12 +55,11 @@ class SiteSettingsAdmin(StaffAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         row = SiteSettings.load()
-        return HttpResponseRedirect(reverse("admin:site_sitesettings_change", args=[row.pk]))
+        return HttpResponseRedirect(self.address("change", row.pk))
 
     def change(self, by: Principal, row: Any, **wanted: Any) -> None:
         actions.update_site_settings(by=by, **wanted)
 
-    @admin.display(description="changed by")
     def changed_by(self, row: SiteSettings) -> str:
         return row_link(row.updated_by)
 
@@ -94,14 +92,14 @@ class RateLimitAdmin(StaffAdmin):
         "each process counts for itself, and this is the one that answered."
     )
     ordering = ("scope",)
-    list_display = ("scope", "amount", "state", "used", "busiest", "updated_at", "changed_by")
+    list_display = ("scope", "limit", "state", "counted_now", "busiest", "updated_at", "changed_by")
     list_select_related = ("updated_by",)
     form = ChangeRateLimit
     add_form = NewRateLimit
     changes = ("scope", "max_requests", "window_seconds", "is_enabled")
     layout = (
         (None, {"fields": changes}),
-        ("Now", {"fields": ("used", "busiest")}),
+        ("Now", {"fields": ("counted_now", "busiest")}),
         ("Record", {"fields": ("uuid", "created_at", "updated_at", "changed_by")}),
     )
     row_actions = (
@@ -130,16 +128,13 @@ class RateLimitAdmin(StaffAdmin):
     def change(self, by: Principal, row: Any, **wanted: Any) -> None:
         actions.update_rate_limit(by=by, rate_limit=row, **wanted)
 
-    @admin.display(description="limit")
-    def amount(self, row: RateLimit) -> str:
+    def limit(self, row: RateLimit) -> str:
         return f"{row.max_requests:,} in {row.window_seconds:,} s"
 
-    @admin.display(description="state")
     def state(self, row: RateLimit) -> str:
         return badge("holds", True) if row.is_enabled else badge("off")
 
-    @admin.display(description="counted now")
-    def used(self, row: RateLimit) -> int:
+    def counted_now(self, row: RateLimit) -> int:
         return int(vars(row)["usage"].callers)
 
     @admin.display(description="used most by")
@@ -150,7 +145,6 @@ class RateLimitAdmin(StaffAdmin):
         who = row_link(vars(row)["person"]) if vars(row)["person"] else of.busiest
         return format_html("{}: {} of {}", who, of.most, row.max_requests)
 
-    @admin.display(description="changed by")
     def changed_by(self, row: RateLimit) -> str:
         return row_link(row.updated_by)
 

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Protocol
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest
 
@@ -77,10 +77,8 @@ class Rulebook:
     def _look(self) -> None:
         """One small query; a second one when something has changed."""
         row = SiteSettings.objects.filter(pk=SiteSettings.ONLY)
-        enabled, version = row.values_list("rate_limits_enabled", "limits_version").first() or (
-            True,
-            None,
-        )
+        found = row.values_list("rate_limits_enabled", "limits_version").first()
+        enabled, version = found or (True, None)
         if not enabled:
             self.limits, self.version = {}, None
         elif version is None or version != self.version:
@@ -109,8 +107,7 @@ def changed() -> None:
     row = SiteSettings.objects.filter(pk=SiteSettings.ONLY)
     row.update(limits_version=F("limits_version") + 1)
     rulebook.forget()
-    if connection.in_atomic_block:
-        transaction.on_commit(rulebook.forget)
+    transaction.on_commit(rulebook.forget)
 
 
 @dataclass(frozen=True)
@@ -143,8 +140,8 @@ class LimitState:
 
 def throttle(
     request: HttpRequest, rate_scopes: Iterable[str], *, user: Person | None = None
-) -> LimitState | None:
-    """Count a request in each of `rate_scopes` that has a limit; None where none has.
+) -> None:
+    """Count a request in each of `rate_scopes` that has a limit.
 
     By user where one is given, else by address. Raises `TooMany` when one of them is used up,
     and then counts it nowhere. `request.answer_headers` has the headers either way.
@@ -152,7 +149,7 @@ def throttle(
     limits = rulebook.now()
     found = [limits[one] for one in dict.fromkeys(rate_scopes) if one in limits] if limits else []
     if not found:
-        return None
+        return
     who = str(user.pk) if user else address_of(request.META, settings.TRUSTED_PROXIES)
     asked = [(f"{limit.rate_scope}:{limit.window}:{who}", limit) for limit in found]
     hit = counters().hit(asked)
@@ -166,7 +163,6 @@ def throttle(
     vars(request)["answer_headers"] = state.headers()
     if not hit.admitted:
         raise refusal(state)
-    return state
 
 
 def refusal(state: LimitState) -> TooMany:

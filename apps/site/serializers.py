@@ -98,7 +98,7 @@ class RateLimitRecord(RecordSerializer):
     updated_by_username = serializers.CharField(allow_null=True)
 
 
-def rate_limit_record(row: RateLimit, base: str = "") -> dict[str, Any]:
+def rate_limit_record(row: RateLimit) -> dict[str, Any]:
     """Needs `updated_by` loaded."""
     return {
         "uuid": row.uuid,

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.views import ApiViewSet
-from apps.site import actions, queries
+from apps.site import actions
 from apps.site.models import RateLimit, SiteSettings
 from apps.site.serializers import (
     CreateRateLimit,
@@ -47,19 +47,19 @@ class RateLimitViewSet(ApiViewSet):
 
     schema_tags = ["rate-limits"]
     unlimited_for_staff = True
+    queryset = RateLimit.objects.select_related("updated_by").order_by("scope")
     lookup_url_kwarg = "uuid"
     lookup_value_converter = "uid"
     rate_limit: RateLimit
 
     def load_objects(self) -> None:
         if "uuid" in self.kwargs:
-            rows = queries.list_rate_limits()
-            self.rate_limit = get_object_or_404(rows, uuid=self.kwargs["uuid"])
+            self.rate_limit = get_object_or_404(self.queryset, uuid=self.kwargs["uuid"])
 
     @operation(Level.STAFF, response=RateLimitRecord)
     def list(self) -> Response:
         """List the rate limits, by scope."""
-        return self.page_of(queries.list_rate_limits(), rate_limit_record)
+        return self.page_of(self.get_queryset(), rate_limit_record)
 
     @operation(Level.STAFF, request=CreateRateLimit, response=RateLimitRecord, status=201)
     def create(self) -> dict[str, Any]:

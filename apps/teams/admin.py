@@ -48,7 +48,7 @@ class TeamAdmin(StaffAdmin):
     changes = ("name", "slug", "is_active")
     layout = (
         (None, {"fields": changes}),
-        ("Members", {"fields": ("people",)}),
+        ("Members", {"fields": ("members",)}),
         ("Record", {"fields": ("uuid", "created_at", "updated_at")}),
     )
 
@@ -58,12 +58,10 @@ class TeamAdmin(StaffAdmin):
     def change(self, by: Principal, row: Any, **wanted: Any) -> None:
         actions.update_team(by=access_to_team(by, row), **wanted)
 
-    @admin.display(description="state")
     def state(self, row: Team) -> str:
         return badge("active", True) if row.is_active else badge("inactive", False)
 
-    @admin.display(description="members")
-    def people(self, row: Team) -> str:
+    def members(self, row: Team) -> str:
         rows = row.members.select_related("user").order_by("created_at", "pk")
         found = list(rows[: MEMBERS_SHOWN + 1])
         lines = [

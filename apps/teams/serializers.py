@@ -35,9 +35,7 @@ class CreateTeam(RequestSerializer):
     slug = TeamSlug()
 
 
-class UpdateTeam(RequestSerializer):
-    name = StrictCharField(max_length=255)
-    slug = TeamSlug()
+class UpdateTeam(CreateTeam):
     is_active = StrictBooleanField(required=False)
 
 
@@ -93,7 +91,7 @@ def team_record(team: Team, caller_role: str | None) -> dict[str, Any]:
     }
 
 
-def member_record(member: Member, base: str = "") -> dict[str, Any]:
+def member_record(member: Member) -> dict[str, Any]:
     """Needs `user` and `added_by` loaded."""
     return {
         "username": member.user.username,

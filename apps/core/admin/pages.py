@@ -129,9 +129,6 @@ class StaffAdmin(Base):
         """Only the filters that are offered: `?digest__startswith=` would tell a secret by bits."""
         return lookup in {getattr(one, "parameter_name", one) for one in self.list_filter}
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        return super().changelist_view(request, {"intro": self.intro, **(extra_context or {})})
-
     # A page, and what is sent from it
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -228,15 +225,20 @@ class StaffAdmin(Base):
         if not action.offered(row):
             return HttpResponseRedirect(self.address("change", pk))
         context = {
-            **self.admin_site.each_context(request),
             "title": f"{action.label}: {row}",
-            "opts": self.opts,
             "row": row,
             "row_action": action,
             "list": self.address("changelist"),
             "back": self.address("change", pk),
         }
-        return TemplateResponse(request, "admin/staff_row_action.html", context)
+        return self.render(request, "admin/staff_row_action.html", context)
+
+    def render(
+        self, request: HttpRequest, template: str, context: dict[str, Any], status: int = 200
+    ) -> HttpResponse:
+        """A page beside Django's, with what all pages of the admin show."""
+        shared = {**self.admin_site.each_context(request), "opts": self.opts}
+        return TemplateResponse(request, template, {**shared, **context}, status=status)
 
     def _go(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
         told, back = str(row), self.address("change", row.pk)

@@ -73,5 +73,4 @@ class StaffSite(AdminSite):
     def password_change(self, request: HttpRequest, extra_context: Any = None) -> Any:
         return HttpResponseRedirect(reverse("password"))
 
-    def password_change_done(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        return HttpResponseRedirect(reverse("password"))
+    password_change_done = password_change

@@ -43,8 +43,5 @@ def badge(word: str, good: bool | None = None) -> SafeString:
 def bulleted(lines: Iterable[str], *, more: str = "") -> str:
     """A list of lines, with a last one where there are more; a dash for none."""
     found = [(line,) for line in [*lines, *([more] if more else [])]]
-    return format_html('<ul class="rows">{}</ul>', items) if (items := _items(found)) else NONE
-
-
-def _items(found: list[tuple[str]]) -> SafeString:
-    return format_html_join("", "<li>{}</li>", found)
+    items = format_html_join("", "<li>{}</li>", found)
+    return format_html('<ul class="rows">{}</ul>', items) if items else NONE
