@@ -41,6 +41,7 @@ class TokenAuthentication(BaseAuthentication):
         return 'Bearer realm="Guildhall", Basic realm="Guildhall"'
 
 
+# ignored: drf-spectacular registers a subclass in an __init_subclass__() without types
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Describes it: bearer or basic, either of which will do. drf-spectacular finds this itself."""
 
@@ -70,11 +71,10 @@ def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
     if scheme.lower() != "basic":
         refuse()
     try:
-        username, colon, text = (
-            base64.b64decode(value.strip(), validate=True).decode().partition(":")
-        )
+        decoded = base64.b64decode(value.strip(), validate=True).decode()
     except ValueError:  # no base64, text beyond ASCII, no UTF-8
         refuse()
+    username, colon, text = decoded.partition(":")
     return (username, text) if colon else refuse()
 
 

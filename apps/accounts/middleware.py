@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from django.contrib.auth import get_user
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -11,8 +9,7 @@ from django.utils.functional import SimpleLazyObject
 
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
-
-Next = Callable[[HttpRequest], HttpResponseBase]
+from apps.core.middleware import Next
 
 
 def session_principal(get_response: Next) -> Next:

@@ -103,9 +103,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
             # A partial index is no key to PostgreSQL: a change of address then waits for nobody
             # who is writing rows that point to the person.
             models.UniqueConstraint(
-                fields=["email_key"],
-                condition=Q(email_key__isnull=False),
-                name="user_email_once",
+                fields=["email_key"], condition=Q(email_key__isnull=False), name="user_email_once"
             ),
         ]
         indexes = [
@@ -236,10 +234,13 @@ class InviteStatus(StrEnum):
     EXPIRED = "expired"
 
 
+ALIVE = Q(deleted_at=None)
+
+
 class InviteQuerySet(models.QuerySet["Invite"]):
     def alive(self) -> InviteQuerySet:
         """Those that nobody has deleted."""
-        return self.filter(deleted_at=None)
+        return self.filter(ALIVE)
 
     def visible_to(self, principal: Principal) -> InviteQuerySet:
         """One's own invites; staff sees all. Not the deleted ones."""
@@ -292,19 +293,14 @@ class Invite(SiteEvents, models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["created_by", "created_at"], name="invite_of_a_day"),
-            *(
-                models.Index(fields=[column, "id"], name=name, condition=Q(deleted_at=None))
-                for column, name in (
-                    ("created_at", "invite_by_age"),
-                    ("expires_at", "invite_by_end"),
-                    ("email_key", "invite_by_email"),
-                )
-            ),
+            models.Index(fields=["created_at", "id"], name="invite_by_age", condition=ALIVE),
+            models.Index(fields=["expires_at", "id"], name="invite_by_end", condition=ALIVE),
+            models.Index(fields=["email_key", "id"], name="invite_by_email", condition=ALIVE),
             models.Index(
                 fields=["email_key"],
                 name="invite_by_begin",
                 opclasses=["varchar_pattern_ops"],
-                condition=Q(deleted_at=None),
+                condition=ALIVE,
             ),
         ]
 

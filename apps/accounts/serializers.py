@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.validators import validate_email
 from rest_framework import serializers
 from rest_framework.fields import empty
 
 from apps.accounts.models import EMAIL_MAX, ApiToken, Invite, InviteStatus, User
-from apps.accounts.rules import TokenStatus, check_email, token_status
+from apps.accounts.rules import TokenStatus, token_status
 from apps.core.durations import FORM, WHAT, parse_future
-from apps.core.errors import Invalid
 from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
-    RuleCharField,
     StrictCharField,
     TimestampField,
 )
@@ -103,19 +102,17 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     return record
 
 
-def email_problem(text: str) -> str | None:
-    try:
-        check_email(text)
-    except Invalid as refused:
-        return refused.detail.removeprefix("email: ")
-    return None
-
-
-class Email(RuleCharField):
+class Email(StrictCharField):
     """An address, or the empty text for none."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(problem=email_problem, max_length=EMAIL_MAX, allow_blank=True, **options)
+        super().__init__(max_length=EMAIL_MAX, allow_blank=True, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        """Django's check; the serializer takes its ValidationError as DRF's."""
+        text = super().to_internal_value(data)
+        validate_email(text)
+        return text
 
 
 class CreateInvite(RequestSerializer):

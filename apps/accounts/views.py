@@ -34,12 +34,6 @@ from apps.events.activity import ActivityRecord, activity_record
 from apps.events.models import Key
 
 
-class AccountViewSet(ApiViewSet):
-    """A resource of accounts; its actions ask who calls."""
-
-    principal: Principal
-
-
 class TokenQuery(QuerySerializer):
     username = TextParameter(
         required=False, help_text="Whose tokens; another person's only for staff."
@@ -50,7 +44,7 @@ class UsernameQuery(QuerySerializer):
     username = AnyText(required=False, help_text="The name in question.")
 
 
-class TokenViewSet(AccountViewSet):
+class TokenViewSet(ApiViewSet):
     """/api-tokens"""
 
     schema_tags = ["api-tokens"]
@@ -58,6 +52,7 @@ class TokenViewSet(AccountViewSet):
     filterset_class = TokenFilterSet
     lookup_url_kwarg = "uuid"
     lookup_value_converter = "uid"
+    principal: Principal
     token: ApiToken
 
     def load_objects(self) -> None:
@@ -111,7 +106,7 @@ class TokenViewSet(AccountViewSet):
         return named_user(username)
 
 
-class UserViewSet(AccountViewSet):
+class UserViewSet(ApiViewSet):
     """/users, /users/{username}, /users/{username}/activity"""
 
     schema_tags = ["users"]
@@ -119,6 +114,7 @@ class UserViewSet(AccountViewSet):
     filterset_class = UserFilterSet
     lookup_url_kwarg = "username"
     lookup_value_converter = "username"
+    principal: Principal
     user: User
 
     def load_objects(self) -> None:
@@ -168,7 +164,7 @@ class CheckUsernameViewSet(ApiViewSet):
         return USERNAMES.answer(self.validated_query.get("username"), User.objects.all().taken)
 
 
-class InviteViewSet(AccountViewSet):
+class InviteViewSet(ApiViewSet):
     """/signup-invites, /signup-invites/{uuid}"""
 
     schema_tags = ["signup-invites"]
@@ -176,6 +172,7 @@ class InviteViewSet(AccountViewSet):
     filterset_class = InviteFilterSet
     lookup_url_kwarg = "uuid"
     lookup_value_converter = "uid"
+    principal: Principal
     invite: Invite
 
     def load_objects(self) -> None:

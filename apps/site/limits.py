@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import Protocol
 
 from django.conf import settings
 from django.db import transaction
@@ -20,19 +19,13 @@ from django.http import HttpRequest
 from apps.core.access import Person
 from apps.core.errors import TooMany
 from apps.site.addresses import address_of
-from apps.site.counters import Asked, Count, Hit, Limit, MemoryCounters, State, count_at
+from apps.site.counters import Count, Limit, MemoryCounters, count_at
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 
 
-class Counters(Protocol):
-    def hit(self, asked: Asked) -> Hit: ...
-
-    def all_kept(self) -> tuple[int, list[tuple[str, State]]]: ...
-
-
 @cache
-def counters() -> Counters:
+def counters() -> MemoryCounters:
     """This process's way to count: Redis where there is one, else its own memory."""
     if settings.REDIS_URL:
         from apps.site.shared import RedisCounters, SharedCounters

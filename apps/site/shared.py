@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
 from typing import Any
 
 from redis import Redis
@@ -121,37 +120,34 @@ class RedisCounters:
         return seconds * 1000 + micro // 1000, found
 
 
-class SharedCounters:
+class SharedCounters(MemoryCounters):
     """Counts in Redis, and in this process while Redis does not answer. No request fails of it."""
 
     def __init__(self, shared: RedisCounters, pause: float = PAUSE) -> None:
+        super().__init__()
         self.shared = shared
         self.pause = pause
-        self.own = MemoryCounters()
-        self.lock = Lock()
         self.lost = False
         self.leave_until = 0.0
 
     def hit(self, asked: Asked) -> Hit:
-        """As `MemoryCounters.hit`."""
         probing = self.lost
         if probing and not self._may_probe():
-            return self.own.hit(asked)
+            return super().hit(asked)
         try:
             hit = self.shared.hit(asked)
         except (RedisError, OSError) as error:
             self._lose(error)
-            return self.own.hit(asked)
+            return super().hit(asked)
         if probing:
             self._regain()
         return hit
 
     def all_kept(self) -> tuple[int, list[tuple[str, State]]]:
-        """As `MemoryCounters.all_kept`, of Redis, or of this process while that is lost."""
         if not self.lost:
             with suppress(RedisError, OSError):
                 return self.shared.all_kept()
-        return self.own.all_kept()
+        return super().all_kept()
 
     def _may_probe(self) -> bool:
         """Whether the pause is over. One request may try then, and the next pause begins."""

@@ -188,8 +188,7 @@ class StaffAdmin(Base):
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """The action has recorded its event; there is no second log."""
 
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """As `log_addition`."""
+    log_change = log_addition
 
     # Row actions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from operator import itemgetter
 from typing import Any
 
 from django.contrib.admin import AdminSite
@@ -38,11 +39,11 @@ class StaffSite(AdminSite):
         return run
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
-        groups: dict[str, list[Any]] = {name: [] for name in GROUPS}
+        groups: dict[str, list[tuple[int, Any]]] = {name: [] for name in GROUPS}
         for app in super().get_app_list(request):
             for entry in app["models"]:
                 shown: Any = self.get_model_admin(entry["model"])
-                groups[shown.group].append(entry)
+                groups[shown.group].append((shown.position, entry))
         home = reverse("admin:index", current_app=self.name)
         return [
             {
@@ -50,15 +51,11 @@ class StaffSite(AdminSite):
                 "app_label": name.split()[0].lower(),
                 "app_url": home,
                 "has_module_perms": True,
-                "models": sorted(entries, key=self._position),
+                "models": [entry for _, entry in sorted(placed, key=itemgetter(0))],
             }
-            for name, entries in groups.items()
-            if entries
+            for name, placed in groups.items()
+            if placed
         ]
-
-    def _position(self, entry: Any) -> int:
-        shown: Any = self.get_model_admin(entry["model"])
-        return int(shown.position)
 
     def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
         """Work is not divided as the code is."""
