@@ -99,7 +99,8 @@ def update_user(
     by.check_self_or_staff(user.pk, "account")
     if is_staff is not None:
         by.check_staff()
-        _check_somebody_stays(user, leaving=not is_staff)
+    if is_staff is False:
+        _check_somebody_stays(user)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
     lock(user)
@@ -142,7 +143,7 @@ def deactivate_user(*, by: Principal, user: User) -> None:
     """
     by.check_staff()
     actor = by.user
-    _check_somebody_stays(user, leaving=True)
+    _check_somebody_stays(user)
     lock(user)
     if not user.is_active:
         return
@@ -163,10 +164,8 @@ def reactivate_user(*, by: Principal, user: User) -> None:
     record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["is_active"]})
 
 
-def _check_somebody_stays(user: User, *, leaving: bool) -> None:
+def _check_somebody_stays(user: User) -> None:
     """409 for the last of the active staff. Locks them in one order, so that two cannot both go."""
-    if not leaving:
-        return
     staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
     if [one.pk for one in staff.order_by("pk")] == [user.pk]:
         raise Conflict(
@@ -241,9 +240,8 @@ def delete_token(*, by: Principal | None, token: ApiToken) -> None:
     """Remove a token; whoever still sends it gets 401."""
     actor = _actor(by, token.user)
     lock(token)
-    keys = {"name": token.name}
     ApiToken.objects.filter(pk=token.pk).delete()
-    record(Kind.TOKEN_DELETED, actor=actor, about=token, data=keys)
+    record(Kind.TOKEN_DELETED, actor=actor, about=token, data={"name": token.name})
 
 
 def _actor(by: Principal | None, owner: User) -> User:

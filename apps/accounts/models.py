@@ -34,7 +34,7 @@ KEYS = {"username": "username_key", "display_name": "display_name_key", "email":
 
 
 def validate_username(name: str) -> None:
-    """Django's form of the username rule, for the admin and `createsuperuser`."""
+    """Django's form of the username rule, which `createsuperuser` asks as well."""
     problem = username_problem(name)
     if problem is not None:
         raise ValidationError(problem)

@@ -6,17 +6,17 @@ import datetime as dt
 import math
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils import timezone
 
-from apps.accounts.models import ApiToken, Invite, InviteStatus, User
+from apps.accounts.models import ApiToken, Invite, InviteStatus, User, validate_username
 from apps.accounts.principal import Principal
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.json import quoted
-from apps.core.slugs import username_problem
 from apps.site.models import InviteCreators, SiteSettings
 
 
@@ -59,25 +59,23 @@ def named_user(username: str) -> User:
 
 def check_username(username: str) -> None:
     """422 for a text that cannot be a username."""
-    problem = username_problem(username)
-    if problem is not None:
-        raise Invalid("validation_failed", f"username: {problem}")
+    _check("username", validate_username, username)
 
 
 def check_email(email: str) -> None:
     """422 for a text that cannot be an e-mail address; none at all is fine."""
     if email:
-        _check("email", lambda: validate_email(email))
+        _check("email", validate_email, email)
 
 
 def check_password(password: str, user: User) -> None:
     """422 for a password that is too short, too common, or too near the person's names."""
-    _check("password", lambda: validate_password(password, user))
+    _check("password", validate_password, password, user)
 
 
-def _check(name: str, validate: Callable[[], None]) -> None:
+def _check(name: str, validate: Callable[..., None], *values: Any) -> None:
     try:
-        validate()
+        validate(*values)
     except ValidationError as error:
         raise Invalid("validation_failed", f"{name}: {' '.join(error.messages)}") from None
 

@@ -132,14 +132,9 @@ class StaffAdmin(Base):
     # A page, and what is sent from it
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        if obj is None:
-            return super().get_fieldsets(request, obj)
-        return self.layout
-
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None and self.add_form is not None:
-            return list(self.add_form.base_fields)
-        return super().get_fields(request, obj)
+            return [(None, {"fields": list(self.add_form.base_fields)})]
+        return self.layout
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:

@@ -29,9 +29,9 @@ def link_to(model: type[Model], text: str, page: str = "changelist", **query: st
     return format_html('<a href="{}?{}">{}</a>', address, urlencode(query), text)
 
 
-def moment(when: dt.datetime | None, never: str = "never") -> str:
-    """A time as all others are shown, or in words that there is none."""
-    return str(localize(when)) if when else never
+def moment(when: dt.datetime | None) -> str:
+    """A time as all others are shown; "never" for none."""
+    return str(localize(when)) if when else "never"
 
 
 def badge(word: str, good: bool | None = None) -> SafeString:
