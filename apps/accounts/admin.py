@@ -137,12 +137,9 @@ class NewToken(ActionForm):
 
     username = forms.CharField(max_length=255, help_text="Whose it will be.")
     name = forms.CharField(max_length=255, help_text="What it is for.")
-    expires_at = forms.ChoiceField(
-        label="Ends", choices=list(ENDS.items()), required=False, initial="90 days"
+    expires_at = forms.TypedChoiceField(
+        label="Ends", choices=ENDS, required=False, initial="90 days", empty_value=None
     )
-
-    def clean_expires_at(self) -> str | None:
-        return self.cleaned_data["expires_at"] or None
 
 
 class TokenState(Choices):
