@@ -26,7 +26,7 @@ from apps.teams.access import access_to_team
 from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
 from apps.threads.actions import create_reply, create_thread, delete_reply
-from apps.threads.models import ThreadKind
+from apps.threads.kinds import ThreadKind
 from config.demo_commits import write_commit
 
 PEOPLE = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -17,7 +16,7 @@ from apps.core.query import QuerySerializer, TextParameter
 from apps.git.repo import is_sha
 from apps.pulls import actions, rules
 from apps.pulls.filters import PullFilterSet
-from apps.pulls.models import Pull, PullRow, Review
+from apps.pulls.models import PULL_ROW, Pull, Review
 from apps.pulls.queries import get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
     CreatePull,
@@ -32,11 +31,11 @@ from apps.pulls.serializers import (
     UpdateReview,
     merge_record,
     pull_protection_record,
-    pull_record,
+    pull_records,
     review_record,
 )
-from apps.pulls.sources import paths_known_to
 from apps.repos.access import RepoScoped
+from apps.threads.models import values_of
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
@@ -53,12 +52,6 @@ class MergeQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
         required=False, help_text="Merge only if this is the head: the commit that you have seen."
     )
-
-
-def pull_records(pulls: Sequence[Any], view: RepoScoped) -> list[dict[str, Any]]:
-    """The records of these pulls, as the caller may know them."""
-    known = paths_known_to(view.principal, pulls, view.repo)
-    return [pull_record(pull, view.repo, view.base_url, known) for pull in pulls]
 
 
 class PullViewSet(RepoScoped):
@@ -82,8 +75,9 @@ class PullViewSet(RepoScoped):
     @operation(Level.READ, response=PullRecord)
     def list(self) -> Response:
         """List a repository's pulls."""
-        pulls = [PullRow(*row) for row in self.paginate(list_pulls(self.repo))]
-        return self.get_paginated_response(pull_records(pulls, self))
+        rows = self.paginate(list_pulls(self.repo))
+        records = pull_records(rows, self.principal, self.repo, self.base_url)
+        return self.get_paginated_response(records)
 
     @operation(Level.READ, request=CreatePull, response=PullRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -110,7 +104,8 @@ class PullViewSet(RepoScoped):
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        [record] = pull_records([self.pull], self)
+        row = values_of(self.pull, PULL_ROW)
+        [record] = pull_records([row], self.principal, self.repo, self.base_url)
         return record
 
     @action(detail=True, methods=["post"])

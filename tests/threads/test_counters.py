@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps.threads import actions
-from apps.threads.models import Participants, Reply, Thread
+from apps.threads.models import Reply, Thread
+from apps.threads.queries import Participants
 from tests.principals import access_of
 
 PEOPLE = 3
