@@ -20,6 +20,7 @@ from apps.core.serializers import (
 from apps.core.slugs import PREFIX
 from apps.git.merge import Strategy
 from apps.pulls import rules
+from apps.pulls.approval import Approval, Eligibility, MergeReadiness, level_of_author
 from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo
@@ -206,9 +207,9 @@ def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, Any]:
+def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
     """Needs the pull with its thread, and a row of `ReviewQuerySet.with_people`."""
-    reason = eligibility.reason_against(review.created_by, rules.level_of_author(review))
+    reason = eligibility.reason_against(review.created_by, level_of_author(review))
     return {
         "uuid": review.uuid,
         "pull_number": review.pull.number,
@@ -226,7 +227,7 @@ def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, A
     }
 
 
-def pull_protection_record(readiness: rules.MergeReadiness, by: RepoAccess) -> dict[str, Any]:
+def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[str, Any]:
     """Everything that blocks the merge, and what the caller may do about it."""
     pull, approval = readiness.pull, readiness.approval
     protections, blocked = approval.protections, [one.code for one in readiness.blockers]
@@ -271,7 +272,7 @@ def matching_protection(protection: Protection) -> dict[str, Any]:
     }
 
 
-def given_approval(review: Review, approval: rules.Approval) -> dict[str, Any]:
+def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
     reason = approval.reason_against(review)
     return {
         "review_uuid": review.uuid,

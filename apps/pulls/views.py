@@ -14,7 +14,8 @@ from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.git.repo import is_sha
-from apps.pulls import actions, rules
+from apps.pulls import actions
+from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, Review
 from apps.pulls.queries import get_pull, list_pulls, list_reviews
@@ -130,7 +131,7 @@ class PullViewSet(RepoScoped):
 
         All blockers at once, and for each approval whether it counts.
         """
-        return pull_protection_record(rules.readiness_of(self.pull), self.access)
+        return pull_protection_record(readiness_of(self.pull), self.access)
 
 
 class ReviewViewSet(RepoScoped):
@@ -152,7 +153,7 @@ class ReviewViewSet(RepoScoped):
     @operation(Level.READ, response=ReviewRecord)
     def list(self) -> Response:
         """List a pull's reviews, oldest first."""
-        eligibility = rules.Eligibility.of(self.pull)
+        eligibility = Eligibility.of(self.pull)
         return self.page_of(list_reviews(self.pull), lambda row: review_record(row, eligibility))
 
     @operation(Level.READ, request=CreateReview, response=ReviewRecord, status=201)
@@ -173,7 +174,7 @@ class ReviewViewSet(RepoScoped):
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:
-        return review_record(review, rules.Eligibility.of(self.pull))
+        return review_record(review, Eligibility.of(self.pull))
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:

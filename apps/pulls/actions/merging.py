@@ -22,6 +22,7 @@ from apps.git.merge import Built, Strategy, build
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from apps.pulls import rules
+from apps.pulls.approval import approval_blockers
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
@@ -84,7 +85,7 @@ def _check_blockers(merge: Merge) -> None:
     if state is not None and pull.status == PullStatus.MERGED:
         raise rules.refuse([state])
     blockers = [] if state is None else [state]
-    missing_approval = rules.approval_blockers(pull)
+    missing_approval = approval_blockers(pull)
     source, target = pull.tips()
     if source is None or target is None:
         blockers.append(rules.missing_branch(pull, source))
@@ -161,7 +162,7 @@ def _plan(merge: Merge) -> Plan:
     fetch_commit(pull, source)
     built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, str):
-        raise rules.refuse([built, *rules.approval_blockers(pull)])
+        raise rules.refuse([built, *approval_blockers(pull)])
     return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.by.user), source)
 
 
@@ -237,7 +238,7 @@ def _check_approval(pull: Pull) -> None:
     """Refuse what lacks approval. Reviewers, admins and pushes take the same locks, so this holds
     until they are released.
     """
-    blockers = rules.approval_blockers(pull)
+    blockers = approval_blockers(pull)
     if blockers:
         raise rules.refuse(blockers)
 
