@@ -124,7 +124,7 @@ EVENT_SCOPES = {
     "team": "apps.teams.scopes.TeamEventScope",
     "repo": "apps.repos.scopes.RepoEventScope",
     "thread": "apps.threads.scopes.ThreadEventScope",
-    "pull": "apps.pulls.scopes.PullEventScope",
+    "pull": "apps.threads.scopes.PullEventScope",
 }
 AFTER_PUSH = ["apps.pulls.pushes"]
 # What the worker does, first things first. `every`: seconds between two runs; without it the job
