@@ -18,7 +18,7 @@ from apps.git import cache, merge
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blocker
+from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
 from apps.repos.models import Protection
 
@@ -236,8 +236,7 @@ def readiness_of(pull: Pull) -> MergeReadiness:
     Asks git, whose answer about two commits is kept in memory. 503 when it cannot tell in time.
     """
     approval, git = approval_of(pull), NOT_ASKED
-    state = state_blocker(pull)
-    blockers = [] if state is None else [state]
+    blockers = state_blockers(pull)
     if pull.status == PullStatus.MERGED:
         return MergeReadiness(pull, approval, blockers, git)
     source, target = pull.tips()

@@ -113,15 +113,15 @@ class Blocker:
     conflict_paths: Sequence[str] | None = None
 
 
-def state_blocker(pull: Pull) -> Blocker | None:
-    """What the pull's own status says against merging it."""
+def state_blockers(pull: Pull) -> list[Blocker]:
+    """What the pull's own status says against merging it: one blocker or none."""
     if pull.status == PullStatus.MERGED:
-        return Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")
+        return [Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")]
     if pull.status == PullStatus.CLOSED:
-        return Blocker("pull_closed", f"Pull {pull.number} is closed.")
+        return [Blocker("pull_closed", f"Pull {pull.number} is closed.")]
     if pull.status == PullStatus.DRAFT:
-        return Blocker("pull_is_draft", f"Pull {pull.number} is a draft.")
-    return None
+        return [Blocker("pull_is_draft", f"Pull {pull.number} is a draft.")]
+    return []
 
 
 def missing_branch(pull: Pull, source: str | None) -> Blocker:
@@ -153,6 +153,12 @@ def refuse(blockers: Sequence[Blocker]) -> Conflict:
     text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
     detail = text if len(blockers) > 1 else first.text
     return Conflict(first.code, detail, conflict_paths=paths)
+
+
+def check_unblocked(blockers: Sequence[Blocker]) -> None:
+    """409 with these blockers, if there are any."""
+    if blockers:
+        raise refuse(blockers)
 
 
 def check_head(head: str, expected: str | None) -> None:

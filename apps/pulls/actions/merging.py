@@ -81,10 +81,9 @@ def merge_pull(
 def _check_blockers(merge: Merge) -> None:
     """Refuse with all blockers, as far as they can be known before the lease."""
     pull = merge.pull
-    state = rules.state_blocker(pull)
-    if state is not None and pull.status == PullStatus.MERGED:
-        raise rules.refuse([state])
-    blockers = [] if state is None else [state]
+    blockers = rules.state_blockers(pull)
+    if pull.status == PullStatus.MERGED:
+        raise rules.refuse(blockers)
     missing_approval = approval_blockers(pull)
     source, target = pull.tips()
     if source is None or target is None:
@@ -96,9 +95,7 @@ def _check_blockers(merge: Merge) -> None:
         with pull.repo.git.dry() as dry:
             built = _build(merge, dry, target, source)
         blockers += [] if isinstance(built, str) else [built]
-    blockers += missing_approval
-    if blockers:
-        raise rules.refuse(blockers)
+    rules.check_unblocked([*blockers, *missing_approval])
 
 
 def _merge(merge: Merge) -> None:
@@ -117,7 +114,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     """Take the lease, or an expired one with the plan of whoever held it; 409 while one runs."""
     pull = merge.pull
     lock(pull)
-    _check_state(pull)
+    rules.check_unblocked(rules.state_blockers(pull))
     attempt = MergeAttempt.objects.filter(pull=pull).first()
     if attempt is None:
         attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
@@ -137,7 +134,7 @@ def _settle_earlier(attempt: MergeAttempt) -> None:
     attempt.push = None
     with transaction.atomic():
         lock(attempt.pull)
-        _check_state(attempt.pull)
+        rules.check_unblocked(rules.state_blockers(attempt.pull))
 
 
 def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
@@ -207,11 +204,12 @@ def _move_target(
     lock(pull.repo)
     lock(pull)
     _check_lease(attempt)
-    _check_state(pull)
+    rules.check_unblocked(rules.state_blockers(pull))
     merge.by.renewed().require_change(Level.WRITE)
     if pull.tips() != (plan.head, move.old):
         return False
-    _check_approval(pull)
+    # Reviewers, admins and pushes take the same locks, so this holds until they are released.
+    rules.check_unblocked(approval_blockers(pull))
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
         return False
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
@@ -226,21 +224,6 @@ def _release_lease(attempt: MergeAttempt) -> None:
     if attempt.push is not None:
         settle(repo=attempt.pull.repo, push=attempt.push)
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
-
-
-def _check_state(pull: Pull) -> None:
-    blocker = rules.state_blocker(pull)
-    if blocker is not None:
-        raise rules.refuse([blocker])
-
-
-def _check_approval(pull: Pull) -> None:
-    """Refuse what lacks approval. Reviewers, admins and pushes take the same locks, so this holds
-    until they are released.
-    """
-    blockers = approval_blockers(pull)
-    if blockers:
-        raise rules.refuse(blockers)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:
