@@ -22,19 +22,11 @@ from apps.repos.rules import pattern_problem
 DESCRIPTION_MAX = 65_536
 
 
-class RepoSlug(RuleCharField):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(
-            problem=repo_slug_problem,
-            max_length=REPO_SLUG_MAX,
-            pattern=REPO_SLUG.pattern,
-            **options,
-        )
-
-
 class CreateRepo(RequestSerializer):
     name = StrictCharField(max_length=255)
-    slug = RepoSlug()
+    slug = RuleCharField(
+        problem=repo_slug_problem, max_length=REPO_SLUG_MAX, pattern=REPO_SLUG.pattern
+    )
     description = StrictCharField(
         max_length=DESCRIPTION_MAX, allow_blank=True, required=False, allow_null=True
     )
@@ -134,7 +126,7 @@ class ApproverRecord(RecordSerializer):
     added_by_username = serializers.CharField(allow_null=True)
 
 
-def protection_record(protection: Protection, base: str = "") -> dict[str, Any]:
+def protection_record(protection: Protection) -> dict[str, Any]:
     """Needs a row of `ProtectionQuerySet.with_people`."""
     count: int = getattr(protection, "approver_count", 0)
     return {
@@ -148,7 +140,7 @@ def protection_record(protection: Protection, base: str = "") -> dict[str, Any]:
     }
 
 
-def approver_record(approver: Approver, base: str = "") -> dict[str, Any]:
+def approver_record(approver: Approver) -> dict[str, Any]:
     """Needs `user` and `added_by` loaded."""
     return {
         "user_uuid": approver.user.uuid,
@@ -174,16 +166,14 @@ class ForkRecord(RecordSerializer):
     completed_at = TimestampField(allow_null=True)
 
 
-def fork_record(fork: Fork, readable: set[int]) -> dict[str, Any]:
-    """A fork; of its two repositories only those are named whose ids are `readable`."""
-    upstream = fork.upstream if fork.upstream_id in readable else None
-    repo = fork.repo if fork.repo_id in readable else None
+def fork_record(fork: Fork, known: dict[int, str]) -> dict[str, Any]:
+    """A fork; its two repositories are named if `known` has their paths, by id."""
     return {
         "uuid": fork.uuid,
         "status": fork.status,
         "error": fork.error,
-        "upstream_path": upstream and upstream.path,
-        "repo_path": repo and repo.path,
+        "upstream_path": known.get(fork.upstream_id),
+        "repo_path": known.get(fork.repo_id) if fork.repo_id else None,
         "owner_kind": "team" if fork.owner_team_id else "user",
         "owner_slug": fork.owner.path.split("/")[1],
         "created_by_uuid": fork.created_by.uuid,

@@ -200,12 +200,11 @@ class ApproverViewSet(RepoScoped):
         actions.remove_approver(by=self.access, approver=self.approver)
 
 
-def fork_records(forks: list[Fork], principal: Principal) -> list[dict[str, Any]]:
+def fork_records(forks: Sequence[Fork], principal: Principal) -> list[dict[str, Any]]:
     """Their records; one query says which repositories the caller may know."""
-    ids = {fork.upstream_id for fork in forks} | {fork.repo_id for fork in forks if fork.repo_id}
-    known = Repo.objects.visible_to(principal).filter(pk__in=ids)
-    readable = set(known.values_list("pk", flat=True)) if ids else set()
-    return [fork_record(fork, readable) for fork in forks]
+    ids = [pk for fork in forks for pk in (fork.upstream_id, fork.repo_id)]
+    known = Repo.objects.paths_known_to(principal, ids)
+    return [fork_record(fork, known) for fork in forks]
 
 
 def one_record(fork: Fork | None, principal: Principal) -> dict[str, Any]:
@@ -235,14 +234,14 @@ class ForkViewSet(ApiViewSet):
         found = Fork.objects.with_paths()
         self.fork = get_object_or_404(found, uuid=self.kwargs["fork_uuid"])
         ids = [self.fork.upstream_id, self.fork.repo_id]
-        readable = Repo.objects.visible_to(self.principal).filter(pk__in=filter(None, ids))
-        if self.fork.created_by_id != self.principal.user.pk and not readable.exists():
+        self.known = Repo.objects.paths_known_to(self.principal, ids)
+        if self.fork.created_by_id != self.principal.user.pk and not self.known:
             raise Forbidden("forbidden", "You have no access to this fork.")
 
     @operation(Level.NONE, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a fork. Poll this until its status is `completed` or `failed`."""
-        return one_record(self.fork, self.principal)
+        return fork_record(self.fork, self.known)
 
 
 class ForksOfRepoViewSet(RepoScoped):
@@ -256,12 +255,7 @@ class ForksOfRepoViewSet(RepoScoped):
         forks = self.paginate(queries.list_forks(self.principal, self.repo))
         return self.get_paginated_response(fork_records(forks, self.principal))
 
-    @operation(
-        Level.READ,
-        response=ForkRecord,
-        status=201,
-        query=ForkQuery,
-    )
+    @operation(Level.READ, response=ForkRecord, status=201, query=ForkQuery)
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
         self.access.check_writable()  # before the space is looked for
@@ -295,8 +289,7 @@ class ForkOfUserViewSet(RepoScoped):
     @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a user's fork of this repository: the one that has not failed, else the last."""
-        name = self.kwargs["fork_username"]
-        fork = self.repo.forks.of_owner(owner_user__username_key=name)
+        fork = self.repo.forks.of_owner(owner_user__username_key=self.kwargs["fork_username"])
         return one_record(fork, self.principal)
 
 
@@ -310,6 +303,5 @@ class ForkOfTeamViewSet(RepoScoped):
     @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a team's fork of this repository: the one that has not failed, else the last."""
-        slug = self.kwargs["fork_team_slug"]
-        fork = self.repo.forks.of_owner(owner_team__slug=slug)
+        fork = self.repo.forks.of_owner(owner_team__slug=self.kwargs["fork_team_slug"])
         return one_record(fork, self.principal)
