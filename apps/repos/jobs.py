@@ -21,11 +21,13 @@ from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
 from apps.repos import actions, pushes
-from apps.repos.models import Fork, ForkStatus, Repo
-from apps.repos.upkeep import sweep, tidy_next
+from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.upkeep import sweep
 
 ATTEMPTS = 3
 RETRY = dt.timedelta(seconds=5)
+QUIET = dt.timedelta(minutes=2)
+"""A repository is tidied when nobody has pushed to it for this long."""
 GAVE_UP = (
     f"The copy could not be made in {ATTEMPTS} attempts. Fork again, or ask who runs this site: "
     "the server's log says more."
@@ -98,12 +100,25 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
     return False
 
 
-def tidy_next_repo(on_done: OnDone = ignore) -> bool:
-    """Pack the repository that has waited longest; False when none waits."""
-    return tidy_next() is not None
+def tidy_next_repo(_: OnDone = ignore) -> bool:
+    """Pack the repository that has waited longest since its last push; False when none waits.
+
+    It is marked first: of two workers one packs it, and a crash leaves it to the next push.
+    """
+    now = timezone.now()
+    waiting = Repo.objects.filter(UNTIDY, pushed_at__lt=now - QUIET).order_by("pushed_at")
+    repo = waiting.first()
+    if repo is None:
+        return False
+    if Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now):
+        try:
+            repo.git.upkeep()
+        except (GitError, OSError) as error:
+            logger.warning("Repository %s could not be tidied: %s", repo.uuid, error)
+    return True
 
 
-def sweep_folders(on_done: OnDone = ignore) -> bool:
+def sweep_folders(_: OnDone) -> bool:
     """Remove folders that belong to no repository."""
     sweep()
     return False

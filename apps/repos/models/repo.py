@@ -117,7 +117,7 @@ class Repo(models.Model):
     """The newest number given to a thread or pull; see `take_number`."""
     pushed_at = models.DateTimeField(null=True)
     tidied_at = models.DateTimeField(null=True)
-    """When its store was last packed; see apps/repos/upkeep.py."""
+    """When its store was last packed; see apps/repos/jobs.py."""
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
