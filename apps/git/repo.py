@@ -227,15 +227,9 @@ class GitRepo:
         self._write_config()
         return True
 
-    def serve(
-        self,
-        service: Service,
-        *,
-        advertise: bool = False,
-        protocol: str | None = None,
-    ) -> GitProcess:
+    def serve(self, service: Service, *, advertise: bool = False, protocol: str = "") -> GitProcess:
         """Start one exchange of a fetch or a push; see `run.spawn_service`."""
-        return spawn_service(self.path, service, advertise=advertise, protocol_v2_header=protocol)
+        return spawn_service(self.path, service, advertise=advertise, protocol=protocol)
 
     # Refs
 
