@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from apps.core.errors import ApiError
 from apps.git import store
-from apps.git.copy import copy, remove_unfinished, unfinished
 from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
@@ -45,7 +44,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
     fork = to_do.filter(Fork.due()).order_by("id").first()
     if fork is None:
         return False
-    tried, before = fork.attempts, Repo(uuid=fork.repo_uuid).git
+    tried, before = fork.attempts, Repo(uuid=fork.repo_uuid).git.path
     token = fork.take(
         status=ForkStatus.RUNNING,
         started_at=Coalesce(F("started_at"), timezone.now()),
@@ -53,7 +52,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
     )
     if token is None:
         return True
-    remove_unfinished(before)
+    store.remove_unfinished(before)
     if tried >= ATTEMPTS:
         actions.fail_fork(actor=fork.created_by, fork=fork, token=token, reason=GAVE_UP)
     else:
@@ -65,11 +64,10 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
 
 def make_fork(fork: Fork, token: uuid.UUID) -> None:
     """One attempt: copy, then complete. When git fails, the fork is due again after `RETRY`."""
-    final = Repo(uuid=fork.repo_uuid).git
-    copied = unfinished(final, token.hex)
+    copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
     try:
         with heartbeat(fork, token):
-            copy(fork.upstream.git, copied)
+            copied.create_as_copy(fork.upstream.git)
         if not actions.complete_fork(actor=fork.created_by, fork=fork, token=token, copied=copied):
             logger.warning("The lease of %s was lost while it was copied", fork)
     except ApiError as error:

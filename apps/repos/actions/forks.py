@@ -16,7 +16,6 @@ from apps.core.errors import ApiError, Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.git.copy import put_in_place
 from apps.git.repo import GitRepo
 from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
@@ -58,7 +57,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
     _check_still_allowed(fork)
     repo = _insert(fork, copied)
     repo.take_slug()
-    put_in_place(copied, repo.git)
+    copied.path.rename(repo.git.path)  # OSError where something is there already
     _store_heads(repo, fork.upstream)
     Repo.objects.filter(pk=fork.upstream_id).update(fork_count=F("fork_count") + 1)
     fork.repo, fork.status, fork.completed_at = repo, ForkStatus.COMPLETED, timezone.now()
