@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from threading import Thread
 from typing import IO, cast
 from uuid import UUID
@@ -56,7 +57,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     if push is None:
         for _ in body:
             pass
-        return report_refused(request, refused)
+        return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
     accepted = [c for c in request.commands if c.ref not in refused]
     try:
         return run(repo, request, refused, rest, body)
@@ -139,18 +140,8 @@ def reason_against(command: Command, protections: Sequence[Protection]) -> str |
     return None
 
 
-def report_refused(request: PushRequest, refused: dict[str, str]) -> bytes:
-    if not request.wants_report:
-        return b""
-    return report(list(refused.items()), sideband=request.sideband)
-
-
 def run(
-    repo: Repo,
-    request: PushRequest,
-    refused: dict[str, str],
-    rest: bytes,
-    body: Iterator[bytes],
+    repo: Repo, request: PushRequest, refused: dict[str, str], rest: bytes, body: Iterator[bytes]
 ) -> bytes:
     """Give the rest of the push to git; returns what it answers, and the refusals with it."""
     asked = request.without(refused) if refused else request.raw
@@ -175,7 +166,7 @@ def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
     """Write the request to git; what git leaves is read too, so that the client gets the report."""
     stdin = cast("IO[bytes]", process.stdin)
     listening = True
-    for piece in _after(beginning, body):
+    for piece in chain([beginning], body):
         if listening:
             try:
                 stdin.write(piece)
@@ -183,11 +174,6 @@ def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
                 listening = False
     with suppress(BrokenPipeError):
         stdin.close()
-
-
-def _after(beginning: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
-    yield beginning
-    yield from body
 
 
 def drain(process: GitProcess, kept: bytearray) -> None:
