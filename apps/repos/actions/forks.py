@@ -35,10 +35,9 @@ def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
     by.require_change(Level.READ)
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
-    owned = {"owner_user" if isinstance(into.owner, User) else "owner_team": into.owner}
     try:
         with transaction.atomic():
-            return Fork.objects.create(upstream=by.repo, created_by=by.user, **owned)
+            return into.owner.forks.create(upstream=by.repo, created_by=by.user)
     except IntegrityError:
         raise Conflict("fork_exists", f"{into.name} has a fork of this already.") from None
 
@@ -109,18 +108,16 @@ def _check_still_allowed(fork: Fork) -> None:
 def _insert(fork: Fork, copied: GitRepo) -> Repo:
     """The copy's row, with the upstream's slug or the nearest that is free."""
     upstream = fork.upstream
-    here = Repo.objects.filter(owner_team=fork.owner_team_id, owner_user=fork.owner_user_id)
+    here = fork.owner.repos
     names = REPO_SLUGS.candidates(upstream.slug)
     for _ in range(TRIES):
-        taken = set(here.filter(slug__in=names).values_list("slug", flat=True))
+        taken = here.taken(names)
         free = next(name for name in names if name not in taken)
         try:
             with transaction.atomic():
-                return Repo.objects.create(
+                return here.create(
                     uuid=fork.repo_uuid,
                     upstream=upstream,
-                    owner_team=fork.owner_team,
-                    owner_user=fork.owner_user,
                     slug=free,
                     name=upstream.name,
                     description=upstream.description,

@@ -11,10 +11,9 @@ from apps.repos.models.protection import (
     Approver,
     Protection,
     ProtectionQuerySet,
-    glob_matches,
     protecting,
 )
-from apps.repos.models.ref import REF_MAX, PushJournal, Ref
+from apps.repos.models.ref import PushJournal, Ref
 from apps.repos.models.repo import (
     BRANCHES,
     RANK,
@@ -22,7 +21,6 @@ from apps.repos.models.repo import (
     UNTIDY,
     FormerRepoSlug,
     Repo,
-    RepoQuerySet,
     Visibility,
 )
 
@@ -30,7 +28,6 @@ __all__ = [
     "BRANCHES",
     "PATTERN_MAX",
     "RANK",
-    "REF_MAX",
     "REQUIRED_MAX",
     "TAGS",
     "UNTIDY",
@@ -44,8 +41,6 @@ __all__ = [
     "PushJournal",
     "Ref",
     "Repo",
-    "RepoQuerySet",
     "Visibility",
-    "glob_matches",
     "protecting",
 ]
