@@ -32,7 +32,7 @@ from apps.git.repo import valid_ref_name
 from apps.git.run import GitProcess
 from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, end
-from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
+from apps.repos.models import BRANCHES, TAGS, Protection, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove
 
@@ -135,7 +135,8 @@ def reason_against(command: Command, protections: Sequence[Protection]) -> str |
     if command.old == command.new:
         return "old and new are the same"
     name = command.ref.removeprefix(BRANCHES)
-    if name != command.ref and not command.creates and protecting(protections, name):
+    protected = any(one.matches(name) for one in protections)
+    if name != command.ref and not command.creates and protected:
         return "protected branch"
     return None
 

@@ -11,18 +11,9 @@ from apps.repos.models.protection import (
     Approver,
     Protection,
     ProtectionQuerySet,
-    protecting,
 )
 from apps.repos.models.ref import PushJournal, Ref
-from apps.repos.models.repo import (
-    BRANCHES,
-    RANK,
-    TAGS,
-    UNTIDY,
-    FormerRepoSlug,
-    Repo,
-    Visibility,
-)
+from apps.repos.models.repo import BRANCHES, RANK, TAGS, UNTIDY, FormerRepoSlug, Repo, Visibility
 
 __all__ = [
     "BRANCHES",
@@ -42,5 +33,4 @@ __all__ = [
     "Ref",
     "Repo",
     "Visibility",
-    "protecting",
 ]
