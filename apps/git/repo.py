@@ -334,8 +334,7 @@ class GitRepo:
         return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
 
     def patch_id(self, base: str, head: str) -> str | None:
-        """Names what `head` changes since it left `base`, white space included, and wherever in
-        their files the changes are.
+        """A name for what `head` changes since it left `base`. White space counts, places do not.
 
         A rebase keeps it. "" for no change; None for a change too large to be named, which
         equals nothing.

@@ -82,7 +82,7 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
 
 
 def _store_heads(repo: Repo, upstream: Repo) -> None:
-    """What was copied, with who pushed it there: in a pull from here they do not approve it."""
+    """Store what was copied, with who pushed it: they cannot approve it in a pull from here."""
     pushed = upstream.refs.values_list("full_name", "sha", "pushed_by")
     people = {(name, sha): person for name, sha, person in pushed}
     Ref.objects.bulk_create(

@@ -43,9 +43,8 @@ logger = logging.getLogger(__name__)
 def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; returns the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`. A client
-    that goes away raises whatever the server raises for it, and whatever git has moved by then has
-    its rows.
+    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`, and what
+    the server raises when the client goes away. Refs that git has moved by then have their rows.
     """
     actor, repo = by.user, by.repo
     request, rest = read_commands(body)
