@@ -5,13 +5,13 @@ from __future__ import annotations
 from django.http import Http404
 
 from apps.accounts.models import User
-from apps.core.statements import Statement
+from apps.core.statements import Columns, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
 from apps.threads.models import (
     LISTED,
     Reply,
-    ReplyQuerySet,
+    ReplyRow,
     Thread,
     ThreadQuerySet,
 )
@@ -36,6 +36,27 @@ REPLY = Statement(
     reply=Reply,
     person=User,
 )
+REPLIES = Statement(
+    """
+    SELECT {reply}, {person} FROM "threads_reply" reply
+    JOIN "accounts_user" person ON person.id = reply.created_by_id
+    WHERE reply.thread_id = %s AND (reply.deleted_at IS NULL OR reply.live_descendants > 0)
+    ORDER BY reply.path LIMIT %s OFFSET %s
+    """,
+    reply=Columns(Reply, ReplyRow._fields[:-2]),
+    person=Columns(User, ["uuid", "username"]),
+)
+
+
+class ReplyRows:
+    """What readers see of a thread's replies, in tree order; slices like a queryset."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+
+    def __getitem__(self, part: slice) -> list[ReplyRow]:
+        rows = REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
+        return [ReplyRow(*row) for row in rows]
 
 
 def get_thread(repo: Repo, number: int) -> Thread:
@@ -60,8 +81,3 @@ def list_threads(repo: Repo) -> ThreadQuerySet:
     """A repository's threads but those of pulls, newest first, as what makes a `ThreadRow`."""
     found = Thread.objects.filter(LISTED, repo=repo.pk)
     return found.in_order(rules.ORDERINGS[0]).rows()
-
-
-def list_replies(thread: Thread) -> ReplyQuerySet:
-    """What readers see of a thread's replies, in tree order, as what makes a `ReplyRow`."""
-    return Reply.objects.filter(thread=thread.pk).shown().rows()

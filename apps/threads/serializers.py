@@ -20,7 +20,6 @@ from apps.repos.models import Repo
 from apps.threads import queries, rules
 from apps.threads.models import (
     Priority,
-    ReplyRow,
     ReplyStatus,
     Thread,
     ThreadKind,
@@ -184,9 +183,9 @@ def thread_record(thread: Any, repo: Repo, base: str) -> dict[str, Any]:
 
 def replies_of(thread: Thread) -> dict[str, Any]:
     """What the single read adds: the first replies in tree order, and whether there are more."""
-    rows: list[Any] = list(queries.list_replies(thread)[: REPLIES_MAX + 1])
+    rows = queries.ReplyRows(thread)[0 : REPLIES_MAX + 1]
     return {
-        "replies": [reply_record(ReplyRow(*row), thread.number) for row in rows[:REPLIES_MAX]],
+        "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
         "replies_truncated": len(rows) > REPLIES_MAX,
     }
 

@@ -11,8 +11,8 @@ from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
-from apps.threads.models import Participants, Reply, ReplyRow, Thread, ThreadRow
-from apps.threads.queries import get_reply, get_thread, list_replies, list_threads
+from apps.threads.models import Participants, Reply, Thread, ThreadRow
+from apps.threads.queries import ReplyRows, get_reply, get_thread, list_threads
 from apps.threads.serializers import (
     CreateReply,
     CreateThread,
@@ -125,9 +125,7 @@ class ReplyViewSet(RepoScoped):
     def list(self) -> Response:
         """List the replies in the order of their tree."""
         number = self.thread.number
-        return self.page_of(
-            list_replies(self.thread), lambda row: reply_record(ReplyRow(*row), number)
-        )
+        return self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
 
     @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:

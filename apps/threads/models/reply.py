@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from django.db import models
 from django.db.models import Q
@@ -13,7 +13,7 @@ from django.utils import timezone
 from apps.core.changes import set_changed
 from apps.events.record import Keys, Target
 from apps.threads.kinds import ReplyStatus
-from apps.threads.models.written import CREATOR, Created
+from apps.threads.models.written import Created
 from apps.threads.tree import PATH_MAX
 
 
@@ -41,15 +41,6 @@ class ReplyQuerySet(models.QuerySet["Reply"]):
     def live(self) -> ReplyQuerySet:
         """Replies that have not been deleted."""
         return self.filter(deleted_at=None)
-
-    def rows(self) -> ReplyQuerySet:
-        """As what makes a `ReplyRow`."""
-        columns = [CREATOR.get(name, name) for name in ReplyRow._fields]
-        return cast("ReplyQuerySet", self.values_list(*columns))
-
-    def shown(self) -> ReplyQuerySet:
-        """What readers see, in tree order: live replies, and placeholders above live ones."""
-        return self.filter(Q(deleted_at=None) | Q(live_descendants__gt=0)).order_by("path")
 
 
 class Reply(Created):
@@ -91,7 +82,7 @@ class Reply(Created):
 
     @property
     def is_shown(self) -> bool:
-        """Whether readers see it: the twin of `ReplyQuerySet.shown`."""
+        """Whether readers see it: the twin of `queries.ReplyRows`."""
         return self.deleted_at is None or self.live_descendants > 0
 
     def __str__(self) -> str:
