@@ -13,7 +13,7 @@ from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
-env = Environment.read(ROOT)
+env = Environment(ROOT)
 
 DATA_DIR = env.data_dir
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -13,8 +13,8 @@ from tests.house_rules import Source, dotted, imports, public_functions
 ROOT = Path(__file__).resolve().parent.parent
 
 PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_db", "_default_manager", "_base_manager"}
-PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_exit"}
-"""The documents of Django and Python name these: models, managers, namedtuples, os._exit()."""
+PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_value_", "_exit"}
+"""The documents of Django and Python name these: models, managers, namedtuples, enums, exit."""
 PRIVATE = re.compile(r"_[^_]")
 OWNERS = {"self", "cls", "super()"}
 OLD_WORDS = re.compile(

@@ -28,21 +28,20 @@ CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "create
 THREAD_ROW = {
     name: CREATOR.get(name, name)
     for name in (
-        *("number", "uuid", "title", "body", "kind", "priority", "status", "created_by_uuid"),
-        *("created_by_username", "reply_count", "participant_count", "last_activity_at"),
-        *("closed_at", "created_at", "updated_at"),
+        *("number", "uuid", "title", "body", "kind", "priority", "status", *CREATOR),
+        *("reply_count", "participant_count", "last_activity_at", "closed_at"),
+        *("created_at", "updated_at"),
     )
 }
 """What the record of a thread takes from its row: the name there, and the path in a query."""
 REPLY_ROW = {
     name: CREATOR.get(name, name)
     for name in (
-        *("number", "path", "depth", "status", "kind", "body", "links", "created_by_uuid"),
-        *("created_by_username", "deleted_at", "uuid", "version", "edited_at", "created_at"),
-        "updated_at",
+        *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
+        *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
     )
 }
-"""The same of a reply."""
+"""The same of a reply; its number comes first, and what its creator is called last."""
 
 
 def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
@@ -224,10 +223,6 @@ class ReplyQuerySet(models.QuerySet["Reply"]):
         """Replies that have not been deleted."""
         return self.filter(deleted_at=None)
 
-    def shown(self) -> ReplyQuerySet:
-        """What readers see, in tree order: live replies, and placeholders above live ones."""
-        return self.filter(Q(deleted_at=None) | Q(live_descendants__gt=0)).order_by("path")
-
 
 class Reply(models.Model):
     """An answer in a thread, to the thread itself or to another reply."""
@@ -274,7 +269,7 @@ class Reply(models.Model):
 
     @property
     def is_shown(self) -> bool:
-        """Whether readers see it: the twin of `ReplyQuerySet.shown`."""
+        """Whether readers see it: the twin of `queries.ReplyRows`."""
         return self.deleted_at is None or self.live_descendants > 0
 
     @property

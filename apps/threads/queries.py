@@ -8,10 +8,10 @@ from django.db.models import Count, F, Max, Min, QuerySet, Value
 from django.http import Http404
 
 from apps.accounts.models import User
-from apps.core.statements import Statement
+from apps.core.statements import Columns, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.models import LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.models import CREATOR, LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
 
 # Every request below a thread needs these; Django would spend longer on their text than the
 # database on their answer (bench/api.py).
@@ -32,6 +32,16 @@ REPLY = Statement(
     """,
     reply=Reply,
     person=User,
+)
+REPLIES = Statement(
+    """
+    SELECT {reply}, {person} FROM "threads_reply" reply
+    JOIN "accounts_user" person ON person.id = reply.created_by_id
+    WHERE reply.thread_id = %s AND (reply.deleted_at IS NULL OR reply.live_descendants > 0)
+    ORDER BY reply.path LIMIT %s OFFSET %s
+    """,
+    reply=Columns(Reply, [name for name in REPLY_ROW if name not in CREATOR]),
+    person=Columns(User, ["uuid", "username"]),
 )
 
 
@@ -59,9 +69,16 @@ def list_threads(repo: Repo) -> QuerySet[Any, Any]:
     return found.values_list(*THREAD_ROW.values())
 
 
-def list_replies(thread: Thread) -> QuerySet[Any, Any]:
-    """What readers see of a thread's replies, in tree order, as the values of `REPLY_ROW`."""
-    return Reply.objects.filter(thread=thread.pk).shown().values_list(*REPLY_ROW.values())
+class ReplyRows:
+    """What readers see of a thread's replies, in tree order, as the values of `REPLY_ROW`; slices
+    like a queryset.
+    """
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+
+    def __getitem__(self, part: slice) -> list[list[Any]]:
+        return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
 
 
 class Participants:

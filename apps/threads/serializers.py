@@ -166,7 +166,7 @@ def thread_record(row: Sequence[Any], repo: Repo, base: str) -> dict[str, Any]:
 
 def replies_of(thread: Thread) -> dict[str, Any]:
     """What the single read adds: the first replies in tree order, and whether there are more."""
-    rows = list(queries.list_replies(thread)[: REPLIES_MAX + 1])
+    rows = queries.ReplyRows(thread)[0 : REPLIES_MAX + 1]
     return {
         "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
         "replies_truncated": len(rows) > REPLIES_MAX,

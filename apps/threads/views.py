@@ -14,9 +14,9 @@ from apps.threads.filters import ThreadFilterSet
 from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, values_of
 from apps.threads.queries import (
     Participants,
+    ReplyRows,
     get_reply,
     get_thread,
-    list_replies,
     list_threads,
 )
 from apps.threads.serializers import (
@@ -129,7 +129,7 @@ class ReplyViewSet(RepoScoped):
     def list(self) -> Response:
         """List the replies in the order of their tree."""
         number = self.thread.number
-        return self.page_of(list_replies(self.thread), lambda row: reply_record(row, number))
+        return self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
 
     @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:
