@@ -10,7 +10,8 @@ from typing import Any
 import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 
-from config.handler import Handler, Receive, Send
+from config.bodies import Receive
+from config.handler import Handler, Send
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)

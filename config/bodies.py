@@ -34,9 +34,10 @@ def bounded(receive: Receive) -> Receive:
 
 
 class StreamedBody:
-    """Receives for a request whose view reads the body while it comes.
+    """The body of a request whose view reads it while it comes.
 
-    The event loop calls it for the next message of the server, as it would call `receive`.
+    The event loop calls it for the next message of the server, as it would call `receive`; the
+    thread of the view reads it as a file.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -44,6 +45,7 @@ class StreamedBody:
         self.loop = asyncio.get_running_loop()
         self.ended = asyncio.Event()
         """Set when the body has come to its end, or the client has left."""
+        self.rest = b""
 
     async def __call__(self) -> Any:
         message = await self.receive()
@@ -59,14 +61,6 @@ class StreamedBody:
         while room > 0 and not self.ended.is_set():
             room -= len((await self()).get("body", b""))
 
-
-class BodyFile:
-    """The body of a request as a file that the thread of its view reads while it comes."""
-
-    def __init__(self, body: StreamedBody) -> None:
-        self.body = body
-        self.rest = b""
-
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes, as soon as there are any; none at the end of the body. Without a
         size all of the body, but no more than the limit and one byte.
@@ -75,11 +69,8 @@ class BodyFile:
         """
         if size < 0:
             return self._read_all()
-        while not self.rest and not self.body.ended.is_set():
-            message = self._next()
-            if message["type"] == "http.disconnect":
-                raise cut_short()
-            self.rest = message.get("body", b"")
+        while not self.rest and not self.ended.is_set():
+            self.rest = self._next()
         piece, self.rest = self.rest[:size], self.rest[size:]
         return piece
 
@@ -89,17 +80,16 @@ class BodyFile:
             whole += piece
         return bytes(whole)
 
-    def _next(self) -> Any:
-        waiting = self.body()
+    def _next(self) -> bytes:
+        waiting = self()
         try:
-            return asyncio.run_coroutine_threadsafe(waiting, self.body.loop).result()
+            message = asyncio.run_coroutine_threadsafe(waiting, self.loop).result()
         except (CancelledError, RuntimeError):  # the second when the loop has been closed
             waiting.close()
-            raise cut_short() from None
+            message = {"type": "http.disconnect"}
+        if message["type"] == "http.disconnect":
+            raise BadRequest("malformed_request", "The request ended before its body did.")
+        return bytes(message.get("body", b""))
 
     def close(self) -> None:
         """Nothing is kept that has to be closed."""
-
-
-def cut_short() -> BadRequest:
-    return BadRequest("malformed_request", "The request ended before its body did.")

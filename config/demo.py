@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -15,7 +16,7 @@ from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.pulls.actions import create_pull, create_review, merge_pull, update_pull
-from apps.pulls.models import PullStatus, ReviewStatus
+from apps.pulls.models import Pull, PullStatus, ReviewStatus
 from apps.pulls.rules import signature
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.actions import create_repo
@@ -26,8 +27,7 @@ from apps.teams.access import access_to_team
 from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
 from apps.threads.actions import create_reply, create_thread, delete_reply
-from apps.threads.models import ThreadKind
-from config.demo_commits import write_commit
+from apps.threads.kinds import ThreadKind
 
 PEOPLE = {
     "alice": "owns team acme",
@@ -79,17 +79,12 @@ class Example:
     """The example data, made in steps; each needs the one before it."""
 
     def __init__(self, users: Mapping[str, User]) -> None:
-        self.users = [users[name] for name in PEOPLE]
-        self.clock = timezone.now() - timedelta(days=3)
-
-    def make(self) -> None:
-        """Make all of it."""
-        alice, bob, carol, _ = self.users
+        alice, bob, carol, _ = users.values()
         acme = create_team(by=Principal(alice), name="Acme", slug="acme")
         space = access_to_team(Principal(alice), acme)
         add_member(by=space, user=bob, role=Role.MEMBER)
         add_member(by=space, user=carol, role=Role.VIEWER)
-        self.repo = create_repo(
+        self.repo: Repo = create_repo(
             by=space,
             name="Hello",
             slug="hello",
@@ -97,74 +92,49 @@ class Example:
             visibility=Visibility.INTERNAL,
         )
         self.alice, self.bob, self.carol, self.dave = (
-            access_to(Principal(user), self.repo) for user in self.users
+            access_to(Principal(user), self.repo) for user in users.values()
         )
-        self.push_main()
+        self.clock = timezone.now() - timedelta(days=3)
+
+    def make(self) -> None:
+        """Make the history, the pulls and the thread."""
+        files = {"README.md": README, "hello.py": HELLO}
+        first = self.push(self.alice, "main", "Say hello", files)
+        licence = files | {"LICENSE": LICENCE}
+        self.push(self.bob, "licence", "Add a licence", licence, first)
+        files["test_hello.py"] = TEST
+        second = self.push(self.bob, "main", "Test the greeting", files, first)
         self.merge_a_licence()
-        self.review_names()
-        self.conflict()
+        self.review_names(files, second)
+        self.conflict(files, second)
         self.discuss()
 
-    def push_main(self) -> None:
-        self.first = self.commit(self.alice, "Say hello", {"README.md": README, "hello.py": HELLO})
-        files = {"README.md": README, "hello.py": HELLO, "tests/test_hello.py": TEST}
-        self.second = self.commit(self.bob, "Test the greeting", files, self.first)
-        self.push(self.alice, main=self.second)
-
     def merge_a_licence(self) -> None:
-        files = {"README.md": README, "hello.py": HELLO, "LICENSE": LICENCE}
-        head = self.commit(self.bob, "Add a licence", files, self.first)
-        self.push(self.bob, licence=head)
-        pull = create_pull(
-            by=self.bob,
-            title="Add a licence",
-            body="So that people know what they may do.",
-            source_branch="licence",
-            target_branch="main",
+        pull = self.open_pull(
+            self.bob, "Add a licence", "So that people know their rights.", "licence"
         )
         create_review(by=self.alice, pull=pull, status=ReviewStatus.APPROVED, body="Thanks!")
         merge_pull(by=self.alice, pull=pull)
 
-    def review_names(self) -> None:
+    def review_names(self, files: Mapping[str, str], parent: str) -> None:
         """A pull under review: changes are requested, and another commit follows."""
-        files = {"README.md": README, "hello.py": NAMES, "tests/test_hello.py": TEST}
-        head = self.commit(self.bob, "Greet people by name", files, self.second)
-        self.push(self.bob, names=head)
-        pull = create_pull(
-            by=self.bob,
-            title="Greet people by name",
-            body="`greeting()` takes the name now.",
-            source_branch="names",
-            target_branch="main",
-        )
-        refused = ReviewStatus.CHANGES_REQUESTED
+        title, refused = "Greet people by name", ReviewStatus.CHANGES_REQUESTED
+        files = {**files, "hello.py": NAMES}
+        head = self.push(self.bob, "names", title, files, parent)
+        pull = self.open_pull(self.bob, title, "`greeting()` takes the name now.", "names")
         create_review(by=self.alice, pull=pull, status=refused, body="The test does not pass.")
         create_review(by=self.carol, pull=pull, status=ReviewStatus.COMMENTED, body="Lovely.")
-        question = create_reply(
-            by=self.alice, thread=pull.thread, kind="question", body="Did you run the tests?"
-        )
-        files["tests/test_hello.py"] = NAMES_TEST
-        self.push(self.bob, names=self.commit(self.bob, "Follow in the test", files, head))
-        create_reply(
-            by=self.bob,
-            thread=pull.thread,
-            kind="answer",
-            body="They pass now.",
-            parent_reply_number=question.number,
-        )
+        reply = partial(create_reply, thread=pull.thread)
+        asked = reply(by=self.alice, kind="question", body="Did you run the tests?")
+        files["test_hello.py"] = NAMES_TEST
+        self.push(self.bob, "names", "Follow in the test", files, head)
+        reply(by=self.bob, kind="answer", body="They pass now.", parent_reply_number=asked.number)
 
-    def conflict(self) -> None:
+    def conflict(self, files: Mapping[str, str], parent: str) -> None:
         """A draft pull that conflicts with the one under review."""
-        files = {"README.md": README, "hello.py": HELLO.replace("Hello!", "HELLO!")}
-        files["tests/test_hello.py"] = TEST
-        self.push(self.alice, shout=self.commit(self.alice, "Shout", files, self.second))
-        pull = create_pull(
-            by=self.alice,
-            title="Shout",
-            body="",
-            source_branch="shout",
-            target_branch="names",
-        )
+        files = {**files, "hello.py": HELLO.replace("Hello!", "HELLO!")}
+        self.push(self.alice, "shout", "Shout", files, parent)
+        pull = self.open_pull(self.alice, "Shout", "", "shout", target="names")
         update_pull(by=self.alice, pull=pull, status=PullStatus.DRAFT)
 
     def discuss(self) -> None:
@@ -175,44 +145,45 @@ class Example:
             body="I could help with German.",
             kind=ThreadKind.QUESTION,
         )
-        first = create_reply(by=self.alice, thread=thread, kind="answer", body="German, please!")
-        wrong = create_reply(
-            by=self.dave,
-            thread=thread,
-            kind="comment",
-            body="Guten Tag it is, then. Or not?",
-            parent_reply_number=first.number,
-        )
-        create_reply(
-            by=self.bob,
-            thread=thread,
-            kind="suggestion",
-            body="I would say Hallo.",
-            parent_reply_number=wrong.number,
-        )
+        reply = partial(create_reply, thread=thread)
+        first = reply(by=self.alice, kind="answer", body="German, please!")
+        body = "Guten Tag it is, then. Or not?"
+        wrong = reply(by=self.dave, kind="comment", body=body, parent_reply_number=first.number)
+        body = "I would say Hallo."
+        reply(by=self.bob, kind="suggestion", body=body, parent_reply_number=wrong.number)
         delete_reply(by=self.dave, reply=wrong)
-        create_reply(by=self.carol, thread=thread, kind="comment", body="And French after that.")
+        reply(by=self.carol, kind="comment", body="And French after that.")
 
-    def commit(self, by: RepoAccess, message: str, files: Mapping[str, str], *parents: str) -> str:
-        """Write a commit with exactly these files, dated an hour after the previous one."""
-        self.clock += timedelta(hours=1)
-        return write_commit(
-            self.repo.git,
-            files,
-            parents=parents,
-            author=signature(by.user),
-            when=self.clock,
-            message=message,
+    def open_pull(
+        self, by: RepoAccess, title: str, body: str, source: str, target: str = "main"
+    ) -> Pull:
+        return create_pull(
+            by=by, title=title, body=body, source_branch=source, target_branch=target
         )
 
-    def push(self, by: RepoAccess, **heads: str) -> None:
-        """Move branches as a push does: store the journal, move the refs, update the rows."""
-        repo: Repo = self.repo
-        moves = [
-            (BRANCHES + branch, repo.branch_sha(branch) or ZERO, sha)
-            for branch, sha in heads.items()
+    def push(
+        self, by: RepoAccess, branch: str, message: str, files: Mapping[str, str], *parents: str
+    ) -> str:
+        """Push a commit of exactly these files, none of them in a folder, and return its name.
+
+        It is dated an hour after the one before. The refs are moved as by any push.
+        """
+        self.clock += timedelta(hours=1)
+        person = signature(by.user)
+        who = f"{person.name} <{person.email}> {int(self.clock.timestamp())} +0000"
+        blobs = {name: self.write("blob", text.encode()) for name, text in files.items()}
+        entries = [
+            f"100644 {name}\0".encode() + bytes.fromhex(blobs[name]) for name in sorted(blobs)
         ]
-        push = open_journal(actor=by.user, repo=repo, moves=moves)
-        for name, old, new in moves:
-            repo.git.update_ref(name, new, old)
-        settle(repo=repo, push=push)
+        header = [f"tree {self.write('tree', b''.join(entries))}"]
+        header += [*(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
+        sha = self.write("commit", "\n".join([*header, "", f"{message}\n"]).encode())
+        name, old = BRANCHES + branch, self.repo.branch_sha(branch) or ZERO
+        push = open_journal(actor=by.user, repo=self.repo, moves=[(name, old, sha)])
+        self.repo.git.update_ref(name, sha, old)
+        settle(repo=self.repo, push=push)
+        return sha
+
+    def write(self, kind: str, content: bytes) -> str:
+        """Store an object in the repository, and return its name."""
+        return self.repo.git.git("hash-object", "-t", kind, "-w", "--stdin", stdin=content).word

@@ -36,51 +36,26 @@ class Mail:
     inside_tls: bool = False
 
 
-@dataclass(frozen=True)
 class Environment:
     """What the operator may set, with the defaults of the embedded mode."""
 
-    data_dir: Path
-    base_url: str
-    host: str
-    port: int
-    secret_key: str
-    allowed_hosts: list[str]
-    database: dict[str, Any]
-    redis_url: str
-    trusted_proxies: int
-    email: Mail
-    email_from: str
-
-    @classmethod
-    def read(cls, root: Path, variables: Mapping[str, str] = os.environ) -> Environment:
+    def __init__(self, root: Path, variables: Mapping[str, str] = os.environ) -> None:
         """Read all variables; exits with one line per wrong one."""
         reader = _Reader(variables)
-        data_dir = reader.get("DATA_DIR", str(root / "var"), _data_dir)
-        base_url = reader.get("BASE_URL", "", _base_url)
-        host = reader.get("HOST", "127.0.0.1", _host)
-        port = reader.get("PORT", "8000", _port)
-        hosts = reader.get("ALLOWED_HOSTS", _default_hosts(host, base_url), _hosts)
-        inside = f"sqlite:///{quote(str(data_dir))}/guildhall.db"
-        database = reader.get("DATABASE_URL", inside, _database)
-        redis_url = reader.get("REDIS_URL", "", _redis_url)
-        trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
-        email = reader.get("EMAIL_URL", "", _email)
-        email_from = reader.get("EMAIL_FROM", _default_sender(base_url), _sender)
+        self.data_dir = reader.get("DATA_DIR", str(root / "var"), _data_dir)
+        self.base_url = reader.get("BASE_URL", "", _base_url)
+        self.host = reader.get("HOST", "127.0.0.1", _host)
+        self.port = reader.get("PORT", "8000", _port)
+        hosts = _default_hosts(self.host, self.base_url)
+        self.allowed_hosts = reader.get("ALLOWED_HOSTS", hosts, _hosts)
+        inside = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"
+        self.database = reader.get("DATABASE_URL", inside, _database)
+        self.redis_url = reader.get("REDIS_URL", "", _redis_url)
+        self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
+        self.email = reader.get("EMAIL_URL", "", _email)
+        self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
         reader.stop_if_wrong()
-        return cls(
-            data_dir=data_dir,
-            base_url=base_url,
-            host=host,
-            port=port,
-            secret_key=variables.get("SECRET_KEY") or stored_key(data_dir),
-            allowed_hosts=hosts,
-            database=database,
-            redis_url=redis_url,
-            trusted_proxies=trusted_proxies,
-            email=email,
-            email_from=email_from,
-        )
+        self.secret_key = variables.get("SECRET_KEY") or stored_key(self.data_dir)
 
 
 class _Reader:

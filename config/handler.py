@@ -16,14 +16,13 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from apps.core.threads import DaemonExecutor
-from config.bodies import BodyFile, StreamedBody, bounded
+from config.bodies import Receive, StreamedBody, bounded
 
 KEPT = 16
 """Threads that wait for a request when there are fewer requests than there have been."""
 PUSH = "/git-receive-pack"
 """How the path of a request ends whose body may be large."""
 
-Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 
@@ -85,7 +84,7 @@ class Handler(ASGIHandler):
     async def read_body(self, receive: Receive) -> Any:
         """The body as a file: of a push one that waits for the client, else all that has come."""
         if isinstance(receive, StreamedBody):
-            return BodyFile(receive)
+            return receive
         return await super().read_body(bounded(receive))
 
     async def listen_for_disconnect(self, receive: Receive) -> None:

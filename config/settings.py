@@ -13,7 +13,7 @@ from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
-env = Environment.read(ROOT)
+env = Environment(ROOT)
 
 DATA_DIR = env.data_dir
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ EVENT_SCOPES = {
     "team": "apps.teams.scopes.TeamEventScope",
     "repo": "apps.repos.scopes.RepoEventScope",
     "thread": "apps.threads.scopes.ThreadEventScope",
-    "pull": "apps.pulls.scopes.PullEventScope",
+    "pull": "apps.threads.scopes.PullEventScope",
 }
 AFTER_PUSH = ["apps.pulls.pushes"]
 # What the worker does, first things first. `every`: seconds between two runs; without it the job

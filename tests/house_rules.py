@@ -32,7 +32,7 @@ VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "services"
 VAGUE |= {"base", "common", "data", "info", "misc", "selectors", "signals"}
 SIGNALS = {"django.dispatch", "django.db.models.signals", "django.core.signals"}
 SIGNALS |= {"django.contrib.auth.signals", "django.test.signals", "blinker"}
-EXPLAINED = {"actions", "rules", "queries", "access", "principal", "authentication"}
+EXPLAINED = {"actions", "rules", "approval", "queries", "access", "principal", "authentication"}
 EXPLAINED |= {"pushes", "record", "tree", "frames"}
 
 NOT_ATOMIC = {

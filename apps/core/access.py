@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, Self
@@ -87,21 +88,21 @@ class Principal(Protocol):
 
 
 @dataclass(frozen=True)
-class Access:
+class Access(ABC):
     """Who, what, and how far: granted by `open_team`, `open_repo` and their like, nowhere else."""
 
     principal: Principal
     level: Level
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """What it is access to, as refusals call it."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def api_path(self) -> str:
         """Where the resource is today, below the API's prefix."""
-        raise NotImplementedError
 
     @property
     def moved(self) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import orjson
+
+WRITTEN_APART = re.compile(rb':\d\d(?:Z|(?:\.\d{6})?[+-]\d\d:\d\d)"')
+"""How orjson ends a time of a whole second, or one that is not in UTC."""
 
 
 def timestamp(moment: dt.datetime) -> str:
@@ -20,8 +24,14 @@ def _default(value: object) -> str:
 
 
 def dumps(value: object) -> bytes:
-    """Compact UTF-8 JSON. Knows dict, list, str, int, bool, None, UUID, StrEnum and datetime."""
-    return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
+    """Compact UTF-8 JSON. Knows dict, list, str, int, bool, None, UUID, StrEnum and datetime.
+
+    orjson writes times ten times as fast as `timestamp`, all alike but those of `WRITTEN_APART`.
+    """
+    text = orjson.dumps(value, None, orjson.OPT_UTC_Z)
+    if WRITTEN_APART.search(text):
+        return orjson.dumps(value, _default, orjson.OPT_PASSTHROUGH_DATETIME)
+    return text
 
 
 def quoted(text: str, most: int = 100) -> str:

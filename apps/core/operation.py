@@ -55,8 +55,12 @@ def operation(
     """
 
     def declare(method: Method) -> Handler:
+        @wraps(method)
+        def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
+            result = method(view)
+            return result if isinstance(result, HttpResponseBase) else Response(result, status)
+
         summary, _, rest = (method.__doc__ or "").strip().partition("\n")
-        run = responding(method, status)
         vars(run)["operation"] = Operation(
             level=level,
             request=request,
@@ -72,16 +76,3 @@ def operation(
         return run
 
     return declare
-
-
-def responding(method: Method, status: int) -> Handler:
-    """The method as DRF calls it: what it returns becomes a response with this status."""
-
-    @wraps(method)
-    def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
-        result = method(view)
-        if isinstance(result, HttpResponseBase):
-            return result
-        return Response(result, status=status)
-
-    return run

@@ -7,9 +7,10 @@ describes a record for the OpenAPI document; a function beside it makes the dict
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import extend_schema_field
@@ -20,6 +21,7 @@ from apps.core.json import quoted
 
 NON_FIELD_ERRORS = "non_field_errors"
 """DRF's key for an error of a list or an object as a whole."""
+S = TypeVar("S", bound=serializers.Serializer[Any])
 Problem = Callable[[str], str | None]
 """Says why a text cannot be accepted; None when it can."""
 VISIBLE = (
@@ -138,6 +140,25 @@ class RequestSerializer(serializers.Serializer[Any]):
         if unknown:
             raise Invalid("unknown_field", unknown_text(unknown, list(self.fields)))
         return super().to_internal_value(data)
+
+
+class ReadySerializers(threading.local):
+    """A serializer of each class for each thread, which reads one request at a time.
+
+    DRF copies all the fields for a new one, which takes several times as long as the checks.
+    """
+
+    def __init__(self) -> None:
+        self.made: dict[type[serializers.Serializer[Any]], Any] = {}
+
+    def of(self, kind: type[S]) -> S:
+        if kind not in self.made:
+            self.made[kind] = kind()
+        found: S = self.made[kind]
+        return found
+
+
+ready = ReadySerializers()
 
 
 def unknown_text(unknown: list[str], known: list[str]) -> str:

@@ -6,9 +6,9 @@ Names are looked up ignoring case.
 from __future__ import annotations
 
 import re
-import uuid
 
 from django.urls import register_converter
+from django.urls.converters import IntConverter, StringConverter, UUIDConverter
 
 PREFIX = "/api/v1"
 """Where the API begins."""
@@ -58,14 +58,11 @@ def _reserved(name: str) -> str | None:
     return f'"{name}" is reserved.' if name.lower() in RESERVED else None
 
 
-class TeamSlugConverter:
+class TeamSlugConverter(StringConverter):
     regex = r"[A-Za-z0-9._-]{1,64}"
 
     def to_python(self, value: str) -> str:
         return value.lower()
-
-    def to_url(self, value: str) -> str:
-        return value
 
 
 class RepoSlugConverter(TeamSlugConverter):
@@ -76,24 +73,12 @@ class UsernameConverter(TeamSlugConverter):
     regex = r"[A-Za-z0-9._-]{1,39}"
 
 
-class NumberConverter:
+class NumberConverter(IntConverter):
     regex = r"[0-9]{1,15}"
 
-    def to_python(self, value: str) -> int:
-        return int(value)
 
-    def to_url(self, value: int) -> str:
-        return str(value)
-
-
-class UidConverter:
+class UidConverter(UUIDConverter):
     regex = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
-
-    def to_python(self, value: str) -> uuid.UUID:
-        return uuid.UUID(value)
-
-    def to_url(self, value: object) -> str:
-        return str(value)
 
 
 Converter = TeamSlugConverter | NumberConverter | UidConverter

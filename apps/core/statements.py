@@ -6,6 +6,7 @@ Django spends longer on the text of a query than the database on its answer, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,17 +19,34 @@ from django.http import Http404
 Converter = Callable[[Any], Any]
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a model's table: those of the named fields, or of all."""
+
+    model: type[Model]
+    names: Sequence[str] = ()
+
+    @cached_property
+    def fields(self) -> list[Any]:
+        found = self.model._meta
+        return [found.get_field(name) for name in self.names] or list(found.concrete_fields)
+
+
 class Statement:
     """A SELECT whose text is ready, and whose rows are instances of models, as the ORM makes them.
 
     `Statement("SELECT {repo}, {team} FROM repos_repo repo JOIN …", repo=Repo, team=Team)`: the name
     in braces stands for all columns of the model, whose table has that name in the statement. The
-    models come first, in their order; what is selected behind them is given as it is.
+    models come first, in their order; what is selected behind them is given as it is. For `rows`,
+    `Columns(Reply, ["number", "uuid"])` stands for those of a model that are named.
     """
 
-    def __init__(self, text: str, **models: type[Model]) -> None:
+    def __init__(self, text: str, **sources: type[Model] | Columns) -> None:
         self.text = text
-        self.models = models
+        self.sources = {
+            name: source if isinstance(source, Columns) else Columns(source)
+            for name, source in sources.items()
+        }
 
     def first(self, *parameters: Any) -> tuple[Any, ...] | None:
         """The first row: an instance of each model, then the other columns. None without a row."""
@@ -36,7 +54,15 @@ class Statement:
         with connection.cursor() as cursor:
             cursor.execute(self.sql, parameters)
             row = cursor.fetchone()
-        return None if row is None else tuple(self._read(connection, row))
+        return None if row is None else tuple(self._instances(connection, row))
+
+    def rows(self, *parameters: Any) -> list[list[Any]]:
+        """The values of each row, without making instances of them."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, parameters)
+            found = cursor.fetchall()
+        return [self._values(connection, row) for row in found]
 
     def one(self, *parameters: Any) -> tuple[Any, ...]:
         """As `first`; 404 without a row."""
@@ -48,8 +74,8 @@ class Statement:
     @cached_property
     def sql(self) -> str:
         columns = {
-            name: ", ".join(f'{name}."{field.column}"' for field in model._meta.concrete_fields)
-            for name, model in self.models.items()
+            name: ", ".join(f'{name}."{field.column}"' for field in source.fields)
+            for name, source in self.sources.items()
         }
         return self.text.format(**columns)
 
@@ -57,14 +83,18 @@ class Statement:
     def parts(self) -> list[tuple[type[Model], list[str]]]:
         """Each model with the attributes that its columns fill."""
         return [
-            (model, [field.attname for field in model._meta.concrete_fields])
-            for model in self.models.values()
+            (source.model, [field.attname for field in source.fields])
+            for source in self.sources.values()
         ]
 
-    def _read(self, connection: BaseDatabaseWrapper, row: Sequence[Any]) -> Iterator[Any]:
+    def _values(self, connection: BaseDatabaseWrapper, row: Sequence[Any]) -> list[Any]:
         values = list(row)
         for place, convert in self._converters(connection).items():
             values[place] = convert(values[place])
+        return values
+
+    def _instances(self, connection: BaseDatabaseWrapper, row: Sequence[Any]) -> Iterator[Any]:
+        values = self._values(connection, row)
         begin = 0
         for model, names in self.parts:
             end = begin + len(names)
@@ -81,9 +111,7 @@ class Statement:
         known = vars(connection).setdefault("statement_converters", {})
         if self not in known:
             columns = [
-                Col(name, field)
-                for name, model in self.models.items()
-                for field in model._meta.concrete_fields
+                Col(name, field) for name, source in self.sources.items() for field in source.fields
             ]
             known[self] = dict(_converting(connection, columns))
         return known[self]

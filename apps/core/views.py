@@ -25,7 +25,7 @@ from apps.core.filters import StrictFilterBackend, StrictFilterSet
 from apps.core.operation import Operation
 from apps.core.pagination import ApiPagination
 from apps.core.parsers import body_stream
-from apps.core.serializers import RequestSerializer, validated
+from apps.core.serializers import RequestSerializer, ready, validated
 from apps.core.slugs import PREFIX
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -119,9 +119,9 @@ class ApiViewSet(GenericViewSet[Any]):
             if self.paginator is not None:
                 self.paginator.read(request, self.base_url)
         if self.operation.query is not None:
-            self.validated_query = self.operation.query().read(request)
+            self.validated_query = ready.of(self.operation.query).read(request)
         if self.is_writing:
-            serializer = (self.operation.request or RequestSerializer)()
+            serializer = ready.of(self.operation.request or RequestSerializer)
             self.validated_data = validated(serializer, self.parse_body())
 
     def parse_body(self) -> dict[str, Any]:

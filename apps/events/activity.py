@@ -65,7 +65,7 @@ def activity_record(subject: dict[str, str], key: Key, viewer: Principal) -> dic
     days, totals = Counter[dt.date](), dict.fromkeys(COUNTED.values(), 0)
     for day, kind, count in _counts(key, viewer, dates[0]):
         days[day] += count
-        totals[COUNTED[Kind(kind)]] += count
+        totals[COUNTED[kind]] += count
     return {
         "subject": subject,
         "from": dates[0].isoformat(),

@@ -15,14 +15,13 @@ from typing import Any, Protocol, TypeAlias
 
 from channels.exceptions import StopConsumer
 from channels.generic.http import AsyncHttpConsumer
-from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
 from apps.events.frames import OPENING
-from apps.events.hub import hub, in_thread, renewed
+from apps.events.hub import hub, in_thread
 from apps.events.scopes import Selection
-from apps.events.subscribers import Rendered, Subscribed, Subscriber, Subscription, render
+from apps.events.subscribers import Rendered, Subscribed, Subscriber, render
 
 Scope: TypeAlias = Any
 Receive = Callable[[], Awaitable[Any]]
@@ -90,14 +89,19 @@ class EventStreamConsumer(AsyncHttpConsumer):
             if not isinstance(response, Subscribed):
                 await self.handler.send_response(response, self.send)
                 return None
-            subscriber = Subscriber(response.subscription)
+            subscriber = Subscriber(response)
             if hub.enter(subscriber, seen):
                 self.subscriber = subscriber
-                await self.send_headers(headers=headers_of(response))
+                del response["Content-Length"]  # that of no body
+                pairs = response.items()
+                headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in pairs]
+                await self.send_headers(headers=headers)
                 return subscriber
 
     async def follow(self, subscriber: Subscriber) -> None:
         """Stream until the client leaves, its credential ends, or the hub closes the stream."""
+        expires_at = subscriber.selection.principal.expires_at
+        lifetime = None if expires_at is None else (expires_at - timezone.now()).total_seconds()
         tasks = [
             asyncio.create_task(self.send_events(subscriber)),
             asyncio.create_task(self.wait_for_disconnect()),
@@ -105,7 +109,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
         try:
             await asyncio.wait(
                 [*tasks, subscriber.over],
-                timeout=lifetime(subscriber.subscription),
+                timeout=lifetime,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -140,18 +144,6 @@ class EventStreamConsumer(AsyncHttpConsumer):
             timer.cancel()
 
 
-def headers_of(response: HttpResponse) -> list[tuple[bytes, bytes]]:
-    """Its headers, but for the length of a body that it does not have."""
-    del response["Content-Length"]
-    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
-
-
-def lifetime(subscription: Subscription) -> float | None:
-    """Seconds until the credential expires; None when it does not."""
-    end = subscription.selection.principal.expires_at
-    return None if end is None else (end - timezone.now()).total_seconds()
-
-
 async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[None]]) -> None:
     """Send a page of the log, and join the hub, when that was all, without a gap or a double.
 
@@ -163,7 +155,7 @@ async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[No
     allowed, page = await in_thread(partial(read_page, subscriber, after, end))
     hub.narrow(subscriber, allowed)
     for rendered in page:
-        await write(rendered.frame(html=subscriber.subscription.html))
+        await write(rendered.frame(html=subscriber.html))
     subscriber.position = page[-1].event.id if len(page) == PAGE else end
     if subscriber.position >= hub.last:
         hub.join(subscriber)
@@ -173,7 +165,7 @@ def read_page(
     subscriber: Subscriber, after: int, end: int
 ) -> tuple[Selection | None, list[Rendered]]:
     """What is allowed now, and the oldest events of it with `after` < id <= `end`."""
-    allowed = renewed(subscriber.selection)
+    allowed = subscriber.selection.renewed()
     if allowed is None:
         return None, []
     return allowed, render(allowed.find(after=after, before=end + 1, size=PAGE, newest_first=False))

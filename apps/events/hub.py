@@ -59,12 +59,6 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     return await asyncio.get_running_loop().run_in_executor(READERS, run)
 
 
-def renewed(selection: Selection) -> Selection | None:
-    """What may still be followed of it; None when its credential opens nothing any more."""
-    principal = selection.principal.renewed()
-    return None if principal is None else selection.open_to(principal)
-
-
 class Hub:
     """Reads while there are subscribers. Only the event loop may call its methods."""
 
@@ -88,7 +82,7 @@ class Hub:
             return False
         self.present.add(subscriber)
         if self._task is None:
-            self.last = subscriber.subscription.newest
+            self.last = subscriber.newest
             self._task = asyncio.create_task(self._run(), name="hub")
         elif self.last == seen <= subscriber.position:
             self.join(subscriber)
@@ -203,7 +197,7 @@ class Hub:
         questions = {question for _, question in asked}
         if not questions:
             return
-        answers = await in_thread(lambda: {question: renewed(question) for question in questions})
+        answers = await in_thread(lambda: {question: question.renewed() for question in questions})
         for subscriber, question in asked:
             self.narrow(subscriber, answers[question])
 

@@ -3,118 +3,74 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class Kind(StrEnum):
-    TEAM_CREATED = "team-created"
-    TEAM_UPDATED = "team-updated"
-    MEMBER_ADDED = "member-added"
-    MEMBER_UPDATED = "member-updated"
-    MEMBER_REMOVED = "member-removed"
-    REPO_CREATED = "repo-created"
-    REPO_UPDATED = "repo-updated"
-    FORK_CREATED = "fork-created"
-    FORK_FAILED = "fork-failed"
-    BRANCH_CREATED = "branch-created"
-    BRANCH_PUSHED = "branch-pushed"
-    BRANCH_DELETED = "branch-deleted"
-    TAG_CREATED = "tag-created"
-    TAG_DELETED = "tag-deleted"
-    PROTECTION_CREATED = "protection-created"
-    PROTECTION_UPDATED = "protection-updated"
-    PROTECTION_DELETED = "protection-deleted"
-    APPROVER_ADDED = "approver-added"
-    APPROVER_REMOVED = "approver-removed"
-    PULL_CREATED = "pull-created"
-    PULL_UPDATED = "pull-updated"
-    PULL_PUSHED = "pull-pushed"
-    PULL_DRAFTED = "pull-drafted"
-    PULL_READIED = "pull-readied"
-    PULL_CLOSED = "pull-closed"
-    PULL_REOPENED = "pull-reopened"
-    PULL_MERGED = "pull-merged"
-    REVIEW_CREATED = "review-created"
-    REVIEW_UPDATED = "review-updated"
-    REVIEW_DISMISSED = "review-dismissed"
-    REVIEW_DELETED = "review-deleted"
-    THREAD_CREATED = "thread-created"
-    THREAD_UPDATED = "thread-updated"
-    THREAD_STATUS_CHANGED = "thread-status-changed"
-    THREAD_DELETED = "thread-deleted"
-    REPLY_CREATED = "reply-created"
-    REPLY_UPDATED = "reply-updated"
-    REPLY_DELETED = "reply-deleted"
-    TOKEN_CREATED = "token-created"  # noqa: S105 - a kind, not a secret
-    TOKEN_REVOKED = "token-revoked"  # noqa: S105
-    TOKEN_DELETED = "token-deleted"  # noqa: S105
-    USER_JOINED = "user-joined"
-    USER_UPDATED = "user-updated"
-    USER_DEACTIVATED = "user-deactivated"
-    INVITE_CREATED = "invite-created"
-    INVITE_UPDATED = "invite-updated"
-    INVITE_ACCEPTED = "invite-accepted"
-    INVITE_DELETED = "invite-deleted"
-    SITE_SETTINGS_UPDATED = "site-settings-updated"
-    RATE_LIMIT_CREATED = "rate-limit-created"
-    RATE_LIMIT_UPDATED = "rate-limit-updated"
-    RATE_LIMIT_DELETED = "rate-limit-deleted"
+    words: str
+    """What its actor did, for people; the page of the event's subject is linked behind it."""
+
+    def __new__(cls, kind: str, words: str) -> Self:
+        member = str.__new__(cls, kind)
+        member._value_ = kind
+        member.words = words
+        return member
+
+    TEAM_CREATED = "team-created", "created the team"
+    TEAM_UPDATED = "team-updated", "changed the team"
+    MEMBER_ADDED = "member-added", "added a member to the team"
+    MEMBER_UPDATED = "member-updated", "gave a member of the team another role"
+    MEMBER_REMOVED = "member-removed", "removed a member from the team"
+    REPO_CREATED = "repo-created", "created the repository"
+    REPO_UPDATED = "repo-updated", "changed the repository"
+    FORK_CREATED = "fork-created", "forked the repository"
+    FORK_FAILED = "fork-failed", "asked for a fork that could not be made"
+    BRANCH_CREATED = "branch-created", "pushed a new branch"
+    BRANCH_PUSHED = "branch-pushed", "pushed to a branch"
+    BRANCH_DELETED = "branch-deleted", "deleted a branch"
+    TAG_CREATED = "tag-created", "pushed a new tag"
+    TAG_DELETED = "tag-deleted", "deleted a tag"
+    PROTECTION_CREATED = "protection-created", "protected a branch"
+    PROTECTION_UPDATED = "protection-updated", "changed the protection of a branch"
+    PROTECTION_DELETED = "protection-deleted", "ended the protection of a branch"
+    APPROVER_ADDED = "approver-added", "added an approver to the protection of a branch"
+    APPROVER_REMOVED = "approver-removed", "removed an approver from the protection of a branch"
+    PULL_CREATED = "pull-created", "opened a pull request"
+    PULL_UPDATED = "pull-updated", "edited the pull request"
+    PULL_PUSHED = "pull-pushed", "pushed to the pull request"
+    PULL_DRAFTED = "pull-drafted", "made the pull request a draft"
+    PULL_READIED = "pull-readied", "marked the pull request as ready"
+    PULL_CLOSED = "pull-closed", "closed the pull request"
+    PULL_REOPENED = "pull-reopened", "reopened the pull request"
+    PULL_MERGED = "pull-merged", "merged the pull request"
+    REVIEW_CREATED = "review-created", "reviewed the pull request"
+    REVIEW_UPDATED = "review-updated", "changed a review of the pull request"
+    REVIEW_DISMISSED = "review-dismissed", "dismissed a review of the pull request"
+    REVIEW_DELETED = "review-deleted", "deleted a review of the pull request"
+    THREAD_CREATED = "thread-created", "started a thread"
+    THREAD_UPDATED = "thread-updated", "edited the thread"
+    THREAD_STATUS_CHANGED = "thread-status-changed", "changed the status of the thread"
+    THREAD_DELETED = "thread-deleted", "deleted a thread"
+    REPLY_CREATED = "reply-created", "replied"
+    REPLY_UPDATED = "reply-updated", "edited a reply"
+    REPLY_DELETED = "reply-deleted", "deleted a reply"
+    TOKEN_CREATED = "token-created", "made an API token"
+    TOKEN_REVOKED = "token-revoked", "revoked an API token"
+    TOKEN_DELETED = "token-deleted", "deleted an API token"
+    USER_JOINED = "user-joined", "joined"
+    USER_UPDATED = "user-updated", "changed an account"
+    USER_DEACTIVATED = "user-deactivated", "deactivated an account"
+    INVITE_CREATED = "invite-created", "invited somebody"
+    INVITE_UPDATED = "invite-updated", "changed an invite"
+    INVITE_ACCEPTED = "invite-accepted", "accepted an invite"
+    INVITE_DELETED = "invite-deleted", "deleted an invite"
+    SITE_SETTINGS_UPDATED = "site-settings-updated", "changed the settings of the site"
+    RATE_LIMIT_CREATED = "rate-limit-created", "added a rate limit"
+    RATE_LIMIT_UPDATED = "rate-limit-updated", "changed a rate limit"
+    RATE_LIMIT_DELETED = "rate-limit-deleted", "lifted a rate limit"
 
 
-WORDS: dict[str, str] = {
-    Kind.TEAM_CREATED: "created the team",
-    Kind.TEAM_UPDATED: "changed the team",
-    Kind.MEMBER_ADDED: "added a member to the team",
-    Kind.MEMBER_UPDATED: "gave a member of the team another role",
-    Kind.MEMBER_REMOVED: "removed a member from the team",
-    Kind.REPO_CREATED: "created the repository",
-    Kind.REPO_UPDATED: "changed the repository",
-    Kind.FORK_CREATED: "forked the repository",
-    Kind.FORK_FAILED: "asked for a fork that could not be made",
-    Kind.BRANCH_CREATED: "pushed a new branch",
-    Kind.BRANCH_PUSHED: "pushed to a branch",
-    Kind.BRANCH_DELETED: "deleted a branch",
-    Kind.TAG_CREATED: "pushed a new tag",
-    Kind.TAG_DELETED: "deleted a tag",
-    Kind.PROTECTION_CREATED: "protected a branch",
-    Kind.PROTECTION_UPDATED: "changed the protection of a branch",
-    Kind.PROTECTION_DELETED: "ended the protection of a branch",
-    Kind.APPROVER_ADDED: "added an approver to the protection of a branch",
-    Kind.APPROVER_REMOVED: "removed an approver from the protection of a branch",
-    Kind.PULL_CREATED: "opened a pull request",
-    Kind.PULL_UPDATED: "edited the pull request",
-    Kind.PULL_PUSHED: "pushed to the pull request",
-    Kind.PULL_DRAFTED: "made the pull request a draft",
-    Kind.PULL_READIED: "marked the pull request as ready",
-    Kind.PULL_CLOSED: "closed the pull request",
-    Kind.PULL_REOPENED: "reopened the pull request",
-    Kind.PULL_MERGED: "merged the pull request",
-    Kind.REVIEW_CREATED: "reviewed the pull request",
-    Kind.REVIEW_UPDATED: "changed a review of the pull request",
-    Kind.REVIEW_DISMISSED: "dismissed a review of the pull request",
-    Kind.REVIEW_DELETED: "deleted a review of the pull request",
-    Kind.THREAD_CREATED: "started a thread",
-    Kind.THREAD_UPDATED: "edited the thread",
-    Kind.THREAD_STATUS_CHANGED: "changed the status of the thread",
-    Kind.THREAD_DELETED: "deleted a thread",
-    Kind.REPLY_CREATED: "replied",
-    Kind.REPLY_UPDATED: "edited a reply",
-    Kind.REPLY_DELETED: "deleted a reply",
-    Kind.TOKEN_CREATED: "made an API token",
-    Kind.TOKEN_REVOKED: "revoked an API token",
-    Kind.TOKEN_DELETED: "deleted an API token",
-    Kind.USER_JOINED: "joined",
-    Kind.USER_UPDATED: "changed an account",
-    Kind.USER_DEACTIVATED: "deactivated an account",
-    Kind.INVITE_CREATED: "invited somebody",
-    Kind.INVITE_UPDATED: "changed an invite",
-    Kind.INVITE_ACCEPTED: "accepted an invite",
-    Kind.INVITE_DELETED: "deleted an invite",
-    Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site",
-    Kind.RATE_LIMIT_CREATED: "added a rate limit",
-    Kind.RATE_LIMIT_UPDATED: "changed a rate limit",
-    Kind.RATE_LIMIT_DELETED: "lifted a rate limit",
-}
-"""What its actor did, for people; the page of the event's subject is linked behind it."""
+WORDS = {str(kind): kind.words for kind in Kind}
 
 
 def words_of(kind: str) -> str:

@@ -16,6 +16,11 @@ from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
 from apps.events.models import Event, EventQuerySet, EventRow, Key, event_scope_type
 
+FORMS = (
+    "Known: self, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
+    "repo:users/<user>/<repo>, and thread: or pull: with /<number> behind such a repo."
+)
+
 
 @dataclass(frozen=True)
 class EventScope:
@@ -60,14 +65,7 @@ def _resolve_one(principal: Principal, text: str) -> EventScope:
 
 
 def _invalid(text: str) -> Invalid:
-    return Invalid("invalid_scope", f"{quoted(text, 200)} is no scope. {forms()}")
-
-
-def forms() -> str:
-    return (
-        "Known: self, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
-        "repo:users/<user>/<repo>, and thread: or pull: with /<number> behind such a repo."
-    )
+    return Invalid("invalid_scope", f"{quoted(text, 200)} is no scope. {FORMS}")
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,11 @@ class Selection:
             rows = rows.filter(kind__in=self.kinds)
         return rows
 
-    def open_to(self, principal: Principal) -> Selection:
-        """What of it this principal, read anew, may still follow."""
+    def renewed(self) -> Selection | None:
+        """What may still be followed of it; None when its credential opens nothing any more."""
+        principal = self.principal.renewed()
+        if principal is None:
+            return None
         still = tuple(one for one in self.event_scopes if one.is_open_to(principal))
         return replace(self, principal=principal, event_scopes=still)
 

@@ -30,7 +30,7 @@ class EventRecord(RecordSerializer):
     repo_path = serializers.CharField(allow_null=True)
     team_slug = serializers.CharField(allow_null=True)
     target = serializers.DictField()
-    data = serializers.DictField()  # type: ignore[assignment]
+    data = serializers.DictField()  # type: ignore[assignment] # DRF has such a property
 
 
 def event_records(events: Sequence[EventRow], base: str) -> list[dict[str, Any]]:
@@ -43,6 +43,7 @@ def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
     """One event as JSON; `base` is the scheme and host of its URLs."""
     path = names.repos.get(event.repo_id)
     team = names.teams.get(event.team_id)
+    web, api = _roots(event, path, team)
     return {
         "id": event.id,
         "kind": event.kind,
@@ -51,8 +52,8 @@ def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
         "scopes": names.scopes(event),
         "summary": {
             "thread_title": event.title,
-            "web_url": _web_url(event, path, team, base),
-            "api_url": _api_url(event, path, team, base),
+            "web_url": _url(base, web, event.web_suffix),
+            "api_url": _url(base, api, event.api_suffix),
         },
         "created_at": event.created_at,
         "repo_path": path,
@@ -62,22 +63,17 @@ def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
     }
 
 
-def _web_url(event: EventRow, path: str | None, team: str | None, base: str) -> str | None:
-    if event.web_suffix is None:
-        return None
-    if event.repo_id is not None:
-        return f"{base}/{path}{event.web_suffix}" if path else None
-    if event.team_id is not None:
-        return f"{base}/teams/{team}{event.web_suffix}" if team else None
-    return f"{base}{event.web_suffix}"
-
-
-def _api_url(event: EventRow, path: str | None, team: str | None, base: str) -> str | None:
-    if event.api_suffix is None:
-        return None
+def _roots(
+    event: EventRow, path: str | None, team: str | None
+) -> tuple[str, str] | tuple[None, None]:
+    """What its suffixes follow, as a page and in the API; None where that is gone."""
     if event.repo_id is not None:
         owner, _, slug = (path or "").rpartition("/")
-        return f"{base}{PREFIX}/{owner}/repos/{slug}{event.api_suffix}" if path else None
+        return (f"/{path}", f"{PREFIX}/{owner}/repos/{slug}") if path else (None, None)
     if event.team_id is not None:
-        return f"{base}{PREFIX}/teams/{team}{event.api_suffix}" if team else None
-    return f"{base}{PREFIX}{event.api_suffix}"
+        return (f"/teams/{team}", f"{PREFIX}/teams/{team}") if team else (None, None)
+    return "", PREFIX
+
+
+def _url(base: str, root: str | None, suffix: str | None) -> str | None:
+    return None if root is None or suffix is None else f"{base}{root}{suffix}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,24 +34,18 @@ ABOUT_A_RESOURCE = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
 """The kinds of events by which somebody can lose access."""
 
 
-@dataclass(frozen=True)
-class Subscription:
-    """What a request to follow events asks for, all of which its sender may see."""
-
-    selection: Selection
-    html: bool
-    after: int
-    """Events with larger ids are wanted."""
-    newest: int
-    """The newest id when the view accepted the request."""
-
-
 class Subscribed(HttpResponse):
-    """The view's answer to a request that may follow events: the stream begins with its headers."""
+    """The view's answer to a request that may follow events: the stream begins with its headers.
 
-    def __init__(self, subscription: Subscription, headers: dict[str, str]) -> None:
+    The sender may see all of `selection`, and wants events with larger ids than `after`. `newest`
+    is the newest id when the view accepted the request.
+    """
+
+    def __init__(
+        self, selection: Selection, *, html: bool, after: int, newest: int, headers: dict[str, str]
+    ) -> None:
         super().__init__(content_type="text/event-stream", headers=headers)
-        self.subscription = subscription
+        self.selection, self.html, self.after, self.newest = selection, html, after, newest
 
 
 def can_end_access(event: EventRow) -> bool:
@@ -92,11 +85,10 @@ def render(events: Sequence[EventRow]) -> list[Rendered]:
 class Subscriber:
     """One open stream: what it may follow, how far it is, and what waits to be sent."""
 
-    def __init__(self, subscription: Subscription) -> None:
-        self.subscription = subscription
-        self.selection = subscription.selection
-        self.user_id = subscription.selection.principal.user.pk
-        self.position = subscription.after
+    def __init__(self, asked: Subscribed) -> None:
+        self.selection, self.html, self.newest = asked.selection, asked.html, asked.newest
+        self.user_id = self.selection.principal.user.pk
+        self.position = asked.after
         """Everything up to this id has been taken for sending, or was not wanted."""
         self.loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self.loop.create_future()
@@ -113,7 +105,7 @@ class Subscriber:
     def put(self, rendered: Rendered) -> bool:
         """Queue an event. False when too much waits: then all is thrown away instead."""
         self._waiting.append(rendered)
-        self._size += len(rendered.frame(html=self.subscription.html))
+        self._size += len(rendered.frame(html=self.html))
         self._ready.set()
         if self._size > QUEUE_LIMIT:
             self._waiting.clear()
@@ -133,7 +125,7 @@ class Subscriber:
         while self._waiting and sum(map(len, taken)) < PIECE:
             rendered = self._waiting.popleft()
             self.position = rendered.event.id
-            taken.append(rendered.frame(html=self.subscription.html))
+            taken.append(rendered.frame(html=self.html))
         piece = b"".join(taken)
         self._size -= len(piece)
         if not self._waiting:

@@ -20,9 +20,9 @@ from apps.core.views import ApiViewSet
 from apps.events.hub import hub
 from apps.events.models import Event, EventRow
 from apps.events.pagination import CURSOR, EventCursorPagination, read_cursor
-from apps.events.scopes import Selection, forms, resolve
+from apps.events.scopes import FORMS, Selection, resolve
 from apps.events.serializers import EventRecord, event_records
-from apps.events.subscribers import Subscribed, Subscription
+from apps.events.subscribers import Subscribed
 
 KIND_FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 KIND_MAX = 40
@@ -60,7 +60,7 @@ class EventQuery(QuerySerializer):
     scope = serializers.ListField(
         child=EventScopeParameter(),
         min_length=1,
-        help_text=f"Whose events; several are joined. {forms()}",
+        help_text=f"Whose events; several are joined. {FORMS}",
     )
     kind = serializers.ListField(
         child=KindParameter(),
@@ -145,16 +145,16 @@ class TailViewSet(SelectionViewSet):
         newest = Event.objects.newest_id()
         selection, asked = self.selection(), self.validated_query
         after = asked.get("last_event_id_header", asked.get("last_event_id"))
-        subscription = Subscription(
-            selection=selection,
-            html=asked["html"],
-            after=newest if after is None else min(after, newest),
-            newest=newest,
-        )
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         if self.request.method == "HEAD":
             return HttpResponse(content_type="text/event-stream", headers=headers)
         if not hasattr(self.http_request, "scope"):  # WSGI has no event loop to stream from
             raise Unavailable("unavailable", "The live stream is served by the ASGI process.")
         hub.connections.check(self.principal.user.pk)
-        return Subscribed(subscription, headers=headers)
+        return Subscribed(
+            selection,
+            html=asked["html"],
+            after=newest if after is None else min(after, newest),
+            newest=newest,
+            headers=headers,
+        )

@@ -10,8 +10,8 @@ T = TypeVar("T")
 class GitFacts:
     """What git has said about full object names; such an answer never changes.
 
-    Whoever will hold a lock asks before taking it, and keeps this: the same question under the
-    lock then starts no git. One that has not been asked before is asked then. No error is kept.
+    Code that will hold a lock asks its questions before it takes the lock. The same questions then
+    start no git under the lock; a new question does. No error is kept.
     """
 
     def __init__(self) -> None:

@@ -234,6 +234,6 @@ def _one_line(text: str) -> str:
     return _CONTROL.sub(" ", text).encode("utf-8", "replace").decode().strip()[:200] or "failed"
 
 
-def advertisement(service: Service, body: bytes = b"") -> bytes:
-    """The answer to `info/refs`: the line that names the service, then what git printed."""
-    return pkt(f"# service=git-{service}\n".encode()) + FLUSH + body
+def advertisement(service: Service) -> bytes:
+    """How the answer to `info/refs` begins: the line that names the service. git's own follows."""
+    return pkt(f"# service=git-{service}\n".encode()) + FLUSH

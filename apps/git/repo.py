@@ -171,7 +171,7 @@ class GitRepo:
         if self.path.exists():
             raise FileExistsError(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = GitRepo(self.path.with_name(f"{self.path.name}.tmp-{uuid4().hex}"))
+        unfinished = self.unfinished(uuid4().hex)
         try:
             for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
                 (unfinished.path / folder).mkdir(parents=True)
@@ -181,6 +181,10 @@ class GitRepo:
         except BaseException:
             shutil.rmtree(unfinished.path, ignore_errors=True)
             raise
+
+    def unfinished(self, mark: str) -> "GitRepo":
+        """Where this one is made before it is renamed; `mark` tells attempts apart."""
+        return GitRepo(self.path.with_name(f"{self.path.name}.tmp-{mark}"))
 
     def _write_config(self) -> None:
         (self.path / "config").write_text(_CONFIG)
@@ -227,15 +231,9 @@ class GitRepo:
         self._write_config()
         return True
 
-    def serve(
-        self,
-        service: Service,
-        *,
-        advertise: bool = False,
-        protocol: str | None = None,
-    ) -> GitProcess:
+    def serve(self, service: Service, *, advertise: bool = False, protocol: str = "") -> GitProcess:
         """Start one exchange of a fetch or a push; see `run.spawn_service`."""
-        return spawn_service(self.path, service, advertise=advertise, protocol_v2_header=protocol)
+        return spawn_service(self.path, service, advertise=advertise, protocol=protocol)
 
     # Refs
 
@@ -315,7 +313,7 @@ class GitRepo:
         """Who wrote `base..head`, each email once, oldest first; of the newest 1,000 commits."""
         which = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
         shown = ("--no-commit-header", "--format=%an%x00%ae")
-        out = self.git("rev-list", *which, *shown, _range(base, head)).out
+        out = self.git("rev-list", *which, *shown, f"{_sha(base)}..{_sha(head)}").out
         lines = out.decode("utf-8", "replace").split("\n")
         pairs = (line.split("\0") for line in lines if line)
         people: dict[str, Person] = {}
@@ -336,7 +334,7 @@ class GitRepo:
         return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
 
     def patch_id(self, base: str, head: str) -> str | None:
-        """Names what `head` changes since it left `base`, white space included.
+        """A name for what `head` changes since it left `base`. White space counts, places do not.
 
         A rebase keeps it. "" for no change; None for a change too large to be named, which
         equals nothing.
@@ -346,7 +344,10 @@ class GitRepo:
             patch = self.git("diff-tree", "-p", "--full-index", start, head).out
         except GitTooLarge:
             return None
-        return _name_of(patch)
+        # `git patch-id` forgets the name of what follows a binary file. Of such a file the full
+        # object names count, so that its bytes need not be printed.
+        moveless = _HUNK_HEADER.sub(b"@@", _TEXT_INDEX.sub(b"", patch))
+        return sha256(moveless).hexdigest()[:40] if patch else ""
 
     # From another repository
 
@@ -357,8 +358,13 @@ class GitRepo:
         """
         self._fetch(source, _sha(sha))
 
-    def copy_branches_and_tags(self, source: "GitRepo") -> None:
-        """Make this new repository a fork: the heads of pulls are not copied."""
+    def create_as_copy(self, source: "GitRepo") -> None:
+        """Make it with the branches, the tags and the HEAD of `source`, and what they reach.
+
+        It shares no object store with its source: over protocol v2 a reader of the copy could
+        otherwise fetch what the source no longer shows. Minutes for a large one.
+        """
+        self.create(source.head_branch())
         self._fetch(source, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
     def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
@@ -370,24 +376,10 @@ class GitRepo:
         self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
 
 
-def _name_of(patch: bytes) -> str:
-    """The same for the same changes, wherever in their files they are.
-
-    `git patch-id` forgets the name of what follows a binary file. Of such a file the full object
-    names count, so that its bytes need not be printed.
-    """
-    moveless = _HUNK_HEADER.sub(b"@@", _TEXT_INDEX.sub(b"", patch))
-    return sha256(moveless).hexdigest()[:40] if patch else ""
-
-
 def _sha(text: str) -> str:
     if not is_sha(text):
         raise ValueError(f"no full object name: {text!r}")
     return text
-
-
-def _range(base: str, head: str) -> str:
-    return f"{_sha(base)}..{_sha(head)}"
 
 
 def _ref(text: str) -> str:

@@ -84,20 +84,8 @@ class GitError(Exception):
     """git failed; the text holds the end of what it said and is for logs, not for clients."""
 
 
-class GitTimeout(GitError):
-    """The deadline passed, and the process group was ended."""
-
-
 class GitTooLarge(GitError):
-    """The work exceeds the limits and always will: trying again is of no use."""
-
-
-class GitOutputTooLarge(GitTooLarge):
-    """git wrote more than the limit of output."""
-
-
-class GitOutOfMemory(GitTooLarge):
-    """git met its memory limit."""
+    """git met its limit of memory or of output, and always will: trying again is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,30 +134,18 @@ def run_git(
 
 
 def spawn_service(
-    git_dir: Path,
-    service: Service,
-    *,
-    advertise: bool = False,
-    protocol_v2_header: str | None = None,
-    env: Mapping[str, str] | None = None,
-    config: Mapping[str, str] | None = None,
+    git_dir: Path, service: Service, *, advertise: bool = False, protocol: str = ""
 ) -> GitProcess:
     """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout.
 
-    `protocol_v2_header` is the request's `Git-Protocol`. Use the process in a `with`, and call
+    `protocol` is the request's `Git-Protocol`. Use the process in a `with`, and call
     `kill_group` if the client goes away; after an hour the group is ended anyway.
     """
     args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
-    version = {"GIT_PROTOCOL": "version=2"} if _asks_for_v2(protocol_v2_header) else {}
-    environment = {**version, **(env or {})}
-    memory = SERVICE_LIMITS.memory
-    process = _spawn(git_dir, service, args, memory, DEVNULL, environment, config)
+    env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
+    process = _spawn(git_dir, service, args, SERVICE_LIMITS.memory, DEVNULL, env)
     Thread(target=_watch, args=(process, SERVICE_LIMITS.deadline), daemon=True).start()
     return process
-
-
-def _asks_for_v2(header: str | None) -> bool:
-    return "version=2" in (header or "").split(":")
 
 
 def kill_group(process: GitProcess) -> None:
@@ -194,21 +170,14 @@ def _spawn(
     memory: int,
     stderr: int,
     env: Mapping[str, str] | None,
-    config: Mapping[str, str] | None,
+    config: Mapping[str, str] | None = None,
 ) -> GitProcess:
     settings = {**_CONFIG, **(config or {})}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    git = ["git", *options, f"--git-dir={git_dir}", subcommand, *args]
     try:
         process = Popen(
-            [
-                *_LIMIT,
-                str(memory // 1024),
-                "git",
-                *options,
-                f"--git-dir={git_dir}",
-                subcommand,
-                *args,
-            ],
+            [*_LIMIT, str(memory // 1024), *git],
             stdin=PIPE,
             stdout=PIPE,
             stderr=stderr,
@@ -246,12 +215,12 @@ def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes
                     pipes.unregister(key.fileobj)
                     cast(IO[bytes], key.fileobj).close()
             if len(out) > limits.output:
-                raise GitOutputTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
+                raise GitTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
             if time.monotonic() > ends:
                 break
             del err[_KEPT_OF_STDERR:]
     if not _ends_within(process, ends - time.monotonic()):
-        raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
+        raise GitError(f"git {subcommand} took more than {limits.deadline} s")
     return bytes(out), bytes(err)
 
 
@@ -299,5 +268,5 @@ def _watch(process: GitProcess, deadline: float) -> None:
 def _failure(subcommand: str, result: Result) -> GitError:
     said = result.err.decode("utf-8", "replace").strip()
     short = "out of memory" in said.lower() or "cannot allocate memory" in said.lower()
-    kind = GitOutOfMemory if short else GitError
+    kind = GitTooLarge if short else GitError
     return kind(f"git {subcommand} ended with {result.code}: {said[-500:]}")

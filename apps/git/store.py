@@ -31,3 +31,9 @@ def older_than(folder: Path, age: float) -> bool:
 def remove(folder: Path) -> None:
     """Remove a repository's folder, if it is there."""
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what attempts at making the repository of this folder have left beside it."""
+    for path in folder.parent.glob(f"{folder.name}.tmp-*"):
+        remove(path)

@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any
 
 from django.db import connection, models
 from django.db.models import F, Q
@@ -64,7 +64,7 @@ class Leased(models.Model):
         """Let go after a failure; the row is due again after `wait`."""
         self._held(token).update(lease_until=timezone.now() + wait)
 
-    def is_held(self: Self, token: uuid.UUID) -> bool:
+    def is_held(self, token: uuid.UUID) -> bool:
         """Whether this row, just locked, is still this worker's."""
         return self.lease_token == token
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
@@ -36,11 +36,6 @@ class Job:
     every: float | None
     due: float = 0
 
-    @classmethod
-    def from_setting(cls, function: str, every: float | None = None) -> Self:
-        """`function` is a dotted path."""
-        return cls(import_string(function), every)
-
     def run(self, on_done: OnDone) -> bool:
         """Run it, if it is due. True when there may be more work at once."""
         if self.every is None:
@@ -57,7 +52,7 @@ def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:
     Each round runs the jobs in their order until one has found work; then the next round begins,
     so that jobs further up go first. An error ends a round, and is logged.
     """
-    jobs = [Job.from_setting(**row) for row in settings.JOBS]
+    jobs = [Job(import_string(row["function"]), row.get("every")) for row in settings.JOBS]
     while not stop.is_set():
         if not run_round(jobs, on_done):
             stop.wait(PAUSE)

@@ -10,8 +10,6 @@ import datetime as dt
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, cast
-from uuid import UUID
 
 from django.conf import settings
 from django.db import models
@@ -23,7 +21,8 @@ from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
 from apps.teams.models import Member
-from apps.threads.models import Thread, ThreadStatus
+from apps.threads.kinds import ThreadStatus
+from apps.threads.models import Thread
 
 REF_MAX = 255
 SHA_MAX = 40
@@ -65,47 +64,23 @@ JOINED = {
     "merged_by_uuid": "merged_by__uuid",
     "merged_by_username": "merged_by__username",
 }
-"""Where the rows of the list find what a record calls so."""
-
-
-class PullRow(NamedTuple):
-    """What the record of a pull needs: a list makes no model of it."""
-
-    number: int
-    uuid: UUID
-    source_repo_id: int | None
-    source_branch: str
-    target_branch: str
-    status: str
-    head_sha: str | None
-    base_sha: str | None
-    merge_commit_sha: str | None
-    merge_strategy: str | None
-    merged_at: dt.datetime | None
-    closed_at: dt.datetime | None
-    commit_count: int
-    additions: int
-    deletions: int
-    changed_files: int
-    updated_at: dt.datetime
-    title: str
-    body: str
-    created_at: dt.datetime
-    created_by_uuid: UUID
-    created_by_username: str
-    merged_by_uuid: UUID | None
-    merged_by_username: str | None
+PULL_ROW = {
+    name: JOINED.get(name, name)
+    for name in (
+        *("number", "uuid", "title", "body", "source_branch", "target_branch", "source_repo_id"),
+        *("status", "created_by_uuid", "created_by_username", "head_sha", "base_sha"),
+        *("merge_commit_sha", "merge_strategy", "merged_at", "merged_by_uuid"),
+        *("merged_by_username", "closed_at", "commit_count", "additions", "deletions"),
+        *("changed_files", "created_at", "updated_at"),
+    )
+}
+"""What the record of a pull takes from its row: the name there, and the path in a query."""
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
     def search(self, text: str) -> PullQuerySet:
         """Pulls with this text in title or body, ignoring case."""
         return self.filter(holds("thread__title", text) | holds("thread__body", text))
-
-    def rows(self) -> PullQuerySet:
-        """As what makes a `PullRow`."""
-        columns = [JOINED.get(name, name) for name in PullRow._fields]
-        return cast("PullQuerySet", self.values_list(*columns))
 
     def in_order(self, ordering: str) -> PullQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
@@ -201,34 +176,6 @@ class Pull(models.Model):
         """Where it is below its repository, for people and in the API."""
         return f"/pulls/{self.number}"
 
-    @property
-    def title(self) -> str:
-        return self.thread.title
-
-    @property
-    def body(self) -> str:
-        return self.thread.body
-
-    @property
-    def created_at(self) -> dt.datetime:
-        return self.thread.created_at
-
-    @property
-    def created_by_uuid(self) -> UUID:
-        return self.thread.created_by_uuid
-
-    @property
-    def created_by_username(self) -> str:
-        return self.thread.created_by_username
-
-    @property
-    def merged_by_uuid(self) -> UUID | None:
-        return self.merged_by.uuid if self.merged_by else None
-
-    @property
-    def merged_by_username(self) -> str | None:
-        return self.merged_by.username if self.merged_by else None
-
     def tips(self) -> tuple[str | None, str | None]:
         """The stored heads of source and target now; one query. See `tip_refs`."""
         if self.source_repo_id is None:
@@ -277,7 +224,7 @@ class Pull(models.Model):
         return Target("pull", {"number": self.number}, web=self.segment, api=self.segment)
 
     def event_title(self) -> str:
-        return self.title
+        return self.thread.title
 
 
 class MergeAttempt(models.Model):

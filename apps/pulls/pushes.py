@@ -259,9 +259,10 @@ def write_change(
     pull.set_git_state(change.state)
     if change.pushed:
         pull.head_pushed_by = change.pushed[-1].actor
-    events = [
-        pushed_event(pull, move, first) for move, first in with_heads_before(change.pushed, before)
-    ]
+    events = []
+    for move in change.pushed:
+        events.append(pushed_event(pull, move, before))
+        before = move.new
     if change.merged is not None:
         events.append(set_merged(pull, change.merged))
     if events:
@@ -272,18 +273,10 @@ def write_change(
     return events
 
 
-def with_heads_before(
-    moves: list[RefMove], first: str | None
-) -> Iterable[tuple[RefMove, str | None]]:
-    """Each move with the head that the pull had before it.
-
-    This is not the move's own `old`: a branch that is deleted leaves the pull its head.
-    """
-    return zip(moves, [first, *(move.new for move in moves)], strict=False)
-
-
 def pushed_event(pull: Pull, move: RefMove, before: str | None) -> EventWriter:
-    """What records that the head has moved."""
+    """What records that the head has moved. `before` is not always the move's own `old`: a branch
+    that is deleted leaves the pull its head.
+    """
     data = {"before": before, "after": move.new}
     return partial(record, Kind.PULL_PUSHED, actor=move.actor, about=pull, data=data)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import QuerySet
+
 from apps.accounts.models import User
 from apps.core.statements import Statement
 from apps.pulls import rules
-from apps.pulls.models import Pull, PullQuerySet, ReviewQuerySet
+from apps.pulls.models import PULL_ROW, Pull, ReviewQuerySet
 from apps.repos.models import Repo
 from apps.threads.models import Thread
 
@@ -33,9 +37,10 @@ def get_pull(repo: Repo, number: int) -> Pull:
     return pull
 
 
-def list_pulls(repo: Repo) -> PullQuerySet:
-    """A repository's pulls, newest first, as what makes a `PullRow`."""
-    return Pull.objects.filter(repo=repo.pk).in_order(rules.ORDERINGS[0]).rows()
+def list_pulls(repo: Repo) -> QuerySet[Any, Any]:
+    """A repository's pulls, newest first, as the values of `PULL_ROW`."""
+    pulls = Pull.objects.filter(repo=repo.pk).in_order(rules.ORDERINGS[0])
+    return pulls.values_list(*PULL_ROW.values())
 
 
 def list_reviews(pull: Pull) -> ReviewQuerySet:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rest_framework import serializers
 
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.serializers import (
     RecordSerializer,
@@ -18,7 +20,8 @@ from apps.core.serializers import (
 from apps.core.slugs import PREFIX
 from apps.git.merge import Strategy
 from apps.pulls import rules
-from apps.pulls.models import REF_MAX, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.approval import Approval, Eligibility, MergeReadiness, level_of_author
+from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo
 
@@ -173,41 +176,23 @@ class PullProtectionRecord(RecordSerializer):
     blocked_reasons = serializers.ListField(child=serializers.CharField())
 
 
-def pull_record(pull: Any, repo: Repo, base: str, sources: dict[int, str]) -> dict[str, Any]:
-    """`pull`: a Pull with its thread and people, or a light row; `repo` has its owner loaded.
+def pull_records(
+    rows: Iterable[Sequence[Any]], principal: Principal, repo: Repo, base: str
+) -> list[dict[str, Any]]:
+    """`rows`: the values of `PULL_ROW`, of pulls of `repo`, which has its owner loaded.
 
-    `sources`: the paths of the repositories that pulls come from, as far as the reader may know
-    them (`sources.paths_known_to`).
+    The repository that a pull comes from is named only if this principal may read it: one query if
+    any comes from a fork.
     """
-    segment = f"/pulls/{pull.number}"
-    return {
-        "number": pull.number,
-        "uuid": pull.uuid,
-        "title": pull.title,
-        "body": pull.body,
-        "source_branch": pull.source_branch,
-        "target_branch": pull.target_branch,
-        "source_repo_path": sources.get(pull.source_repo_id),
-        "status": pull.status,
-        "created_by_uuid": pull.created_by_uuid,
-        "created_by_username": pull.created_by_username,
-        "head_sha": pull.head_sha,
-        "base_sha": pull.base_sha,
-        "merge_commit_sha": pull.merge_commit_sha,
-        "merge_strategy": pull.merge_strategy,
-        "merged_at": pull.merged_at,
-        "merged_by_uuid": pull.merged_by_uuid,
-        "merged_by_username": pull.merged_by_username,
-        "closed_at": pull.closed_at,
-        "commit_count": pull.commit_count,
-        "additions": pull.additions,
-        "deletions": pull.deletions,
-        "changed_files": pull.changed_files,
-        "created_at": pull.created_at,
-        "updated_at": pull.updated_at,
-        "web_url": f"{base}/{repo.path}{segment}",
-        "api_url": f"{base}{PREFIX}{repo.api_path}{segment}",
-    }
+    records = [dict(zip(PULL_ROW, row, strict=True)) for row in rows]
+    elsewhere = {record["source_repo_id"] for record in records} - {repo.pk}
+    sources = {repo.pk: repo.path, **Repo.objects.paths_known_to(principal, elsewhere)}
+    for record in records:
+        segment = f"/pulls/{record['number']}"
+        record["source_repo_path"] = sources.get(record.pop("source_repo_id"))
+        record["web_url"] = f"{base}/{repo.path}{segment}"
+        record["api_url"] = f"{base}{PREFIX}{repo.api_path}{segment}"
+    return records
 
 
 def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
@@ -222,9 +207,9 @@ def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, Any]:
+def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
     """Needs the pull with its thread, and a row of `ReviewQuerySet.with_people`."""
-    reason = eligibility.reason_against(review.created_by, rules.level_of_author(review))
+    reason = eligibility.reason_against(review.created_by, level_of_author(review))
     return {
         "uuid": review.uuid,
         "pull_number": review.pull.number,
@@ -242,7 +227,7 @@ def review_record(review: Review, eligibility: rules.Eligibility) -> dict[str, A
     }
 
 
-def pull_protection_record(readiness: rules.MergeReadiness, by: RepoAccess) -> dict[str, Any]:
+def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[str, Any]:
     """Everything that blocks the merge, and what the caller may do about it."""
     pull, approval = readiness.pull, readiness.approval
     protections, blocked = approval.protections, [one.code for one in readiness.blockers]
@@ -287,7 +272,7 @@ def matching_protection(protection: Protection) -> dict[str, Any]:
     }
 
 
-def given_approval(review: Review, approval: rules.Approval) -> dict[str, Any]:
+def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
     reason = approval.reason_against(review)
     return {
         "review_uuid": review.uuid,

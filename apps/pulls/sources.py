@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
@@ -108,11 +107,3 @@ def fetch_commit(pull: Pull, sha: str) -> None:
             git.fetch_objects(source.git, sha)
     except GitError:
         return
-
-
-def paths_known_to(principal: Principal, pulls: Sequence[Pull], repo: Repo) -> dict[int, str]:
-    """The paths of the repositories that these pulls of `repo` come from, by id: of those that
-    this principal may read. One query if any comes from a fork.
-    """
-    sources = {pull.source_repo_id for pull in pulls} - {repo.pk}
-    return {repo.pk: repo.path, **Repo.objects.paths_known_to(principal, sources)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -15,9 +14,10 @@ from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.git.repo import is_sha
-from apps.pulls import actions, rules
+from apps.pulls import actions
+from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import PullFilterSet
-from apps.pulls.models import Pull, PullRow, Review
+from apps.pulls.models import PULL_ROW, Pull, Review
 from apps.pulls.queries import get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
     CreatePull,
@@ -32,11 +32,11 @@ from apps.pulls.serializers import (
     UpdateReview,
     merge_record,
     pull_protection_record,
-    pull_record,
+    pull_records,
     review_record,
 )
-from apps.pulls.sources import paths_known_to
 from apps.repos.access import RepoScoped
+from apps.threads.models import values_of
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
@@ -53,12 +53,6 @@ class MergeQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
         required=False, help_text="Merge only if this is the head: the commit that you have seen."
     )
-
-
-def pull_records(pulls: Sequence[Any], view: RepoScoped) -> list[dict[str, Any]]:
-    """The records of these pulls, as the caller may know them."""
-    known = paths_known_to(view.principal, pulls, view.repo)
-    return [pull_record(pull, view.repo, view.base_url, known) for pull in pulls]
 
 
 class PullViewSet(RepoScoped):
@@ -82,8 +76,9 @@ class PullViewSet(RepoScoped):
     @operation(Level.READ, response=PullRecord)
     def list(self) -> Response:
         """List a repository's pulls."""
-        pulls = [PullRow(*row) for row in self.paginate(list_pulls(self.repo))]
-        return self.get_paginated_response(pull_records(pulls, self))
+        rows = self.paginate(list_pulls(self.repo))
+        records = pull_records(rows, self.principal, self.repo, self.base_url)
+        return self.get_paginated_response(records)
 
     @operation(Level.READ, request=CreatePull, response=PullRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -110,7 +105,8 @@ class PullViewSet(RepoScoped):
         return self.record()
 
     def record(self) -> dict[str, Any]:
-        [record] = pull_records([self.pull], self)
+        row = values_of(self.pull, PULL_ROW)
+        [record] = pull_records([row], self.principal, self.repo, self.base_url)
         return record
 
     @action(detail=True, methods=["post"])
@@ -135,7 +131,7 @@ class PullViewSet(RepoScoped):
 
         All blockers at once, and for each approval whether it counts.
         """
-        return pull_protection_record(rules.readiness_of(self.pull), self.access)
+        return pull_protection_record(readiness_of(self.pull), self.access)
 
 
 class ReviewViewSet(RepoScoped):
@@ -157,7 +153,7 @@ class ReviewViewSet(RepoScoped):
     @operation(Level.READ, response=ReviewRecord)
     def list(self) -> Response:
         """List a pull's reviews, oldest first."""
-        eligibility = rules.Eligibility.of(self.pull)
+        eligibility = Eligibility.of(self.pull)
         return self.page_of(list_reviews(self.pull), lambda row: review_record(row, eligibility))
 
     @operation(Level.READ, request=CreateReview, response=ReviewRecord, status=201)
@@ -178,7 +174,7 @@ class ReviewViewSet(RepoScoped):
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:
-        return review_record(review, rules.Eligibility.of(self.pull))
+        return review_record(review, Eligibility.of(self.pull))
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:

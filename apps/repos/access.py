@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 
 from apps.accounts.access import ResourceAccess, UserAccess, access_to_user, open_user
 from apps.accounts.models import User
@@ -87,11 +88,8 @@ class RepoAccess(ResourceAccess):
     def renewed(self) -> RepoAccess:
         """The same, read anew: repository, team, role and principal, who may be nobody now. 404."""
         principal = self.principal.renewed() or ANONYMOUS
-        repo = Repo.objects.select_related("owner_team", "owner_user").filter(pk=self.repo.pk)
-        found = repo.first()
-        if found is None:
-            raise Http404
-        return access_to(principal, found)
+        repos = Repo.objects.select_related("owner_team", "owner_user")
+        return access_to(principal, get_object_or_404(repos, pk=self.repo.pk))
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
@@ -130,21 +128,6 @@ def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
     return access_to_team(principal, owner)
 
 
-def open_owner(
-    principal: Principal,
-    path: str,
-    *,
-    needs: Level = Level.READ,
-    writing: bool = False,
-    former: bool = False,
-) -> OwnerAccess:
-    """Access to the space of `teams/<slug>` or `users/<username>`, in lower case; 404, 403."""
-    kind, _, name = path.partition("/")
-    if kind == "teams":
-        return open_team(principal, name, needs=needs, writing=writing, former=former)
-    return open_user(principal, name, needs=needs)
-
-
 def open_repo(
     principal: Principal,
     owner: str,
@@ -159,11 +142,9 @@ def open_repo(
     With `former` it is also found by what it or its team was called before, in three queries more:
     today's names come first. Errors: 404, 403 `team_inactive`, 403 as `Access.require`.
     """
-    kind, _, name = owner.partition("/")
-    find = _of_team if kind == "teams" else _of_user
-    found = find(principal, name, slug)
+    found = _by_present_names(principal, owner, slug)
     if found is None and former:
-        found = _formerly(principal, owner, slug)
+        found = _by_former_names(principal, owner, slug)
     if found is None:
         raise Http404
     repo, level = found
@@ -173,25 +154,19 @@ def open_repo(
     return access
 
 
-def _of_team(principal: Principal, team: str, slug: str) -> tuple[Repo, Level] | None:
-    found = OF_TEAM.first(principal.person_id, team, slug)
-    if found is None:
-        return None
+def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
+    kind, _, name = path.partition("/")
     repo: Repo
-    repo, repo.owner_team, role = found
-    return repo, level_on(principal, repo, role)
+    if kind == "teams" and (found := OF_TEAM.first(principal.person_id, name, slug)):
+        repo, repo.owner_team, role = found
+        return repo, level_on(principal, repo, role)
+    if kind == "users" and (found := OF_USER.first(name, slug)):
+        repo, repo.owner_user = found
+        return repo, level_on(principal, repo, None)
+    return None
 
 
-def _of_user(principal: Principal, username: str, slug: str) -> tuple[Repo, Level] | None:
-    found = OF_USER.first(username, slug)
-    if found is None:
-        return None
-    repo: Repo
-    repo, repo.owner_user = found
-    return repo, level_on(principal, repo, None)
-
-
-def _formerly(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
+def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
     """The repository by a former slug of its own or of its team."""
     kind, _, name = path.partition("/")
     space: OwnerAccess
@@ -231,9 +206,11 @@ class OwnerScoped(ApiViewSet):
 
     def open(self) -> OwnerAccess | RepoAccess | None:
         writing = self.is_writing
-        path = owner_path(self.kwargs)
-        return open_owner(
-            self.principal, path, needs=Level.NONE, writing=writing, former=not writing
+        if "username" in self.kwargs:
+            return open_user(self.principal, self.kwargs["username"], needs=Level.NONE)
+        slug = self.kwargs["team_slug"]
+        return open_team(
+            self.principal, slug, needs=Level.NONE, writing=writing, former=not writing
         )
 
 

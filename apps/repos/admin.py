@@ -36,21 +36,17 @@ SHOWN = 100
 """Protections on the page of a repository."""
 
 
-def under(text: str, field: str = "") -> Q:
-    """Repositories found by `teams/acme`, `users/ada/api`, or how a slug or its owner begins.
-
-    `field` leads to the repository.
-    """
+def under(text: str) -> Q:
+    """Repositories found by `teams/acme`, `users/ada/api`, or how a slug begins."""
     space, _, rest = text.lower().partition("/")
     owner, _, slug = rest.partition("/")
-    if space in {"teams", "users"} and owner:
-        if space == "teams":
-            owners = Q((f"{field}owner_team__in", Team.objects.filter(slug=owner).values("pk")))
-        else:
-            named = User.objects.filter(username_key=owner).values("pk")
-            owners = Q((f"{field}owner_user__in", named))
-        return owners & begins(f"{field}slug", slug) if slug else owners
-    return begins(f"{field}slug", text.lower())
+    if space == "teams" and owner:
+        owned = Q(owner_team__in=Team.objects.filter(slug=owner).values("pk"))
+    elif space == "users" and owner:
+        owned = Q(owner_user__in=User.objects.filter(username_key=owner).values("pk"))
+    else:
+        return begins("slug", text.lower())
+    return owned & begins("slug", slug) if slug else owned
 
 
 class ChangeRepo(ActionForm):
@@ -147,10 +143,6 @@ class ChangeProtection(ActionForm):
     )
 
 
-def end_protection(*, by: Principal, row: Protection) -> None:
-    actions.delete_protection(by=access_to(by, row.repo), protection=row)
-
-
 @admin.register(Protection)
 class ProtectionAdmin(StaffAdmin):
     """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
@@ -170,7 +162,7 @@ class ProtectionAdmin(StaffAdmin):
         RowAction(
             "remove",
             "End it",
-            end_protection,
+            lambda by, row: actions.delete_protection(by=access_to(by, row.repo), protection=row),
             "Whoever may write to the repository may push to these branches again.",
             "The {} has ended.",
             ends=True,

@@ -16,16 +16,17 @@ from django.utils import timezone
 
 from apps.core.errors import ApiError
 from apps.git import store
-from apps.git.copy import copy, remove_unfinished, unfinished
 from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
 from apps.repos import actions, pushes
-from apps.repos.models import Fork, ForkStatus, Repo
-from apps.repos.upkeep import sweep, tidy_next
+from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.upkeep import sweep
 
 ATTEMPTS = 3
 RETRY = dt.timedelta(seconds=5)
+QUIET = dt.timedelta(minutes=2)
+"""A repository is tidied when nobody has pushed to it for this long."""
 GAVE_UP = (
     f"The copy could not be made in {ATTEMPTS} attempts. Fork again, or ask who runs this site: "
     "the server's log says more."
@@ -43,7 +44,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
     fork = to_do.filter(Fork.due()).order_by("id").first()
     if fork is None:
         return False
-    tried, before = fork.attempts, Repo(uuid=fork.repo_uuid).git
+    tried, before = fork.attempts, Repo(uuid=fork.repo_uuid).git.path
     token = fork.take(
         status=ForkStatus.RUNNING,
         started_at=Coalesce(F("started_at"), timezone.now()),
@@ -51,7 +52,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
     )
     if token is None:
         return True
-    remove_unfinished(before)
+    store.remove_unfinished(before)
     if tried >= ATTEMPTS:
         actions.fail_fork(actor=fork.created_by, fork=fork, token=token, reason=GAVE_UP)
     else:
@@ -63,11 +64,10 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
 
 def make_fork(fork: Fork, token: uuid.UUID) -> None:
     """One attempt: copy, then complete. When git fails, the fork is due again after `RETRY`."""
-    final = Repo(uuid=fork.repo_uuid).git
-    copied = unfinished(final, token.hex)
+    copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
     try:
         with heartbeat(fork, token):
-            copy(fork.upstream.git, copied)
+            copied.create_as_copy(fork.upstream.git)
         if not actions.complete_fork(actor=fork.created_by, fork=fork, token=token, copied=copied):
             logger.warning("The lease of %s was lost while it was copied", fork)
     except ApiError as error:
@@ -98,12 +98,25 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
     return False
 
 
-def tidy_next_repo(on_done: OnDone = ignore) -> bool:
-    """Pack the repository that has waited longest; False when none waits."""
-    return tidy_next() is not None
+def tidy_next_repo(_: OnDone = ignore) -> bool:
+    """Pack the repository that has waited longest since its last push; False when none waits.
+
+    It is marked first: of two workers one packs it, and a crash leaves it to the next push.
+    """
+    now = timezone.now()
+    waiting = Repo.objects.filter(UNTIDY, pushed_at__lt=now - QUIET).order_by("pushed_at")
+    repo = waiting.first()
+    if repo is None:
+        return False
+    if Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now):
+        try:
+            repo.git.upkeep()
+        except (GitError, OSError) as error:
+            logger.warning("Repository %s could not be tidied: %s", repo.uuid, error)
+    return True
 
 
-def sweep_folders(on_done: OnDone = ignore) -> bool:
+def sweep_folders(_: OnDone) -> bool:
     """Remove folders that belong to no repository."""
     sweep()
     return False

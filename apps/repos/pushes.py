@@ -25,7 +25,7 @@ from apps.git.facts import GitFacts
 from apps.git.repo import GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.models import PushJournal, Ref, Repo
-from apps.repos.rules import ZERO, RefMove, Step, longest_chain
+from apps.repos.rules import ZERO, RefMove, longest_chain
 
 EventWriter: TypeAlias = Callable[[], None]
 """Records one event."""
@@ -102,15 +102,13 @@ def find_moves(
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
         here = [row for row in journal if row.full_name == name]
-        steps = [Step(row.old, row.new, row) for row in here]
-        chain = longest_chain(start, end, steps)
+        chain = longest_chain(start, end, here)
         used += [row.pk for row in here if row.old != end]
         if chain is None:
             moves.append(RefMove(repo, name, start, end, last.get((name, end))))
             continue
-        rows = [step.of for step in chain if isinstance(step.of, PushJournal)]
-        moves += [move_of(row, repo) for row in rows]
-        used += [row.pk for row in rows]
+        moves += [move_of(row, repo) for row in chain]
+        used += [row.pk for row in chain]
     PushJournal.objects.filter(pk__in=used).delete()
     return moves
 

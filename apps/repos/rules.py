@@ -14,7 +14,7 @@ from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
-from apps.repos.models import BRANCHES, Repo
+from apps.repos.models import BRANCHES, PushJournal, Repo
 
 ZERO = "0" * 40
 
@@ -58,18 +58,9 @@ class RefMove:
         return None
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step of a ref in the journal; `of` is its row."""
-
-    old: str
-    new: str
-    of: object
-
-
-def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
-    """The steps that lead from `start` to `end`, as many as there are, each used once; None when
-    none do.
+def longest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
+    """The steps of a ref that lead from `start` to `end`, as many as there are, each used once;
+    None when none do.
 
     A ref that was moved away and back has moved twice, so the chain with the most steps is right.
     `steps` are in the order of the journal, in which most have happened: who moves a ref has seen
@@ -82,9 +73,9 @@ def longest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | N
     return None if chain is None else _with_detours(chain, start, steps)
 
 
-def _chain_in_order(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
+def _chain_in_order(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
     """The most steps that lead there in the order of the journal."""
-    chains: dict[str, list[Step]] = {start: []}
+    chains: dict[str, list[PushJournal]] = {start: []}
     for step in steps:
         longer = [*chains[step.old], step] if step.old in chains else []
         if len(longer) > len(chains.get(step.new, [])):
@@ -92,9 +83,9 @@ def _chain_in_order(start: str, end: str, steps: Sequence[Step]) -> list[Step] |
     return chains.get(end)
 
 
-def _shortest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] | None:
+def _shortest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
     """The fewest steps that lead there in any order."""
-    chains: dict[str, list[Step]] = {start: []}
+    chains: dict[str, list[PushJournal]] = {start: []}
     for value in (waiting := [start]):
         for step in steps:
             if step.old == value and step.new not in chains:
@@ -103,7 +94,9 @@ def _shortest_chain(start: str, end: str, steps: Sequence[Step]) -> list[Step] |
     return chains.get(end)
 
 
-def _with_detours(chain: list[Step], start: str, steps: Sequence[Step]) -> list[Step]:
+def _with_detours(
+    chain: list[PushJournal], start: str, steps: Sequence[PushJournal]
+) -> list[PushJournal]:
     """The chain, with all loops that other steps make from a value on it back to that value."""
     unused = [step for step in steps if step not in chain]
     position = 0

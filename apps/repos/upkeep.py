@@ -1,52 +1,22 @@
-"""Keeps the store small, fast and equal to the database, outside of requests.
-
-The worker tidies a repository after pushes and removes what killed processes have left; `check`
-compares database and disk, for `manage.py check_repos`.
-"""
+"""Keeps the folder of repositories equal to the database; for the worker and `check_repos`."""
 
 from __future__ import annotations
 
-import datetime as dt
-import logging
 from collections.abc import Iterator
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from apps.core.locks import lock
 from apps.git import store
-from apps.git.run import GitError
-from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.pushes import reconcile
 
-QUIET = dt.timedelta(minutes=2)
-"""A repository is tidied when nobody has pushed to it for this long."""
 UNCLAIMED = 24 * 3600.0
 """Seconds after which a folder that no row names is nobody's; a fork is copied within minutes."""
 AT_ONCE = 500
 """Folders about which the database is asked in one go."""
-logger = logging.getLogger(__name__)
-
-
-def tidy_next() -> Repo | None:
-    """Pack the repository that has waited longest; None when none waits.
-
-    It is marked first: of two workers one packs it, and a crash leaves it to the next push.
-    """
-    now = timezone.now()
-    waiting = Repo.objects.filter(UNTIDY, pushed_at__lt=now - QUIET).order_by("pushed_at")
-    repo = waiting.first()
-    if repo is None:
-        return None
-    marked = Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now)
-    if marked:
-        try:
-            repo.git.upkeep()
-        except (GitError, OSError) as error:
-            logger.warning("Repository %s could not be tidied: %s", repo.uuid, error)
-    return repo
 
 
 def sweep(age: float = UNCLAIMED) -> list[str]:

@@ -20,7 +20,8 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos.access import RepoAccess
 from apps.threads import rules
-from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
+from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
+from apps.threads.models import Reply, Thread
 
 
 @transaction.atomic

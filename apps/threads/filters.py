@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet, TextFilter, WordFilter
 from apps.threads import rules
-from apps.threads.models import Priority, ThreadQuerySet, ThreadStatus
+from apps.threads.kinds import Priority, ThreadStatus
+from apps.threads.models import ThreadQuerySet
 
 
 class ThreadFilterSet(StrictFilterSet):

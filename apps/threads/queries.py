@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.db.models import Count, F, Max, Min, QuerySet, Value
 from django.http import Http404
 
 from apps.accounts.models import User
-from apps.core.statements import Statement
+from apps.core.statements import Columns, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.models import (
-    LISTED,
-    Reply,
-    ReplyQuerySet,
-    Thread,
-    ThreadQuerySet,
-)
+from apps.threads.models import CREATOR, LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
 
 # Every request below a thread needs these; Django would spend longer on their text than the
 # database on their answer (bench/api.py).
@@ -36,6 +33,16 @@ REPLY = Statement(
     reply=Reply,
     person=User,
 )
+REPLIES = Statement(
+    """
+    SELECT {reply}, {person} FROM "threads_reply" reply
+    JOIN "accounts_user" person ON person.id = reply.created_by_id
+    WHERE reply.thread_id = %s AND (reply.deleted_at IS NULL OR reply.live_descendants > 0)
+    ORDER BY reply.path LIMIT %s OFFSET %s
+    """,
+    reply=Columns(Reply, [name for name in REPLY_ROW if name not in CREATOR]),
+    person=Columns(User, ["uuid", "username"]),
+)
 
 
 def get_thread(repo: Repo, number: int) -> Thread:
@@ -56,12 +63,66 @@ def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
     return reply
 
 
-def list_threads(repo: Repo) -> ThreadQuerySet:
-    """A repository's threads but those of pulls, newest first, as what makes a `ThreadRow`."""
-    found = Thread.objects.filter(LISTED, repo=repo.pk)
-    return found.in_order(rules.ORDERINGS[0]).rows()
+def list_threads(repo: Repo) -> QuerySet[Any, Any]:
+    """A repository's threads but those of pulls, newest first, as the values of `THREAD_ROW`."""
+    found = Thread.objects.filter(LISTED, repo=repo.pk).in_order(rules.ORDERINGS[0])
+    return found.values_list(*THREAD_ROW.values())
 
 
-def list_replies(thread: Thread) -> ReplyQuerySet:
-    """What readers see of a thread's replies, in tree order, as what makes a `ReplyRow`."""
-    return Reply.objects.filter(thread=thread.pk).shown().rows()
+class ReplyRows:
+    """What readers see of a thread's replies, in tree order, as the values of `REPLY_ROW`; slices
+    like a queryset.
+    """
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+
+    def __getitem__(self, part: slice) -> list[list[Any]]:
+        return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
+
+
+class Participants:
+    """The people of a thread, its author first, the others by their first live reply.
+
+    Slices like a queryset; items are the fields of `ParticipantRecord`. One query, or two where
+    the slice begins with the author.
+    """
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self.live = thread.replies.live()
+
+    def __getitem__(self, part: slice) -> list[dict[str, Any]]:
+        with_author = part.start == 0
+        others = self.others()[max(part.start - 1, 0) : part.stop - 1]
+        return [*([self.author()] if with_author else []), *others]
+
+    def author(self) -> dict[str, Any]:
+        thread, author = self.thread, self.thread.created_by
+        own = self.live.filter(created_by=author).aggregate(
+            reply_count=Count("pk"), last_at=Max("created_at")
+        )
+        return {
+            "user_uuid": author.uuid,
+            "username": author.username,
+            "display_name": author.display_name,
+            "is_author": True,
+            "reply_count": own["reply_count"],
+            "first_at": thread.created_at,
+            "last_at": own["last_at"] or thread.created_at,
+        }
+
+    def others(self) -> QuerySet[Any, Any]:
+        return (
+            self.live.exclude(created_by=self.thread.created_by_id)
+            .values(
+                user_uuid=F("created_by__uuid"),
+                username=F("created_by__username"),
+                display_name=F("created_by__display_name"),
+                is_author=Value(False),
+            )
+            .annotate(
+                reply_count=Count("pk"), first_at=Min("created_at"), last_at=Max("created_at")
+            )
+            .order_by("first_at", "username")
+        )

@@ -13,7 +13,8 @@ from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.repos.access import RepoAccess
-from apps.threads.models import Reply, Thread, ThreadKind
+from apps.threads.kinds import ThreadKind
+from apps.threads.models import Reply, Thread
 from apps.threads.tree import DEPTH_MAX
 
 KINDS = [kind for kind in ThreadKind if kind is not ThreadKind.PULL]

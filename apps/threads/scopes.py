@@ -1,4 +1,4 @@
-"""The event scope `thread:teams/<t>/<r>/<n>` and `thread:users/<u>/<r>/<n>`: one thread."""
+"""The event scopes `thread:teams/<t>/<r>/<n>` and `pull:teams/<t>/<r>/<n>`, or `users/<u>`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.accounts.principal import Principal
+from apps.core.errors import plain_error
 from apps.core.query import number
 from apps.events.models import Key
 from apps.repos.models import Repo
@@ -16,11 +17,15 @@ from apps.threads.queries import get_thread
 
 
 class ThreadEventScope:
+    """One thread."""
+
     def key(self, principal: Principal, text: str) -> Key:
+        return Key("thread_id", self.find(principal, text).pk)
+
+    def find(self, principal: Principal, text: str) -> Thread:
         path, _, digits = text.rpartition("/")
         wanted = number(digits)
-        repo = readable_repo(principal, path)
-        return Key("thread_id", get_thread(repo, wanted).pk)
+        return get_thread(readable_repo(principal, path), wanted)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
         found = Thread.objects.filter(pk__in=ids)
@@ -30,3 +35,13 @@ class ThreadEventScope:
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
         repos = Repo.objects.visible_to(principal).values("pk")
         return Thread.objects.existing().filter(repo__in=repos).values("pk")
+
+
+class PullEventScope(ThreadEventScope):
+    """A pull and its thread, by which the log knows the pull; 404 for other threads."""
+
+    def find(self, principal: Principal, text: str) -> Thread:
+        thread = super().find(principal, text)
+        if not thread.is_companion:
+            raise plain_error(404)
+        return thread

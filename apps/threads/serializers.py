@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rest_framework import serializers
@@ -18,15 +19,8 @@ from apps.core.serializers import (
 from apps.core.slugs import PREFIX
 from apps.repos.models import Repo
 from apps.threads import queries, rules
-from apps.threads.models import (
-    Priority,
-    ReplyRow,
-    ReplyStatus,
-    Thread,
-    ThreadKind,
-    ThreadStatus,
-    segment,
-)
+from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
+from apps.threads.models import REPLY_ROW, THREAD_ROW, Thread, segment
 from apps.threads.tree import parent_number
 
 TITLE_MAX = 255
@@ -34,6 +28,8 @@ BODY_MAX = 65_536
 REPLIES_MAX = 500
 """How many replies the single read of a thread holds; the paged list has the rest."""
 DELETED = "deleted"
+WHOLE_ONLY = ("uuid", "version", "edited_at", "created_at", "updated_at")
+"""What the placeholder of a deleted reply lacks."""
 
 
 class Word(RuleCharField):
@@ -159,62 +155,34 @@ class ParticipantRecord(RecordSerializer):
     last_at = TimestampField()
 
 
-def thread_record(thread: Any, repo: Repo, base: str) -> dict[str, Any]:
-    """`thread`: a Thread with its creator, or a light row; `repo` has its owner loaded."""
-    return {
-        "number": thread.number,
-        "uuid": thread.uuid,
-        "title": thread.title,
-        "body": thread.body,
-        "kind": thread.kind,
-        "priority": thread.priority,
-        "status": thread.status,
-        "created_by_uuid": thread.created_by_uuid,
-        "created_by_username": thread.created_by_username,
-        "reply_count": thread.reply_count,
-        "participant_count": thread.participant_count,
-        "last_activity_at": thread.last_activity_at,
-        "closed_at": thread.closed_at,
-        "created_at": thread.created_at,
-        "updated_at": thread.updated_at,
-        "web_url": f"{base}/{repo.path}{segment(thread.kind, thread.number)}",
-        "api_url": f"{base}{PREFIX}{repo.api_path}/threads/{thread.number}",
-    }
+def thread_record(row: Sequence[Any], repo: Repo, base: str) -> dict[str, Any]:
+    """`row`: the values of `THREAD_ROW`; `repo` has its owner loaded."""
+    record = dict(zip(THREAD_ROW, row, strict=True))
+    number = record["number"]
+    record["web_url"] = f"{base}/{repo.path}{segment(record['kind'], number)}"
+    record["api_url"] = f"{base}{PREFIX}{repo.api_path}/threads/{number}"
+    return record
 
 
 def replies_of(thread: Thread) -> dict[str, Any]:
     """What the single read adds: the first replies in tree order, and whether there are more."""
-    rows: list[Any] = list(queries.list_replies(thread)[: REPLIES_MAX + 1])
+    rows = queries.ReplyRows(thread)[0 : REPLIES_MAX + 1]
     return {
-        "replies": [reply_record(ReplyRow(*row), thread.number) for row in rows[:REPLIES_MAX]],
+        "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
         "replies_truncated": len(rows) > REPLIES_MAX,
     }
 
 
-def reply_record(reply: Any, thread_number: int) -> dict[str, Any]:
-    """`reply`: a Reply with its creator, or a light row. A deleted one is a placeholder."""
-    deleted = reply.deleted_at is not None
-    parent = parent_number(reply.path)
-    record = {
-        "number": reply.number,
-        **({} if parent is None else {"parent_reply_number": parent}),
-        "depth": reply.depth,
-        "is_deleted": deleted,
-        "status": DELETED if deleted else reply.status,
-        "kind": reply.kind,
-        "body": reply.body,
-        "links": reply.links,
-        "created_by_uuid": None if deleted else reply.created_by_uuid,
-        "created_by_username": None if deleted else reply.created_by_username,
-        "deleted_at": reply.deleted_at,
-    }
-    if not deleted:
-        record |= {
-            "uuid": reply.uuid,
-            "thread_number": thread_number,
-            "version": reply.version,
-            "edited_at": reply.edited_at,
-            "created_at": reply.created_at,
-            "updated_at": reply.updated_at,
-        }
-    return record
+def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
+    """`row`: the values of `REPLY_ROW`. A deleted reply is a placeholder."""
+    record = dict(zip(REPLY_ROW, row, strict=True))
+    parent = parent_number(record.pop("path"))
+    if parent is not None:
+        record["parent_reply_number"] = parent
+    record["is_deleted"] = record["deleted_at"] is not None
+    if not record["is_deleted"]:
+        record["thread_number"] = thread_number
+        return record
+    for name in WHOLE_ONLY:
+        del record[name]
+    return record | {"status": DELETED, "created_by_uuid": None, "created_by_username": None}

@@ -13,18 +13,16 @@ WIDTH = 5
 PATH_MAX = WIDTH * (DEPTH_MAX + 1)
 
 
-def step(number: int) -> str:
-    """A level of a path in upper-case base 36, which sorts alike in every collation."""
-    digits = ""
+def child_path(parent_path: str, number: int) -> str:
+    """The path of a reply below another; `parent_path` is empty for a top-level reply.
+
+    A step is in upper-case base 36, which sorts alike in every collation.
+    """
+    step = ""
     for _ in range(WIDTH):
         number, digit = divmod(number, 36)
-        digits = DIGITS[digit] + digits
-    return digits
-
-
-def child_path(parent_path: str, number: int) -> str:
-    """The path of a reply below another; `parent_path` is empty for a top-level reply."""
-    return parent_path + step(number)
+        step = DIGITS[digit] + step
+    return parent_path + step
 
 
 def ancestor_paths(path: str) -> list[str]:

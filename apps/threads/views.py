@@ -11,8 +11,14 @@ from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
-from apps.threads.models import Participants, Reply, ReplyRow, Thread, ThreadRow
-from apps.threads.queries import get_reply, get_thread, list_replies, list_threads
+from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, values_of
+from apps.threads.queries import (
+    Participants,
+    ReplyRows,
+    get_reply,
+    get_thread,
+    list_threads,
+)
 from apps.threads.serializers import (
     CreateReply,
     CreateThread,
@@ -52,9 +58,7 @@ class ThreadViewSet(RepoScoped):
     def list(self) -> Response:
         """List threads, newest first. Those of pulls are left out."""
         repo, base = self.repo, self.base_url
-        return self.page_of(
-            list_threads(repo), lambda row: thread_record(ThreadRow(*row), repo, base)
-        )
+        return self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
 
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -87,7 +91,7 @@ class ThreadViewSet(RepoScoped):
         actions.delete_thread(by=self.access, thread=self.thread)
 
     def record(self, thread: Thread) -> dict[str, Any]:
-        return thread_record(thread, self.repo, self.base_url)
+        return thread_record(values_of(thread, THREAD_ROW), self.repo, self.base_url)
 
 
 class ParticipantViewSet(RepoScoped):
@@ -125,20 +129,19 @@ class ReplyViewSet(RepoScoped):
     def list(self) -> Response:
         """List the replies in the order of their tree."""
         number = self.thread.number
-        return self.page_of(
-            list_replies(self.thread), lambda row: reply_record(ReplyRow(*row), number)
-        )
+        return self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
 
     @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
-        reply = actions.create_reply(by=self.access, thread=self.thread, **self.validated_data)
-        return reply_record(reply, self.thread.number)
+        return self.record(
+            actions.create_reply(by=self.access, thread=self.thread, **self.validated_data)
+        )
 
     @operation(Level.READ, response=ReplyRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a reply."""
-        return reply_record(self.reply, self.thread.number)
+        return self.record(self.reply)
 
     @operation(Level.READ, request=UpdateReply, response=ReplyRecord)
     def partial_update(self) -> dict[str, Any]:
@@ -147,9 +150,12 @@ class ReplyViewSet(RepoScoped):
         The status alone may also be set by the thread's author and by those with write access.
         """
         actions.update_reply(by=self.access, reply=self.reply, **self.validated_data)
-        return reply_record(self.reply, self.thread.number)
+        return self.record(self.reply)
 
     @operation(Level.READ, status=204)
     def destroy(self) -> None:
         """Delete a reply: its creator. Readers see a placeholder while live replies follow it."""
         actions.delete_reply(by=self.access, reply=self.reply)
+
+    def record(self, reply: Reply) -> dict[str, Any]:
+        return reply_record(values_of(reply, REPLY_ROW), self.thread.number)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
@@ -39,8 +39,8 @@ def page(
         @wraps(view)
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
             try:
-                check_method(request, methods)
-                response = before(request, needs, throttle) or view(request, *args, **kwargs)
+                last = before(request, needs, methods, throttle)
+                response = last or view(request, *args, **kwargs)
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
@@ -56,18 +56,14 @@ def page(
     return declare
 
 
-def check_method(request: HttpRequest, methods: tuple[str, ...]) -> None:
-    """405 for any other method."""
+def before(
+    request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: RateScope | None
+) -> HttpResponse | None:
+    """The steps before the page; an answer when one of them is the last."""
     if request.method not in (*methods, "HEAD"):
         error = plain_error(405)
         error.headers["Allow"] = ", ".join(methods)
         raise error
-
-
-def before(request: PageRequest, needs: Level, throttle: RateScope | None) -> HttpResponse | None:
-    """The steps before the page; an answer when one of them is the last."""
-    if not hasattr(request, "kept"):
-        request.kept = {}
     principal = request.principal
     signed_in = principal.is_signed_in
     if signed_in:

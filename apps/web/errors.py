@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 
-from apps.web.responses import PageRequest, refuse_plainly, render_page, typed
+from apps.core.errors import plain_error
+from apps.web.responses import PageRequest, refuse, render_page, typed
 
 NO_PAGES = ("/api/",)
 """Where people look at no page; the layer around the API writes ErrorBody over it."""
@@ -15,26 +17,21 @@ NO_PAGES = ("/api/",)
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400, and 413 for a body that is too large, which Django calls suspicious as well."""
-    return answer(request, 413 if isinstance(exception, RequestDataTooBig) else 400)
+    return answer(request, status=413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
-def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return answer(request, 403)
-
-
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return answer(request, 404)
-
-
-def broken(request: HttpRequest) -> HttpResponse:
-    return answer(request, 500)
-
-
-def answer(request: HttpRequest, status: int) -> HttpResponse:
+def answer(
+    request: HttpRequest, exception: Exception | None = None, *, status: int
+) -> HttpResponse:
     """A page, where people ask; elsewhere the status alone."""
     if request.path_info.startswith(NO_PAGES):
         return HttpResponse(status=status)
-    return refuse_plainly(request, status)
+    return refuse(request, plain_error(status))
+
+
+forbidden = partial(answer, status=403)
+not_found = partial(answer, status=404)
+broken = partial(answer, status=500)
 
 
 def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -46,11 +43,10 @@ def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
     match = request.resolver_match
     ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
     if match is None or not hasattr(match.func, "page") or not ours:
-        return answer(request, 403)
+        return answer(request, status=403)
     page_request = cast("PageRequest", request)
     page_request.kept = typed(request)
     page_request.method = "GET"
-    vars(page_request)["old"] = True
     response: Any = match.func(page_request, *match.args, **match.kwargs)
     if response.status_code == 405:  # no page to look at, such as /signout
         response = render_page(page_request, "again", again=page_request.get_full_path())

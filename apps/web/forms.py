@@ -40,9 +40,10 @@ class PageForm(forms.Form):
     def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:
         """`again`: an empty form after one that was sent."""
         data = request.POST if request.method == "POST" and not again else None
-        super().__init__(data, initial={**initial, **request.kept}, label_suffix="")
+        self.old = hasattr(request, "kept")
+        kept = request.kept if self.old else {}
+        super().__init__(data, initial={**initial, **kept}, label_suffix="")
         self.headers: dict[str, str] = {}
-        self.old = getattr(request, "old", False)
 
     @property
     def status(self) -> int:

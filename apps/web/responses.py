@@ -49,7 +49,7 @@ class PageRequest(HttpRequest):
     """Whoever is signed in; nobody (AnonymousUser) on pages that are open to all."""
     principal: Principal
     kept: dict[str, str]
-    """What was typed into a form that has grown old; empty otherwise."""
+    """What was typed into a form that has grown old; other requests have none."""
 
 
 def render_page(
@@ -159,8 +159,3 @@ def said(error: ApiError) -> str:
         return "From your address this was tried too often in a short time."
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail
-
-
-def refuse_plainly(request: HttpRequest, status: int) -> HttpResponse:
-    """The same for a bare status."""
-    return refuse(request, plain_error(status))

@@ -102,6 +102,7 @@ LEVELS = [Level.NONE, Level.READ, Level.WRITE, Level.ADMIN, Level.OWNER]
 
 class Named(Access):
     name = "teams/acme"
+    api_path = "/teams/acme"
 
 
 @pytest.mark.parametrize("has", LEVELS)

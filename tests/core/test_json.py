@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 
+import orjson
 import pytest
 
 from apps.core.access import Level
@@ -19,6 +20,17 @@ def test_timestamps_are_utc_with_z_and_microseconds():
     assert timestamp(NOON) == "2026-01-02T12:00:00.000000Z"
     assert timestamp(NOON.astimezone(eastern)) == timestamp(NOON)
     assert dumps({"at": NOON}) == b'{"at":"2026-01-02T12:00:00.000000Z"}'
+
+
+@pytest.mark.parametrize("microsecond", [0, 1, 100_000, 999_999])
+@pytest.mark.parametrize("hours", [-5, 0, 2])
+@pytest.mark.parametrize("beside", [None, NOON, NOON + dt.timedelta(microseconds=7)])
+def test_times_are_written_alike_whatever_stands_beside_them(microsecond, hours, beside):
+    zone = dt.timezone(dt.timedelta(hours=hours))
+    moment = NOON.replace(microsecond=microsecond).astimezone(zone)
+    text = 'at 12:00:00Z"'
+    written = orjson.loads(dumps([moment, beside, text]))
+    assert written == [timestamp(moment), beside and timestamp(beside), text]
 
 
 def test_a_naive_time_is_never_written_as_if_it_were_utc(settings):

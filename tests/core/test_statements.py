@@ -27,8 +27,8 @@ from apps.repos.access import RepoAccess, open_repo
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import find_team
 from apps.teams.models import Role, Team
-from apps.threads.models import Reply, Thread
-from apps.threads.queries import get_reply, get_thread
+from apps.threads.models import REPLY_ROW, Reply, Thread, values_of
+from apps.threads.queries import ReplyRows, get_reply, get_thread
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
@@ -147,11 +147,29 @@ def test_a_reply_comes_with_its_author_and_its_thread(
             reply = get_reply(thread, made.number, shown=False)
             assert reply.thread is thread
         assert_same(reply, Reply.objects, created_by=bob)
-        assert reply.is_shown == thread.replies.shown().exists()
+        assert reply.is_shown == bool(ReplyRows(thread)[0:1])
         with nullcontext() if reply.is_shown else pytest.raises(Http404):
             get_reply(thread, made.number, shown=True)
     with pytest.raises(Http404):
         get_reply(thread, made.number + 1, shown=False)
+
+
+def test_the_replies_of_a_thread_come_as_rows_in_tree_order(
+    make, acme, alice, bob, django_assert_num_queries
+):
+    thread = make.thread(make.repo(acme, "api", by=alice), by=alice)
+    first, second = (make.reply(thread, by=bob) for _ in range(2))
+    below = make.reply(thread, by=alice, to=first)
+    links = [{"kind": "url", "target": "https://example.org"}]
+    Reply.objects.filter(pk=below.pk).update(edited_at=timezone.now(), links=links)
+    with django_assert_num_queries(1):
+        found = ReplyRows(thread)[0:9]
+    assert [row[0] for row in found] == [first.number, below.number, second.number]
+    stored = thread.replies.select_related("created_by").order_by("path")
+    for row, reply in zip(found, stored, strict=True):
+        assert row == values_of(reply, REPLY_ROW)
+        assert [*map(type, row)] == [*map(type, values_of(reply, REPLY_ROW))]
+    assert ReplyRows(thread)[1:2] == found[1:2]
 
 
 def test_a_pull_comes_with_its_thread_and_its_people(

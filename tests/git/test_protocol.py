@@ -228,4 +228,4 @@ def test_an_answer_that_breaks_off_stays_as_it_is(sideband: bool) -> None:
 
 
 def test_an_advertisement_names_its_service() -> None:
-    assert advertisement(Service.UPLOAD_PACK, b"x") == b"001e# service=git-upload-pack\n0000x"
+    assert advertisement(Service.UPLOAD_PACK) == b"001e# service=git-upload-pack\n0000"

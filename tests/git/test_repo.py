@@ -277,17 +277,20 @@ def test_what_is_copied_arrives_whole_or_not_at_all(repo: Scratch, other: Scratc
 
 
 def test_a_fork_copies_branches_and_tags_and_nothing_unreachable(
-    repo: Scratch, other: Scratch
+    repo: Scratch, tmp_path: Path
 ) -> None:
-    other.copy_branches_and_tags(repo)
-    assert other.refs() == {}
+    empty, copied = GitRepo(tmp_path / "empty.git"), GitRepo(tmp_path / "copied.git")
+    repo.set_head_branch("trunk")
+    empty.create_as_copy(repo)
+    assert empty.refs() == {}
+    assert empty.head_branch() == "trunk"
 
     head, secret = repo.commit({"a": b"1"}), repo.commit({"a": b"secret"})
     for name, sha in ((MAIN, head), ("refs/tags/v1", head), (pull_ref(1), secret)):
         repo.update_ref(name, sha, ZERO)
-    other.copy_branches_and_tags(repo)
-    assert other.refs(pulls=True) == {MAIN: head, "refs/tags/v1": head}
-    assert not other.has_commit(secret)
+    copied.create_as_copy(repo)
+    assert copied.refs(pulls=True) == {MAIN: head, "refs/tags/v1": head}
+    assert not copied.has_commit(secret)
 
 
 def test_upkeep_packs_what_is_loose_and_keeps_everything(repo: Scratch) -> None:

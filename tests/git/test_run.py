@@ -21,10 +21,8 @@ from apps.git.repo import EMPTY_TREE
 from apps.git.run import (
     LIMITS,
     GitError,
-    GitOutOfMemory,
-    GitOutputTooLarge,
     GitProcess,
-    GitTimeout,
+    GitTooLarge,
     Limits,
     kill_group,
     run_git,
@@ -36,6 +34,7 @@ from tests.waiting import eventually
 
 MIB = 1024 * 1024
 SMALL_FILES = {"core.bigFileThreshold": "512m"}
+NO_MEMORY = "(?i)out of memory|cannot allocate memory"
 
 
 @contextmanager
@@ -106,7 +105,7 @@ def test_a_blob_of_zeros_meets_the_memory_limit(
     assert run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES).out
 
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * MIB))
-    with pytest.raises(GitOutOfMemory):
+    with pytest.raises(GitTooLarge, match=NO_MEMORY):
         run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES)
 
 
@@ -121,7 +120,7 @@ def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
         thread.start()
     try:
         for _ in range(2):
-            with pytest.raises(GitOutOfMemory):
+            with pytest.raises(GitTooLarge, match=NO_MEMORY):
                 run_git(repo.path, "diff-tree", "-p", EMPTY_TREE, tree, config=SMALL_FILES)
     finally:
         done.set()
@@ -131,13 +130,13 @@ def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
 
 def test_a_tree_bomb_meets_the_memory_limit(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * MIB))
-    with pytest.raises(GitOutOfMemory):
+    with pytest.raises(GitTooLarge, match=NO_MEMORY):
         run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
 
 
 def test_a_tree_bomb_meets_the_deadline(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(deadline=0.1))
-    with pytest.raises(GitTimeout, match=r"more than 0\.1 s"):
+    with pytest.raises(GitError, match=r"more than 0\.1 s"):
         run_git(repo.path, "diff-tree", "--shortstat", EMPTY_TREE, repo.tree_bomb())
 
 
@@ -146,7 +145,7 @@ def test_endless_output_meets_the_cap(repo: Scratch, monkeypatch: pytest.MonkeyP
     assert len(run_git(repo.path, "cat-file", "blob", blob).out) == 16 * MIB
 
     monkeypatch.setitem(LIMITS, "cat-file", Limits(output=MIB))
-    with pytest.raises(GitOutputTooLarge, match="more than 1048576 bytes"):
+    with pytest.raises(GitTooLarge, match="more than 1048576 bytes"):
         run_git(repo.path, "cat-file", "blob", blob)
 
 
@@ -229,14 +228,12 @@ def test_nothing_of_the_server_environment_reaches_git(repo: Scratch, other: Scr
 
 @pytest.mark.parametrize(
     ("header", "second"),
-    [(None, False), ("version=1", False), ("x; rm -rf", False), ("version=2", True)],
+    [("", False), ("version=1", False), ("x; rm -rf", False), ("version=2", True)],
 )
 def test_only_version_2_of_the_protocol_is_passed_on(
-    repo: Scratch, header: str | None, second: bool
+    repo: Scratch, header: str, second: bool
 ) -> None:
-    service = spawn_service(
-        repo.path, Service.UPLOAD_PACK, advertise=True, protocol_v2_header=header
-    )
+    service = spawn_service(repo.path, Service.UPLOAD_PACK, advertise=True, protocol=header)
     with running(service) as (_, _, stdout):
         assert stdout.read().startswith(pkt(b"version 2\n")) == second
 

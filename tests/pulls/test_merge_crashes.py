@@ -1,49 +1,116 @@
 """A merge that stops half way is followed up, whoever comes next.
 
-A crash is simulated by taking the steps of a merge one by one and leaving the last ones out.
+A crash is an exception at the moment of death, and again where the merge would clean up after
+itself: what a killed process leaves behind stays.
 """
 
 from __future__ import annotations
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from apps.core.errors import Conflict
 from apps.events.models import Event
 from apps.git.merge import Strategy
-from apps.pulls.actions import merging
+from apps.pulls.actions import merge_pull
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
-from apps.repos.pushes import open_journal, read_facts
+from apps.repos.pushes import open_journal
 from tests.principals import access_of
 from tests.pulls import followers, paths
 
 pytestmark = pytest.mark.slow
 
 
-class Stopped:
-    """A merge by bob that stops after one of its steps."""
+class Killed(BaseException):
+    """The process has died here."""
 
-    def __init__(self, pull, actor, strategy=Strategy.MERGE):
-        self.pull = Pull.objects.select_related("thread__created_by").get(pk=pull.pk)
-        self.pull.repo = pull.repo
-        self.merge = merging.Merge(access_of(actor, pull.repo), self.pull, Strategy(strategy), None)
-        self.attempt = merging._take_lease(self.merge)
 
-    def plan(self):
-        self.planned = merging._plan(self.merge)
-        self.push = merging._store_plan(self.merge, self.attempt, self.planned)
-        return self
+def die():
+    raise Killed
 
-    def move_the_ref(self):
-        move = self.planned.move
-        assert move.repo.git.update_ref(move.full_name, move.new, move.old)
-        return move.new
 
-    def finish(self):
-        facts = read_facts(self.pull.repo, [self.planned.move])
-        return merging._move_target(self.merge, self.attempt, self.planned, self.push, facts)
+def live():
+    """Nothing happens at this read."""
+
+
+@pytest.fixture(autouse=True)
+def followed(settings):
+    """Every push and merge is followed by `followers` too, once the rows of pulls are written."""
+    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+    yield
+    left = [*followers.reading, *followers.following, *followers.failing]
+    for one in (followers.reading, followers.following, followers.failing):
+        one.clear()
+    assert not left, "a moment was not reached"
+
+
+def at_next_reads(*acts):
+    """One of these happens at each of the next reads. A merge reads once its plan is stored, just
+    before it moves the ref, and whenever it settles something.
+    """
+    followers.reading.extend(reversed(acts))
+
+
+def merge(pull, actor, strategy=Strategy.MERGE, **options):
+    """The action, with a pull of its own."""
+    again = Pull.objects.select_related("thread__created_by").get(pk=pull.pk)
+    again.repo = pull.repo
+    by = access_of(actor, pull.repo)
+    merge_pull(by=by, pull=again, merge_strategy=strategy, **options)
+
+
+def die_without_a_plan(pull, actor, strategy):
+    """A merge that dies at the first query after those that have taken the lease."""
+    leased = dead = False
+
+    def watch(execute, sql, *rest):
+        nonlocal leased, dead
+        if dead:
+            return None  # nobody hears what it still says
+        if leased and sql.startswith("SELECT"):
+            dead = True
+            die()
+        leased = leased or sql.startswith('INSERT INTO "pulls_mergeattempt"')
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(watch), pytest.raises(Killed):
+        merge(pull, actor, strategy)
+    assert MergeAttempt.objects.get(pull=pull).push is None
+
+
+def die_before_the_ref(pull, actor, strategy=Strategy.MERGE, *, after=()):
+    """A merge that dies with its plan stored. `after`: what happens at its reads before."""
+    before = pull.repo.git.ref("refs/heads/main")
+    at_next_reads(*after, die, die)
+    with pytest.raises(Killed):
+        merge(pull, actor, strategy)
+    assert pull.repo.git.ref("refs/heads/main") == before
+    check_left_behind(pull)
+
+
+def die_after_the_ref(pull, actor, strategy=Strategy.MERGE):
+    """A merge that dies before its rows are written; returns where it has moved the target."""
+    before = pull.repo.git.ref("refs/heads/main")
+    at_next_reads(live, die)
+    followers.following.append(die)
+    with pytest.raises(Killed):
+        merge(pull, actor, strategy)
+    assert not followers.following
+    sha = pull.repo.git.ref("refs/heads/main")
+    assert sha != before == pull.repo.branch_sha("main")
+    check_left_behind(pull)
+    return sha
+
+
+def check_left_behind(pull):
+    """The lease with its plan, and the step in the journal: all that a dead merge has written."""
+    attempt = MergeAttempt.objects.get(pull=pull)
+    assert attempt.leased_until > timezone.now()
+    step, main = PushJournal.objects.get(), "refs/heads/main"
+    assert (step.push, step.full_name, step.new) == (attempt.push, main, attempt.result_sha)
+    assert Pull.objects.get(pk=pull.pk).status == "open"
 
 
 def expire_leases():
@@ -64,7 +131,7 @@ def check_merged(pull, sha, strategy, by):
 def test_the_next_push_finishes_a_merge_that_died_after_the_ref(
     pull, clone, bob, sam, events, strategy
 ):
-    sha = Stopped(pull, bob, strategy).plan().move_the_ref()
+    sha = die_after_the_ref(pull, bob, strategy)
     with events("branch-pushed", "branch-created", "pull-merged") as found:
         clone.push("main:other", by=sam)
     check_merged(pull, sha, strategy, bob)
@@ -76,7 +143,7 @@ def test_the_next_push_finishes_a_merge_that_died_after_the_ref(
 def test_the_next_merge_finishes_one_that_died_after_the_ref(
     api, pull, alice, bob, events, strategy
 ):
-    sha = Stopped(pull, bob, strategy).plan().move_the_ref()
+    sha = die_after_the_ref(pull, bob, strategy)
     url = f"{paths.pull(pull)}/merge"
     api(alice).post(url).fails(409, "merge_in_progress")
     expire_leases()
@@ -85,8 +152,11 @@ def test_the_next_merge_finishes_one_that_died_after_the_ref(
     check_merged(pull, sha, strategy, bob)
 
 
-def test_a_merge_that_died_before_the_ref_is_made_anew(api, pull, clone, alice, bob, events):
-    Stopped(pull, bob, "squash").plan()
+@pytest.mark.parametrize("die_early", [die_without_a_plan, die_before_the_ref])
+def test_a_merge_that_died_before_the_ref_is_made_anew(
+    api, pull, clone, alice, bob, events, die_early
+):
+    die_early(pull, bob, "squash")
     url = f"{paths.pull(pull)}/merge"
     api(alice).post(url).fails(409, "merge_in_progress")
     expire_leases()
@@ -97,7 +167,7 @@ def test_a_merge_that_died_before_the_ref_is_made_anew(api, pull, clone, alice, 
 
 
 def test_what_was_pushed_on_a_dead_merge_keeps_its_people(pull, clone, bob, sam, events):
-    sha = Stopped(pull, bob, "squash").plan().move_the_ref()
+    sha = die_after_the_ref(pull, bob, "squash")
     clone.git("fetch", "--quiet", str(clone.repo.git.path), "main")
     clone.commit("next", {"gate": "1"}, onto="FETCH_HEAD")
     with events("branch-pushed", "branch-pushed", "pull-merged") as found:
@@ -107,7 +177,7 @@ def test_what_was_pushed_on_a_dead_merge_keeps_its_people(pull, clone, bob, sam,
 
 
 def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, events):
-    sha = Stopped(pull, bob, "rebase").plan().move_the_ref()
+    sha = die_after_the_ref(pull, bob, "rebase")
     PushJournal.objects.all().delete()
     clone.git("fetch", "--quiet", str(clone.repo.git.path), "main")
     clone.commit("next", {"gate": "1"}, onto="FETCH_HEAD")
@@ -120,48 +190,62 @@ def test_a_dead_merge_is_known_without_its_journal_too(pull, clone, bob, sam, ev
 def test_a_pull_that_was_closed_after_its_merge_died_is_merged_all_the_same(
     api, pull, clone, alice, bob
 ):
-    sha = Stopped(pull, bob, "squash").plan().move_the_ref()
+    sha = die_after_the_ref(pull, bob, "squash")
     api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
     clone.push("main:other")
     check_merged(pull, sha, "squash", bob)
 
 
-def test_a_merge_that_lost_its_lease_goes_no_further(api, pull, alice, bob, events):
-    slow = Stopped(pull, bob)
+def test_a_merge_that_lost_its_lease_stores_no_plan(pull, alice, bob, events):
+    """It loses it while it settles what a dead merge has left."""
+
+    def lose_it():
+        expire_leases()
+        die_before_the_ref(pull, alice, after=[live])
+
+    die_before_the_ref(pull, bob)
     expire_leases()
-    other = Stopped(pull, alice)
-    with pytest.raises(Conflict, match="being merged"):
-        slow.plan()
-    late = other.plan()
-    expire_leases()
-    Stopped(pull, bob)
+    at_next_reads(lose_it)
     with events(), pytest.raises(Conflict, match="being merged"):
-        late.finish()
+        merge(pull, bob)
+    assert MergeAttempt.objects.get().actor == PushJournal.objects.get().actor == alice
+    assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
+
+
+def test_a_merge_that_lost_its_lease_moves_no_ref(pull, alice, bob, events):
+    """It loses it once its plan is stored."""
+
+    def lose_it():
+        expire_leases()
+        die_before_the_ref(pull, bob, after=[live])
+
+    at_next_reads(lose_it)
+    with events(), pytest.raises(Conflict, match="being merged"):
+        merge(pull, alice)
+    assert MergeAttempt.objects.get().actor == PushJournal.objects.get().actor == bob
     assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
 def test_a_pull_that_is_closed_meanwhile_is_not_merged(api, pull, alice, bob, events):
-    stopped = Stopped(pull, bob).plan()
-    api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
-    with events(), pytest.raises(Conflict, match="is closed"):
-        stopped.finish()
+    at_next_reads(lambda: api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives())
+    with events("pull-closed"), pytest.raises(Conflict, match="is closed"):
+        merge(pull, bob)
     assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
 def test_a_repository_that_is_archived_meanwhile_takes_no_merge(pull, bob, events):
-    stopped = Stopped(pull, bob).plan()
-    type(pull.repo).objects.update(is_archived=True)
+    at_next_reads(lambda: type(pull.repo).objects.update(is_archived=True))
     with events(), pytest.raises(Conflict, match="is archived"):
-        stopped.finish()
+        merge(pull, bob)
     assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
 def test_a_head_that_moves_meanwhile_is_not_merged_by_the_old_plan(pull, clone, bob, events):
-    stopped = Stopped(pull, bob).plan()
     clone.commit("feature", {"window": "1"})
-    clone.push("feature")
-    with events():
-        assert not stopped.finish()
+    at_next_reads(lambda: clone.push("feature"))
+    with events("branch-pushed", "pull-pushed"), pytest.raises(Conflict, match="The head is"):
+        merge(pull, bob, expected_head_sha=pull.head_sha)
+    assert pull.repo.git.ref("refs/heads/main") == pull.base_sha
 
 
 def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
@@ -179,8 +263,7 @@ def test_a_merge_catches_up_with_a_push_whose_rows_are_not_there_yet(
     check_merged(pull, merged["merge_commit_sha"], "merge", alice)
 
 
-def test_rows_that_fail_after_the_ref_are_written_at_once(api, pull, alice, settings, events):
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+def test_rows_that_fail_after_the_ref_are_written_at_once(api, pull, alice, events):
     followers.failing.append(OperationalError("the disk is full"))
     with events("branch-pushed", "pull-merged"):
         api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
@@ -200,8 +283,7 @@ def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
     api(alice).post(f"{paths.pull(pull)}/merge").gives()
 
 
-def test_a_merge_that_is_overtaken_again_and_again_gives_up(api, pull, clone, alice, settings):
-    settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
+def test_a_merge_that_is_overtaken_again_and_again_gives_up(api, pull, clone, alice):
     # One before each of three tries, and one before each `settle` between them.
     for number in range(5):
         clone.commit("main", {"gate": str(number)})

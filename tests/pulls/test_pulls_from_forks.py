@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -22,6 +23,7 @@ from tests.prepared_data import given, with_people
 from tests.principals import access_of, space_access_of
 from tests.pulls import followers
 from tests.server import PATIENCE
+from tests.waiting import eventually
 
 
 def with_upstream(make, folder):
@@ -327,17 +329,33 @@ class Aside(Thread):
     def __init__(self, act: Callable[[], object]) -> None:
         super().__init__()
         self.act = act
+        self.is_writing = False
 
     def begin(self) -> None:
-        """Give it the time that it needs, or finds itself held up in."""
+        """Start it inside a transaction; returns when it has ended, or waits for the caller."""
         self.start()
-        self.join(timeout=1)
+        eventually(lambda: not self.is_alive() or self.is_held_up())
+
+    def is_held_up(self) -> bool:
+        if connection.vendor == "sqlite":  # one writes at a time, and that is the caller
+            return self.is_writing
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid() = ANY(pg_blocking_pids(pid)) FROM pg_locks")
+            return (True,) in cursor.fetchall()
 
     def run(self) -> None:
         try:
-            self.act()
+            with connection.execute_wrapper(self.note):
+                self.act()
         finally:
             connection.close()
+
+    def note(self, execute: Any, sql: str, *rest: Any) -> Any:
+        self.is_writing = not sql.startswith("SELECT")
+        try:
+            return execute(sql, *rest)
+        finally:
+            self.is_writing = False
 
 
 @pytest.mark.slow

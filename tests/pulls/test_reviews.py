@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.models import User
 from apps.git import run
+from apps.pulls.approval import level_of_author
 from apps.pulls.models import Pull, Review
-from apps.pulls.rules import level_of_author
 from apps.teams.models import Role
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of

@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.errors import ApiError
-from apps.git.copy import copy, put_in_place, unfinished
 from apps.jobs import worker
 from apps.jobs.leases import LEASE
 from apps.repos import actions, jobs
@@ -83,8 +82,8 @@ def test_a_worker_that_read_the_fork_before_another_made_it_makes_no_second_one(
 
 def test_a_dead_workers_fork_is_taken_over(fork, events):
     take(fork)
-    dead = unfinished(Repo(uuid=fork.repo_uuid).git, "dead")
-    copy(fork.upstream.git, dead)
+    dead = Repo(uuid=fork.repo_uuid).git.unfinished("dead")
+    dead.create_as_copy(fork.upstream.git)
     assert jobs.make_next_fork() is False
     expire(fork)
     with events("fork-created"):
@@ -98,8 +97,8 @@ def test_a_dead_workers_fork_is_taken_over(fork, events):
 def test_a_copy_whose_rows_were_lost_is_made_anew(fork, alice, tmp_path):
     """The worker died after the copy stood in its place and before the commit."""
     token = take(fork)
-    copied = unfinished(Repo(uuid=fork.repo_uuid).git, token.hex)
-    copy(fork.upstream.git, copied)
+    copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
+    copied.create_as_copy(fork.upstream.git)
     copied.path.rename(Repo(uuid=fork.repo_uuid).git.path)
     expire(fork)
     clone = Clone(tmp_path / "more", fork.upstream, alice)
@@ -114,8 +113,8 @@ def test_a_copy_whose_rows_were_lost_is_made_anew(fork, alice, tmp_path):
 def test_a_worker_that_was_thought_dead_changes_nothing(fork, carol, events):
     late = Fork.objects.get()
     token = take(late)
-    copied = unfinished(Repo(uuid=late.repo_uuid).git, token.hex)
-    copy(late.upstream.git, copied)
+    copied = Repo(uuid=late.repo_uuid).git.unfinished(token.hex)
+    copied.create_as_copy(late.upstream.git)
     expire(late)
     jobs.make_next_fork()
     with events():
@@ -129,13 +128,13 @@ def test_a_worker_that_was_thought_dead_changes_nothing(fork, carol, events):
 def test_a_worker_that_lost_its_locks_cannot_replace_what_another_has_finished(fork):
     """Its connection broke after it had looked whether the fork was still its own."""
     late = Fork.objects.get()
-    copied = unfinished(Repo(uuid=late.repo_uuid).git, take(late).hex)
+    copied = Repo(uuid=late.repo_uuid).git.unfinished(take(late).hex)
     expire(late)
     jobs.make_next_fork()
     made = Repo.objects.get(fork=fork).git
     (made.path / "pushed-since").touch()
-    copy(late.upstream.git, copied)
-    put_in_place(copied, Repo(uuid=late.repo_uuid).git)
+    copied.create_as_copy(late.upstream.git)
+    copied.path.rename(Repo(uuid=late.repo_uuid).git.path)
     assert (made.path / "pushed-since").exists()
 
 
@@ -215,8 +214,8 @@ def test_what_is_lost_during_the_copy_counts(fork, acme, bob, loss):
     made = actions.create_fork(by=access_of(bob, fork.upstream), into=space_access_of(bob, acme))
     token = take(made)
     late = Fork.objects.with_paths().get(pk=made.pk)
-    copied = unfinished(Repo(uuid=late.repo_uuid).git, token.hex)
-    copy(late.upstream.git, copied)
+    copied = Repo(uuid=late.repo_uuid).git.unfinished(token.hex)
+    copied.create_as_copy(late.upstream.git)
     LOSSES[loss]()
     with pytest.raises(ApiError):
         actions.complete_fork(actor=bob, fork=late, token=token, copied=copied)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
 from apps.repos.actions import update_protection
-from apps.repos.models import Protection, glob_matches
+from apps.repos.models import Protection
+from apps.repos.models.protection import glob_matches
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of
 from tests.races import at_once

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.repos.rules import ZERO, Step, longest_chain
+from apps.repos.models import PushJournal
+from apps.repos.rules import ZERO, longest_chain
 
 
 def steps(*pairs):
-    return [Step(old, new, place) for place, (old, new) in enumerate(pairs)]
+    return [PushJournal(pk=place, old=old, new=new) for place, (old, new) in enumerate(pairs)]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def steps(*pairs):
 )
 def test_the_chain_uses_the_most_steps_that_lead_to_the_present(start, end, journal, used):
     chain = longest_chain(start, end, steps(*journal))
-    assert (None if chain is None else [step.of for step in chain]) == used
+    assert (None if chain is None else [step.pk for step in chain]) == used
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6), st.randoms())
@@ -58,5 +59,5 @@ def test_no_journal_takes_long_to_explain():
     journal = steps(*permutations("abcdefgh", 2))
     chain = longest_chain("a", "a", journal)
     assert chain is not None
-    assert {step.of for step in chain} == set(range(len(journal))) and len(chain) == len(journal)
+    assert {step.pk for step in chain} == set(range(len(journal))) and len(chain) == len(journal)
     assert all(one.new == two.old for one, two in pairwise(chain))

@@ -62,17 +62,17 @@ def push_and_die(clone, spec, by):
 
 
 def test_a_repository_is_packed_once_its_pushes_have_ended(clone):
-    assert upkeep.tidy_next() is None
+    assert not jobs.tidy_next_repo()
     Repo.objects.update(pushed_at=timezone.now() - dt.timedelta(minutes=5))
-    assert upkeep.tidy_next() == clone.repo
+    assert jobs.tidy_next_repo()
     assert (clone.repo.git.path / "packed-refs").exists()
     assert list((clone.repo.git.path / "objects" / "info").glob("commit-graph*"))
-    assert upkeep.tidy_next() is None
+    assert not jobs.tidy_next_repo()
 
 
 def test_a_repository_nobody_pushed_to_is_left_alone(make, alice):
     make.repo(alice, by=alice)
-    assert upkeep.tidy_next() is None
+    assert not jobs.tidy_next_repo()
 
 
 def test_the_worker_settles_what_a_dead_push_has_left_with_its_person(clone, bob, events):

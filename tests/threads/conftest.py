@@ -6,7 +6,8 @@ import pytest
 
 from apps.accounts.models import User
 from apps.repos.models import Repo, Visibility
-from apps.threads.models import Thread, ThreadKind
+from apps.threads.kinds import ThreadKind
+from apps.threads.models import Thread
 from tests.by_actions import MakeByActions
 
 

@@ -15,7 +15,7 @@ def all_forms():
 
 def empty(form):
     visit = PageRequest()
-    visit.method, visit.kept = "GET", {}
+    visit.method = "GET"
     return form(visit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -31,8 +32,14 @@ class ActionForm(ModelForm):
         self.label_suffix = ""
         self.wanted: dict[str, Any] = {}
 
-    def _post_clean(self) -> None:
-        """Django would write the values into the row here, and ask the model's own rules."""
+    def full_clean(self) -> None:
+        """As Django's, which writes the values into the row and asks the model's rules: it is given
+        a copy that has none.
+        """
+        row, self.instance = self.instance, copy(self.instance)
+        vars(self.instance)["full_clean"] = lambda **_: None
+        super().full_clean()
+        self.instance = row
 
     def clean(self) -> dict[str, Any]:
         """Ask the request serializer; a refusal of the action is shown at the field it names."""

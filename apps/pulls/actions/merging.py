@@ -22,6 +22,7 @@ from apps.git.merge import Built, Strategy, build
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from apps.pulls import rules
+from apps.pulls.approval import approval_blockers
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
@@ -80,11 +81,10 @@ def merge_pull(
 def _check_blockers(merge: Merge) -> None:
     """Refuse with all blockers, as far as they can be known before the lease."""
     pull = merge.pull
-    state = rules.state_blocker(pull)
-    if state is not None and pull.status == PullStatus.MERGED:
-        raise rules.refuse([state])
-    blockers = [] if state is None else [state]
-    missing_approval = rules.approval_blockers(pull)
+    blockers = rules.state_blockers(pull)
+    if pull.status == PullStatus.MERGED:
+        raise rules.refuse(blockers)
+    missing_approval = approval_blockers(pull)
     source, target = pull.tips()
     if source is None or target is None:
         blockers.append(rules.missing_branch(pull, source))
@@ -95,9 +95,7 @@ def _check_blockers(merge: Merge) -> None:
         with pull.repo.git.dry() as dry:
             built = _build(merge, dry, target, source)
         blockers += [] if isinstance(built, str) else [built]
-    blockers += missing_approval
-    if blockers:
-        raise rules.refuse(blockers)
+    rules.check_unblocked([*blockers, *missing_approval])
 
 
 def _merge(merge: Merge) -> None:
@@ -116,7 +114,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     """Take the lease, or an expired one with the plan of whoever held it; 409 while one runs."""
     pull = merge.pull
     lock(pull)
-    _check_state(pull)
+    rules.check_unblocked(rules.state_blockers(pull))
     attempt = MergeAttempt.objects.filter(pull=pull).first()
     if attempt is None:
         attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
@@ -136,7 +134,7 @@ def _settle_earlier(attempt: MergeAttempt) -> None:
     attempt.push = None
     with transaction.atomic():
         lock(attempt.pull)
-        _check_state(attempt.pull)
+        rules.check_unblocked(rules.state_blockers(attempt.pull))
 
 
 def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
@@ -161,7 +159,7 @@ def _plan(merge: Merge) -> Plan:
     fetch_commit(pull, source)
     built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, str):
-        raise rules.refuse([built, *rules.approval_blockers(pull)])
+        raise rules.refuse([built, *approval_blockers(pull)])
     return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.by.user), source)
 
 
@@ -206,11 +204,12 @@ def _move_target(
     lock(pull.repo)
     lock(pull)
     _check_lease(attempt)
-    _check_state(pull)
+    rules.check_unblocked(rules.state_blockers(pull))
     merge.by.renewed().require_change(Level.WRITE)
     if pull.tips() != (plan.head, move.old):
         return False
-    _check_approval(pull)
+    # Reviewers, admins and pushes take the same locks, so this holds until they are released.
+    rules.check_unblocked(approval_blockers(pull))
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
         return False
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
@@ -225,21 +224,6 @@ def _release_lease(attempt: MergeAttempt) -> None:
     if attempt.push is not None:
         settle(repo=attempt.pull.repo, push=attempt.push)
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
-
-
-def _check_state(pull: Pull) -> None:
-    blocker = rules.state_blocker(pull)
-    if blocker is not None:
-        raise rules.refuse([blocker])
-
-
-def _check_approval(pull: Pull) -> None:
-    """Refuse what lacks approval. Reviewers, admins and pushes take the same locks, so this holds
-    until they are released.
-    """
-    blockers = rules.approval_blockers(pull)
-    if blockers:
-        raise rules.refuse(blockers)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:

@@ -19,7 +19,8 @@ from apps.pulls.pushes import WRITTEN
 from apps.pulls.sources import find_source
 from apps.pulls.tips import read_tips, update_from_tips, update_pull_ref_on_commit
 from apps.repos.access import RepoAccess
-from apps.threads.models import Thread, ThreadKind
+from apps.threads.kinds import ThreadKind
+from apps.threads.models import Thread
 
 
 def create_pull(

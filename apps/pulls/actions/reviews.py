@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.access import Level
+from apps.core.changes import given, set_changed
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -102,18 +101,15 @@ def _revise(
     actor: User, review: Review, status: str | None, body: str | None, facts: GitFacts
 ) -> list[str]:
     """Save what differs; returns the names of those fields of the record."""
-    wanted: dict[str, Any] = {} if body is None else {"body": body}
-    if status is not None:
-        wanted["status"] = status
-    if status is not None and status != ReviewStatus.DISMISSED:
+    wanted = given(body=body, status=status)
+    decides = status not in (None, ReviewStatus.DISMISSED)
+    if decides:
         wanted["commit_sha"] = review.pull.head_sha
-    changed = [name for name, value in wanted.items() if getattr(review, name) != value]
-    if "commit_sha" in wanted and (changed or rules.has_decided_since(review)):
+    changed = set_changed(review, wanted)
+    if decides and (changed or rules.has_decided_since(review)):
         _store_patch_id(review.pull, facts)
         review.patch_id, review.decided_at = review.pull.patch_id, timezone.now()
         changed = changed or ["status"]
-    for name in changed:
-        setattr(review, name, wanted[name])
     if review.status == ReviewStatus.DISMISSED and "status" in changed:
         review.dismissed_by = actor
     if changed:

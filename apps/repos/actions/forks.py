@@ -16,7 +16,6 @@ from apps.core.errors import ApiError, Conflict, Invalid
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.git.copy import put_in_place
 from apps.git.repo import GitRepo
 from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
@@ -36,10 +35,9 @@ def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
     by.require_change(Level.READ)
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
-    owned = {"owner_user" if isinstance(into.owner, User) else "owner_team": into.owner}
     try:
         with transaction.atomic():
-            return Fork.objects.create(upstream=by.repo, created_by=by.user, **owned)
+            return into.owner.forks.create(upstream=by.repo, created_by=by.user)
     except IntegrityError:
         raise Conflict("fork_exists", f"{into.name} has a fork of this already.") from None
 
@@ -58,7 +56,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
     _check_still_allowed(fork)
     repo = _insert(fork, copied)
     repo.take_slug()
-    put_in_place(copied, repo.git)
+    copied.path.rename(repo.git.path)  # OSError where something is there already
     _store_heads(repo, fork.upstream)
     Repo.objects.filter(pk=fork.upstream_id).update(fork_count=F("fork_count") + 1)
     fork.repo, fork.status, fork.completed_at = repo, ForkStatus.COMPLETED, timezone.now()
@@ -84,7 +82,7 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
 
 
 def _store_heads(repo: Repo, upstream: Repo) -> None:
-    """What was copied, with who pushed it there: in a pull from here they do not approve it."""
+    """Store what was copied, with who pushed it: they cannot approve it in a pull from here."""
     pushed = upstream.refs.values_list("full_name", "sha", "pushed_by")
     people = {(name, sha): person for name, sha, person in pushed}
     Ref.objects.bulk_create(
@@ -110,18 +108,16 @@ def _check_still_allowed(fork: Fork) -> None:
 def _insert(fork: Fork, copied: GitRepo) -> Repo:
     """The copy's row, with the upstream's slug or the nearest that is free."""
     upstream = fork.upstream
-    here = Repo.objects.filter(owner_team=fork.owner_team_id, owner_user=fork.owner_user_id)
+    here = fork.owner.repos
     names = REPO_SLUGS.candidates(upstream.slug)
     for _ in range(TRIES):
-        taken = set(here.filter(slug__in=names).values_list("slug", flat=True))
+        taken = here.taken(names)
         free = next(name for name in names if name not in taken)
         try:
             with transaction.atomic():
-                return Repo.objects.create(
+                return here.create(
                     uuid=fork.repo_uuid,
                     upstream=upstream,
-                    owner_team=fork.owner_team,
-                    owner_user=fork.owner_user,
                     slug=free,
                     name=upstream.name,
                     description=upstream.description,

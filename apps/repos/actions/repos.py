@@ -7,7 +7,6 @@ from types import EllipsisType
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
@@ -36,11 +35,10 @@ def create_repo(
     """
     by.check_open(writing=True)
     by.require_change(Level.WRITE)
-    owned = {"owner_user" if isinstance(by.owner, User) else "owner_team": by.owner}
     try:
         with transaction.atomic():
-            repo = Repo.objects.create(
-                name=name, slug=slug, description=description, visibility=visibility, **owned
+            repo = by.owner.repos.create(
+                name=name, slug=slug, description=description, visibility=visibility
             )
     except IntegrityError:
         raise _slug_taken(slug) from None
@@ -125,17 +123,11 @@ def set_default_branch(*, by: RepoAccess, branch: str) -> None:
 
 def _check_visibility(repo: Repo, visibility: str) -> None:
     """A fork shows no more people what its upstream hides from them."""
-    upstream = repo.upstream
-    widened = RANK[Visibility(visibility)] > RANK[Visibility(repo.visibility)]
-    if (
-        upstream
-        and widened
-        and RANK[Visibility(visibility)] > RANK[Visibility(upstream.visibility)]
-    ):
-        raise Invalid(
-            "validation_failed",
-            f"visibility: A fork may not be more visible than its upstream: {upstream.visibility}.",
-        )
+    if repo.upstream is None:
+        return
+    if RANK[visibility] > max(RANK[repo.visibility], RANK[repo.upstream.visibility]):
+        text = "A fork may not be more visible than its upstream"
+        raise Invalid("validation_failed", f"visibility: {text}: {repo.upstream.visibility}.")
 
 
 def _slug_taken(slug: str) -> Conflict:

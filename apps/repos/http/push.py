@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from threading import Thread
 from typing import IO, cast
 from uuid import UUID
@@ -31,7 +32,7 @@ from apps.git.repo import valid_ref_name
 from apps.git.run import GitProcess
 from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, end
-from apps.repos.models import BRANCHES, TAGS, Protection, Repo, protecting
+from apps.repos.models import BRANCHES, TAGS, Protection, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove
 
@@ -42,9 +43,8 @@ logger = logging.getLogger(__name__)
 def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; returns the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`. A client
-    that goes away raises whatever the server raises for it, and whatever git has moved by then has
-    its rows.
+    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`, and what
+    the server raises when the client goes away. Refs that git has moved by then have their rows.
     """
     actor, repo = by.user, by.repo
     request, rest = read_commands(body)
@@ -56,7 +56,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     if push is None:
         for _ in body:
             pass
-        return report_refused(request, refused)
+        return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
     accepted = [c for c in request.commands if c.ref not in refused]
     try:
         return run(repo, request, refused, rest, body)
@@ -134,23 +134,14 @@ def reason_against(command: Command, protections: Sequence[Protection]) -> str |
     if command.old == command.new:
         return "old and new are the same"
     name = command.ref.removeprefix(BRANCHES)
-    if name != command.ref and not command.creates and protecting(protections, name):
+    protected = any(one.matches(name) for one in protections)
+    if name != command.ref and not command.creates and protected:
         return "protected branch"
     return None
 
 
-def report_refused(request: PushRequest, refused: dict[str, str]) -> bytes:
-    if not request.wants_report:
-        return b""
-    return report(list(refused.items()), sideband=request.sideband)
-
-
 def run(
-    repo: Repo,
-    request: PushRequest,
-    refused: dict[str, str],
-    rest: bytes,
-    body: Iterator[bytes],
+    repo: Repo, request: PushRequest, refused: dict[str, str], rest: bytes, body: Iterator[bytes]
 ) -> bytes:
     """Give the rest of the push to git; returns what it answers, and the refusals with it."""
     asked = request.without(refused) if refused else request.raw
@@ -175,7 +166,7 @@ def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
     """Write the request to git; what git leaves is read too, so that the client gets the report."""
     stdin = cast("IO[bytes]", process.stdin)
     listening = True
-    for piece in _after(beginning, body):
+    for piece in chain([beginning], body):
         if listening:
             try:
                 stdin.write(piece)
@@ -183,11 +174,6 @@ def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
                 listening = False
     with suppress(BrokenPipeError):
         stdin.close()
-
-
-def _after(beginning: bytes, body: Iterator[bytes]) -> Iterator[bytes]:
-    yield beginning
-    yield from body
 
 
 def drain(process: GitProcess, kept: bytearray) -> None:

@@ -78,7 +78,8 @@ def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
     if service is None:
         raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
     repo = open_for(request, names, service).repo
-    start = partial(repo.git.serve, service, advertise=True, protocol=protocol_of(request))
+    protocol = request.headers.get("Git-Protocol", "")
+    start = partial(repo.git.serve, service, advertise=True, protocol=protocol)
     kind = f"application/x-git-{service}-advertisement"
     return streams.answer(request, start, kind, first=advertisement(service))
 
@@ -89,7 +90,8 @@ def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase
     repo = open_for(request, names, Service.UPLOAD_PACK).repo
     check_content_type(request, Service.UPLOAD_PACK)
     wanted = streams.whole_body(request, FETCH_LIMIT)
-    start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol_of(request))
+    protocol = request.headers.get("Git-Protocol", "")
+    start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     fed = streams.fed_aside(start, wanted)
     return streams.answer(request, fed, "application/x-git-upload-pack-result")
 
@@ -161,8 +163,3 @@ def check_content_type(request: HttpRequest, service: Service) -> None:
     expected = f"application/x-git-{service}-request"
     if request.META.get("CONTENT_TYPE") != expected:
         raise UnsupportedMediaType("unsupported_media_type", f"Expected {expected}.")
-
-
-def protocol_of(request: HttpRequest) -> str | None:
-    """The `Git-Protocol` header, which asks for version 2."""
-    return request.META.get("HTTP_GIT_PROTOCOL")

@@ -11,26 +11,14 @@ from apps.repos.models.protection import (
     Approver,
     Protection,
     ProtectionQuerySet,
-    glob_matches,
-    protecting,
 )
-from apps.repos.models.ref import REF_MAX, PushJournal, Ref
-from apps.repos.models.repo import (
-    BRANCHES,
-    RANK,
-    TAGS,
-    UNTIDY,
-    FormerRepoSlug,
-    Repo,
-    RepoQuerySet,
-    Visibility,
-)
+from apps.repos.models.ref import PushJournal, Ref
+from apps.repos.models.repo import BRANCHES, RANK, TAGS, UNTIDY, FormerRepoSlug, Repo, Visibility
 
 __all__ = [
     "BRANCHES",
     "PATTERN_MAX",
     "RANK",
-    "REF_MAX",
     "REQUIRED_MAX",
     "TAGS",
     "UNTIDY",
@@ -44,8 +32,5 @@ __all__ = [
     "PushJournal",
     "Ref",
     "Repo",
-    "RepoQuerySet",
     "Visibility",
-    "glob_matches",
-    "protecting",
 ]

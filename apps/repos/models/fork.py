@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from django.conf import settings
@@ -106,8 +106,7 @@ class Fork(Leased):
 
     @property
     def owner(self) -> Team | User:
-        owner: Any = self.owner_team or self.owner_user
-        return owner  # type: ignore[no-any-return]
+        return cast("Team | User", self.owner_team or self.owner_user)
 
     def event_keys(self) -> Keys:
         """A fork's events are for its own readers; those of one that failed, for its creator."""

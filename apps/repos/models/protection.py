@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 
 from django.conf import settings
 from django.db import models
@@ -103,11 +102,6 @@ def _part_matches(pattern: str, part: str) -> bool:
             return False
         position = found + len(text)
     return part.startswith(first) and part.endswith(last) and position + len(last) <= len(part)
-
-
-def protecting(protections: Iterable[Protection], branch: str) -> bool:
-    """Whether any of them protects the branch of this short name."""
-    return any(protection.matches(branch) for protection in protections)
 
 
 class Approver(models.Model):

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import models
@@ -39,7 +39,7 @@ REPO_ROW = (
     *("uuid", "name", "slug", "description", "visibility", "default_branch", "is_empty"),
     *("is_archived", "upstream_id", "fork_count", "pushed_at", "created_at", "updated_at"),
 )
-RANK = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
+RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
 
 
 class RepoQuerySet(models.QuerySet["Repo"]):
@@ -117,7 +117,7 @@ class Repo(models.Model):
     """The newest number given to a thread or pull; see `take_number`."""
     pushed_at = models.DateTimeField(null=True)
     tidied_at = models.DateTimeField(null=True)
-    """When its store was last packed; see apps/repos/upkeep.py."""
+    """When its store was last packed; see apps/repos/jobs.py."""
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
@@ -142,8 +142,7 @@ class Repo(models.Model):
 
     @property
     def owner(self) -> Team | User:
-        owner: Any = self.owner_team or self.owner_user
-        return owner  # type: ignore[no-any-return]
+        return cast("Team | User", self.owner_team or self.owner_user)
 
     @property
     def path(self) -> str:
@@ -170,8 +169,7 @@ class Repo(models.Model):
 
     def take_slug(self) -> None:
         """Whatever had this one's slug in the space before is no longer found by it."""
-        here = Repo.objects.filter(owner_team=self.owner_team_id, owner_user=self.owner_user_id)
-        FormerRepoSlug.objects.filter(slug=self.slug, repo__in=here).delete()
+        FormerRepoSlug.objects.filter(slug=self.slug, repo__in=self.owner.repos.all()).delete()
 
     def branch_sha(self, branch: str) -> str | None:
         """The stored head of a branch; None while there is none."""

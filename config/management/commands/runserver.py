@@ -11,7 +11,7 @@ from daphne.management.commands import runserver
 from django.conf import settings
 
 
-class Command(runserver.Command):  # type: ignore[misc]
+class Command(runserver.Command):  # type: ignore[misc] # daphne has no types
     def inner_run(self, *args: Any, **options: Any) -> None:
         """Serve. Stream frames carry the address that the server was started on."""
         settings.HOST = f"[{self.addr}]" if ":" in self.addr else self.addr

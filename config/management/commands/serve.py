@@ -14,6 +14,7 @@ from apps.accounts import actions
 from apps.accounts.models import User
 from apps.jobs import worker
 from config import demo
+from config.server import Server, end_at_once, listen
 
 FIRST_USER = """\
 Guildhall is new here, so there is a first user. This is shown once:
@@ -34,9 +35,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from config.server import Server, end_quietly  # gunicorn, which no other command needs
-
-        end_quietly()
+        end_at_once()
         listening = self.listen()
         address = f"http://{settings.HOST}:{settings.PORT}"
         call_command("migrate", verbosity=0, interactive=False)
@@ -55,8 +54,6 @@ class Command(BaseCommand):
 
         Stream frames carry the address that the server was started on, which is known from here.
         """
-        from config.server import listen
-
         try:
             listening = listen(settings.HOST, settings.PORT)
         except OSError as error:

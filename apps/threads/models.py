@@ -1,11 +1,15 @@
-"""Threads, and the counters that follow their replies."""
+"""Threads and their nested replies.
+
+Each pull has a companion thread: one of kind `pull`, with the same number. A tree of replies is
+read in one query, in order: each reply stores its `path` and counts its live descendants.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
-from typing import Any, NamedTuple, cast
+from typing import Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -15,33 +19,40 @@ from apps.core.changes import set_changed
 from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
-from apps.threads.kinds import Priority, ThreadKind, ThreadStatus
-from apps.threads.models.reply import Reply
-from apps.threads.models.written import CREATOR, Created
-from apps.threads.tree import ancestor_paths, child_path
+from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
+from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
 
 LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
 """The condition of the list and of its indexes: one, or the indexes would not serve."""
+CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "created_by__username"}
+THREAD_ROW = {
+    name: CREATOR.get(name, name)
+    for name in (
+        *("number", "uuid", "title", "body", "kind", "priority", "status", *CREATOR),
+        *("reply_count", "participant_count", "last_activity_at", "closed_at"),
+        *("created_at", "updated_at"),
+    )
+}
+"""What the record of a thread takes from its row: the name there, and the path in a query."""
+REPLY_ROW = {
+    name: CREATOR.get(name, name)
+    for name in (
+        *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
+        *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
+    )
+}
+"""The same of a reply; its number comes first, and what its creator is called last."""
 
 
-class ThreadRow(NamedTuple):
-    """What the record of a thread needs: a list makes no model of it."""
+def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
+    """What `values_list(*columns.values())` reads, of a row whose relations are loaded."""
+    return [_value_at(row, path) for path in columns.values()]
 
-    number: int
-    uuid: uuid.UUID
-    title: str
-    body: str
-    kind: str
-    priority: str
-    status: str
-    reply_count: int
-    participant_count: int
-    last_activity_at: dt.datetime
-    closed_at: dt.datetime | None
-    created_at: dt.datetime
-    updated_at: dt.datetime
-    created_by_uuid: uuid.UUID
-    created_by_username: str
+
+def _value_at(value: Any, path: str) -> Any:
+    for name in path.split("__"):
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def segment(kind: str, number: int) -> str:
@@ -58,20 +69,18 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         """Threads with this text in title or body, ignoring case."""
         return self.filter(holds("title", text) | holds("body", text))
 
-    def rows(self) -> ThreadQuerySet:
-        """As what makes a `ThreadRow`."""
-        columns = [CREATOR.get(name, name) for name in ThreadRow._fields]
-        return cast("ThreadQuerySet", self.values_list(*columns))
-
     def in_order(self, ordering: str) -> ThreadQuerySet:
         """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
         return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
 
 
-class Thread(Created):
+class Thread(models.Model):
     """A discussion in a repository. Its number comes from the repository's one counter."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="threads")
     number = models.BigIntegerField()
     title = models.CharField(max_length=255)
@@ -99,11 +108,7 @@ class Thread(Created):
             models.UniqueConstraint(fields=["repo", "number"], name="thread_number_in_repo"),
         ]
         indexes = [
-            models.Index(
-                fields=["repo", "-number"],
-                name="thread_list",
-                condition=LISTED,
-            ),
+            models.Index(fields=["repo", "-number"], name="thread_list", condition=LISTED),
             models.Index(
                 fields=["repo", "-last_activity_at", "-number"],
                 name="thread_list_by_activity",
@@ -116,31 +121,20 @@ class Thread(Created):
 
     @classmethod
     def open(
-        cls,
-        repo: Repo,
-        *,
-        created_by: User,
-        kind: str,
-        title: str,
-        body: str,
-        priority: str = Priority.NORMAL,
-        status: str = ThreadStatus.OPEN,
+        cls, repo: Repo, *, created_by: User, status: str = ThreadStatus.OPEN, **content: Any
     ) -> Thread:
         """Add a thread with the repository's next number. The caller holds the repo's lock."""
         now = timezone.now()
         return cls.objects.create(
             repo=repo,
             number=repo.take_number(),
-            kind=kind,
-            title=title,
-            body=body,
-            priority=priority,
-            status=status,
             created_by=created_by,
+            status=status,
             closed_at=now if status == ThreadStatus.CLOSED else None,
             last_activity_at=now,
             created_at=now,
             updated_at=now,
+            **content,
         )
 
     def revise(self, **wanted: Any) -> list[str]:
@@ -222,3 +216,91 @@ class Thread(Created):
 
     def event_title(self) -> str:
         return self.title
+
+
+class ReplyQuerySet(models.QuerySet["Reply"]):
+    def live(self) -> ReplyQuerySet:
+        """Replies that have not been deleted."""
+        return self.filter(deleted_at=None)
+
+
+class Reply(models.Model):
+    """An answer in a thread, to the thread itself or to another reply."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="replies")
+    number = models.BigIntegerField()
+    parent = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="children")
+    path = models.CharField(max_length=PATH_MAX)
+    """The numbers from the root down, so that sorting by it is the order of the tree."""
+    depth = models.PositiveSmallIntegerField(default=0)
+    live_descendants = models.BigIntegerField(default=0)
+    kind = models.CharField(max_length=30)
+    status = models.CharField(max_length=10, default=ReplyStatus.OPEN)
+    body = models.TextField()
+    links = models.JSONField(default=list)
+    version = models.PositiveIntegerField(default=1)
+    edited_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = ReplyQuerySet.as_manager()
+
+    class Meta:
+        verbose_name_plural = "replies"
+        constraints = [
+            models.UniqueConstraint(fields=["thread", "number"], name="reply_number_in_thread"),
+            models.UniqueConstraint(fields=["thread", "path"], name="reply_place_in_thread"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["thread", "created_by"],
+                name="reply_participants",
+                condition=Q(deleted_at=None),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"reply {self.number}"
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether readers see it: the twin of `queries.ReplyRows`."""
+        return self.deleted_at is None or self.live_descendants > 0
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.deleted_at is not None
+
+    def revise(self, **wanted: Any) -> list[str]:
+        """Set what differs of kind, body, status and links; returns those names.
+
+        Such an edit is a new version. The caller holds this row's and the thread's locks.
+        """
+        changed = set_changed(self, wanted)
+        if changed:
+            self.version += 1
+            self.edited_at = self.updated_at = timezone.now()
+            self.save(update_fields=[*changed, "version", "edited_at", "updated_at"])
+            self.thread.last_activity_at = self.edited_at
+            self.thread.save(update_fields=["last_activity_at"])
+        return changed
+
+    def event_keys(self) -> Keys:
+        return self.thread.event_keys()
+
+    def event_target(self) -> Target:
+        thread = self.thread
+        return Target(
+            "reply",
+            {"number": self.number, "thread_number": thread.number},
+            web=f"{thread.segment}#reply-{self.number}",
+            api=f"/threads/{thread.number}/replies/{self.number}",
+        )
+
+    def event_title(self) -> str:
+        return self.thread.title

@@ -1,4 +1,4 @@
-"""What may happen to pulls, by whom, and what their status and git say against merging them."""
+"""What may happen to pulls and reviews, by whom, and what status and git say against a merge."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from apps.accounts.models import User
-from apps.core.errors import Conflict, Invalid
+from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.git import merge
 from apps.git.merge import Strategy
 from apps.git.repo import Person, valid_branch_name
-from apps.pulls.models import Pull, PullStatus
+from apps.pulls.models import IS_ACTIVE, Pull, PullStatus, Review, ReviewStatus
 
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
 SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
@@ -28,6 +28,8 @@ MOVES = {
     (PullStatus.CLOSED, PullStatus.OPEN): Kind.PULL_REOPENED,
 }
 """Every move that a person can make from one status to another, and its event."""
+DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus.COMMENTED]
+"""What reviewers say; `dismissed` is said about a review."""
 
 
 def branch_problem(name: str) -> str | None:
@@ -54,10 +56,10 @@ def check_not_open_already(pull: Pull) -> None:
     if pull.source_repo is None or pull.source_repo.branch_sha(pull.source_branch) is None:
         return
     same = pull.repo.pulls.filter(
+        IS_ACTIVE,
         source_repo=pull.source_repo,
         source_branch=pull.source_branch,
         target_branch=pull.target_branch,
-        status__in=[PullStatus.OPEN.value, PullStatus.DRAFT.value],
     )
     other = same.exclude(pk=pull.pk).first()
     if other is not None:
@@ -77,6 +79,28 @@ def kind_of_move(pull: Pull, status: PullStatus) -> Kind:
     return kind
 
 
+# Reviews
+
+
+def check_reviewer(review: Review, actor: User) -> None:
+    """Only its author changes a review, not even staff does: 403 `not_creator`."""
+    if review.created_by_id != actor.pk:
+        raise Forbidden("not_creator", "Only its author may do this with a review.")
+
+
+def check_not_dismissed(review: Review) -> None:
+    """A dismissed review takes no new decision: 409 `invalid_transition`."""
+    if review.status == ReviewStatus.DISMISSED:
+        raise Conflict("invalid_transition", "A dismissed review cannot be decided anew.")
+
+
+def has_decided_since(review: Review) -> bool:
+    """Whether its author has decided otherwise in a newer review of the pull."""
+    own = review.pull.reviews.filter(created_by=review.created_by_id)
+    newer = own.exclude(pk=review.pk).filter(decided_at__gte=review.decided_at)
+    return newer.exclude(status=ReviewStatus.COMMENTED).exists()
+
+
 # Merging
 
 
@@ -89,15 +113,15 @@ class Blocker:
     conflict_paths: Sequence[str] | None = None
 
 
-def state_blocker(pull: Pull) -> Blocker | None:
-    """What the pull's own status says against merging it."""
+def state_blockers(pull: Pull) -> list[Blocker]:
+    """What the pull's own status says against merging it: one blocker or none."""
     if pull.status == PullStatus.MERGED:
-        return Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")
+        return [Blocker("pull_already_merged", f"Pull {pull.number} has been merged.")]
     if pull.status == PullStatus.CLOSED:
-        return Blocker("pull_closed", f"Pull {pull.number} is closed.")
+        return [Blocker("pull_closed", f"Pull {pull.number} is closed.")]
     if pull.status == PullStatus.DRAFT:
-        return Blocker("pull_is_draft", f"Pull {pull.number} is a draft.")
-    return None
+        return [Blocker("pull_is_draft", f"Pull {pull.number} is a draft.")]
+    return []
 
 
 def missing_branch(pull: Pull, source: str | None) -> Blocker:
@@ -115,14 +139,11 @@ def outcome_blocker(
     if isinstance(outcome, merge.FastForwardImpossible):
         text = "The target has commits that the source has not, so it cannot be fast-forwarded."
         return Blocker("fast_forward_impossible", text)
-    return Blocker("merge_conflict", conflict_text(outcome.paths), outcome.paths)
-
-
-def conflict_text(paths: Sequence[str]) -> str:
-    """Says what conflicts; without paths git cannot combine the two at all."""
-    if not paths:
-        return "git cannot combine the two branches."
-    return f"The two branches change the same lines in {len(paths)} file(s)."
+    # Without paths git cannot combine the two at all.
+    text = "git cannot combine the two branches."
+    if outcome.paths:
+        text = f"The two branches change the same lines in {len(outcome.paths)} file(s)."
+    return Blocker("merge_conflict", text, outcome.paths)
 
 
 def refuse(blockers: Sequence[Blocker]) -> Conflict:
@@ -132,6 +153,12 @@ def refuse(blockers: Sequence[Blocker]) -> Conflict:
     text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
     detail = text if len(blockers) > 1 else first.text
     return Conflict(first.code, detail, conflict_paths=paths)
+
+
+def check_unblocked(blockers: Sequence[Blocker]) -> None:
+    """409 with these blockers, if there are any."""
+    if blockers:
+        raise refuse(blockers)
 
 
 def check_head(head: str, expected: str | None) -> None:

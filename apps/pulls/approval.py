@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -17,10 +18,68 @@ from apps.git import cache, merge
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.rules.pulls import Blocker, missing_branch, outcome_blocker, state_blocker
-from apps.pulls.rules.reviews import Eligibility, asks, level_of_author
+from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
 from apps.repos.models import Protection
+
+
+def level_of_author(review: Review) -> Level:
+    """The level of who wrote a row of `ReviewQuerySet.with_people`."""
+    role: str | None = getattr(review, "author_role", None)
+    return level_on(Principal(review.created_by), review.pull.repo, role)
+
+
+@dataclass(frozen=True)
+class Eligibility:
+    """Whose decision counts on a pull now, with or without protections of its target."""
+
+    pull: Pull
+    protections: Sequence[Protection]
+
+    @classmethod
+    def of(cls, pull: Pull) -> Self:
+        """Reads the protections; two queries at most."""
+        return cls(pull, pull.repo.protections.matching(pull.target_branch))
+
+    def reason_against(self, person: User, level: Level) -> str | None:
+        """Why a decision of this person would not count; None when it would.
+
+        It is about the person and the pull: whether a review decides anything is its status, and
+        whether it is stale its `is_stale`.
+        """
+        if not self.pull.is_active:
+            return f"The pull is {self.pull.status}."
+        if person.pk == self.pull.thread.created_by_id:
+            return "The author of the pull."
+        if person.pk == self.pull.head_pushed_by_id:
+            return "Pushed the current head."
+        if not person.is_active:
+            return "The account has been deactivated."
+        if level < Level.READ:
+            return "No access to the repository."
+        return self._not_asked(person, level)
+
+    def _not_asked(self, person: User, level: Level) -> str | None:
+        if any(asks(protection, person, level) for protection in self.protections):
+            return None
+        if self.protections and all(map(names_approvers, self.protections)):
+            named = ", ".join(protection.branch for protection in self.protections)
+            return f"Not an approver of {named}."
+        if not self.protections and level >= Level.WRITE:
+            return None
+        return "No write access to the repository."
+
+
+def asks(protection: Protection, person: User, level: Level) -> bool:
+    """Whether this protection wants that person's approval: by name, else by write access."""
+    if names_approvers(protection):
+        return person.pk in {approver.user_id for approver in protection.approvers.all()}
+    return level >= Level.WRITE
+
+
+def names_approvers(protection: Protection) -> bool:
+    """Whether it has a list, however many of those on it can still approve."""
+    return bool(protection.approvers.all())
 
 
 @dataclass(frozen=True)
@@ -177,8 +236,7 @@ def readiness_of(pull: Pull) -> MergeReadiness:
     Asks git, whose answer about two commits is kept in memory. 503 when it cannot tell in time.
     """
     approval, git = approval_of(pull), NOT_ASKED
-    state = state_blocker(pull)
-    blockers = [] if state is None else [state]
+    blockers = state_blockers(pull)
     if pull.status == PullStatus.MERGED:
         return MergeReadiness(pull, approval, blockers, git)
     source, target = pull.tips()

@@ -1,0 +1,307 @@
+"""The resources of repositories: `…/repos`, `…/protections` and `…/forks`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from rest_framework.response import Response
+
+from apps.accounts.access import access_to_user
+from apps.accounts.principal import Principal
+from apps.accounts.rules import named_user
+from apps.core.access import Level
+from apps.core.availability import REPO_SLUGS, Availability, SlugQuery
+from apps.core.errors import Forbidden
+from apps.core.operation import operation
+from apps.core.query import QuerySerializer, TextParameter
+from apps.core.views import ApiViewSet
+from apps.repos import actions, queries
+from apps.repos.access import OwnerAccess, OwnerScoped, RepoAccess, RepoScoped, open_repo_of
+from apps.repos.filters import RepoFilterSet
+from apps.repos.models import Approver, Fork, Protection, Repo
+from apps.repos.serializers import (
+    AddApprover,
+    ApproverRecord,
+    CreateProtection,
+    CreateRepo,
+    ForkRecord,
+    ProtectionRecord,
+    RepoRecord,
+    UpdateProtection,
+    UpdateRepo,
+    approver_record,
+    fork_record,
+    protection_record,
+    repo_record,
+)
+from apps.teams.access import open_team
+
+
+def repo_records(
+    repos: Sequence[Any], principal: Principal, owner: str, level: Level, base: str
+) -> list[dict[str, Any]]:
+    """The records of repositories of one owner, as a caller with this level on them may know
+    them: one query says what forks were made from.
+    """
+    upstreams = [repo.upstream_id for repo in repos]
+    known = Repo.objects.paths_known_to(principal, upstreams)
+    return [repo_record(repo, owner, level, base, known.get(repo.upstream_id)) for repo in repos]
+
+
+class RepoViewSet(OwnerScoped):
+    """/{owner}/repos, /{owner}/repos/{repo_slug}"""
+
+    queryset = Repo.objects.all()
+    filterset_class = RepoFilterSet
+    access: Any
+
+    schema_tags = ["repos"]
+    lookup_url_kwarg = "repo_slug"
+    lookup_value_converter = "repo_slug"
+
+    def open(self) -> OwnerAccess | RepoAccess | None:
+        """The owner's space for the list, the repository for one."""
+        if "repo_slug" in self.kwargs:
+            return open_repo_of(self)
+        return super().open()
+
+    @operation(Level.NONE, response=RepoRecord)
+    def list(self) -> Response:
+        """List the repositories that the caller may read."""
+        space, base = self.access, self.base_url
+        repos = self.paginate(queries.list_repos(space))
+        shown = max(space.level, Level.READ)
+        records = repo_records(repos, self.principal, space.owner.path, shown, base)
+        return self.get_paginated_response(records)
+
+    @operation(Level.WRITE, request=CreateRepo, response=RepoRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Create a repository."""
+        space = self.access
+        repo = actions.create_repo(by=space, **self.validated_data)
+        return repo_record(repo, space.owner.path, space.level, self.base_url)
+
+    @operation(Level.READ, response=RepoRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a repository."""
+        return self.record()
+
+    @operation(Level.ADMIN, request=UpdateRepo, response=RepoRecord)
+    def update(self) -> dict[str, Any]:
+        """Change name, slug, description or visibility."""
+        actions.update_repo(by=self.access, **self.validated_data)
+        return self.record()
+
+    def record(self) -> dict[str, Any]:
+        repo, level = self.access.repo, self.access.level
+        owner, base = repo.owner.path, self.base_url
+        [record] = repo_records([repo], self.principal, owner, level, base)
+        return record
+
+
+class CheckRepoSlugViewSet(OwnerScoped):
+    """/{owner}/check-repo-slug"""
+
+    schema_tags = ["repos"]
+
+    @operation(
+        Level.READ, response=Availability, query=SlugQuery, other_responses={409: Availability}
+    )
+    def retrieve(self) -> Response:
+        """Tell whether a repository's slug can be had in this space."""
+        taken = self.access.owner.repos.taken
+        return REPO_SLUGS.answer(self.validated_query.get("slug"), taken)
+
+
+class ProtectionViewSet(RepoScoped):
+    """/{owner}/repos/{repo_slug}/protections"""
+
+    schema_tags = ["protections"]
+    lookup_url_kwarg = "protection_uuid"
+    lookup_value_converter = "uid"
+    protection: Protection
+
+    def load_objects(self) -> None:
+        """Load the protection that the path names."""
+        if "protection_uuid" in self.kwargs:
+            rows = queries.list_protections(self.repo)
+            self.protection = get_object_or_404(rows, uuid=self.kwargs["protection_uuid"])
+            self.protection.repo = self.repo
+
+    @operation(Level.READ, response=ProtectionRecord)
+    def list(self) -> Response:
+        """List a repository's branch protections, oldest first."""
+        return self.page_of(queries.list_protections(self.repo), protection_record)
+
+    @operation(Level.ADMIN, request=CreateProtection, response=ProtectionRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Protect a branch, or all that a pattern matches.
+
+        In `branch`, `*` stands for anything but `/`. The branch need not exist; the push that
+        creates it is let in, and from then on it changes by merging only.
+        """
+        made = actions.create_protection(by=self.access, **self.validated_data)
+        return protection_record(made)
+
+    @operation(Level.READ, response=ProtectionRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a branch protection."""
+        return protection_record(self.protection)
+
+    @operation(Level.ADMIN, request=UpdateProtection, response=ProtectionRecord)
+    def update(self) -> dict[str, Any]:
+        """Protect other branches instead."""
+        actions.update_protection(by=self.access, protection=self.protection, **self.validated_data)
+        return protection_record(self.protection)
+
+    @operation(Level.ADMIN, status=204)
+    def destroy(self) -> None:
+        """Open the protected branches again."""
+        actions.delete_protection(by=self.access, protection=self.protection)
+
+
+class ApproverViewSet(RepoScoped):
+    """/{owner}/repos/{repo_slug}/protections/{protection_uuid}/approvers"""
+
+    schema_tags = ["protections"]
+    lookup_url_kwarg = "user_uuid"
+    lookup_value_converter = "uid"
+    protection: Protection
+    approver: Approver
+
+    def load_objects(self) -> None:
+        """Load the protection, and the approver that must be on it."""
+        rows = self.repo.protections.all()
+        self.protection = get_object_or_404(rows, uuid=self.kwargs["protection_uuid"])
+        self.protection.repo = self.repo
+        if "user_uuid" in self.kwargs:
+            approvers = queries.list_approvers(self.protection)
+            self.approver = get_object_or_404(approvers, user__uuid=self.kwargs["user_uuid"])
+            self.approver.protection = self.protection
+
+    @operation(Level.READ, response=ApproverRecord)
+    def list(self) -> Response:
+        """List those whose approval counts, oldest first; none: anybody with write access."""
+        return self.page_of(queries.list_approvers(self.protection), approver_record)
+
+    @operation(Level.ADMIN, request=AddApprover, response=ApproverRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Name an approver, who must be able to read the repository."""
+        user = named_user(self.validated_data["username"])
+        added = actions.add_approver(by=self.access, protection=self.protection, user=user)
+        return approver_record(added)
+
+    @operation(Level.ADMIN, status=204)
+    def destroy(self) -> None:
+        """Take somebody off the list."""
+        actions.remove_approver(by=self.access, approver=self.approver)
+
+
+def fork_records(forks: Sequence[Fork], principal: Principal) -> list[dict[str, Any]]:
+    """Their records; one query says which repositories the caller may know."""
+    ids = [pk for fork in forks for pk in (fork.upstream_id, fork.repo_id)]
+    known = Repo.objects.paths_known_to(principal, ids)
+    return [fork_record(fork, known) for fork in forks]
+
+
+def one_record(fork: Fork | None, principal: Principal) -> dict[str, Any]:
+    """The record of one; 404 for None."""
+    if fork is None:
+        raise Http404
+    [record] = fork_records([fork], principal)
+    return record
+
+
+class ForkQuery(QuerySerializer):
+    team_slug = TextParameter(
+        required=False, help_text="Fork into this team instead of the caller's own space."
+    )
+
+
+class ForkViewSet(ApiViewSet):
+    """/forks/{fork_uuid}"""
+
+    principal: Principal
+    schema_tags = ["forks"]
+    lookup_url_kwarg = "fork_uuid"
+    lookup_value_converter = "uid"
+
+    def load_objects(self) -> None:
+        """Whoever reads the upstream, reads the fork or started it."""
+        found = Fork.objects.with_paths()
+        self.fork = get_object_or_404(found, uuid=self.kwargs["fork_uuid"])
+        ids = [self.fork.upstream_id, self.fork.repo_id]
+        self.known = Repo.objects.paths_known_to(self.principal, ids)
+        if self.fork.created_by_id != self.principal.user.pk and not self.known:
+            raise Forbidden("forbidden", "You have no access to this fork.")
+
+    @operation(Level.NONE, response=ForkRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a fork. Poll this until its status is `completed` or `failed`."""
+        return fork_record(self.fork, self.known)
+
+
+class ForksOfRepoViewSet(RepoScoped):
+    """…/repos/{repo_slug}/forks"""
+
+    schema_tags = ["forks"]
+
+    @operation(Level.READ, response=ForkRecord)
+    def list(self) -> Response:
+        """List the forks that the caller may read, newest first."""
+        forks = self.paginate(queries.list_forks(self.principal, self.repo))
+        return self.get_paginated_response(fork_records(forks, self.principal))
+
+    @operation(Level.READ, response=ForkRecord, status=201, query=ForkQuery)
+    def create(self) -> dict[str, Any]:
+        """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
+        self.access.check_writable()  # before the space is looked for
+        slug = self.validated_query.get("team_slug")
+        into: OwnerAccess = access_to_user(self.principal, self.principal.user)
+        if slug is not None:
+            into = open_team(self.principal, slug.lower(), needs=Level.WRITE, writing=True)
+        fork = actions.create_fork(by=self.access, into=into)
+        return one_record(fork, self.principal)
+
+
+class ForkOfRepoViewSet(RepoScoped):
+    """…/repos/{repo_slug}/fork"""
+
+    schema_tags = ["forks"]
+
+    @operation(Level.READ, response=ForkRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read the fork that made this repository; 404 for one that is no fork."""
+        fork = Fork.objects.with_paths().filter(repo=self.repo).first()
+        return one_record(fork, self.principal)
+
+
+class ForkOfUserViewSet(RepoScoped):
+    """…/repos/{repo_slug}/forks/user/{fork_username}"""
+
+    schema_tags = ["forks"]
+    lookup_url_kwarg = "fork_username"
+    lookup_value_converter = "username"
+
+    @operation(Level.READ, response=ForkRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a user's fork of this repository: the one that has not failed, else the last."""
+        fork = self.repo.forks.of_owner(owner_user__username_key=self.kwargs["fork_username"])
+        return one_record(fork, self.principal)
+
+
+class ForkOfTeamViewSet(RepoScoped):
+    """…/repos/{repo_slug}/forks/team/{fork_team_slug}"""
+
+    schema_tags = ["forks"]
+    lookup_url_kwarg = "fork_team_slug"
+    lookup_value_converter = "team_slug"
+
+    @operation(Level.READ, response=ForkRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read a team's fork of this repository: the one that has not failed, else the last."""
+        fork = self.repo.forks.of_owner(owner_team__slug=self.kwargs["fork_team_slug"])
+        return one_record(fork, self.principal)
