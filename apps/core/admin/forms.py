@@ -36,8 +36,9 @@ class ActionForm(ModelForm):
         """As Django's, which writes the values into the row and asks the model's rules: it is given
         a copy that has none.
         """
-        row, self.instance = self.instance, copy(self.instance)
-        vars(self.instance)["full_clean"] = lambda **_: None
+        row, without_rules = self.instance, copy(self.instance)
+        without_rules.full_clean = lambda **_: None
+        self.instance = without_rules
         super().full_clean()
         self.instance = row
 
