@@ -23,3 +23,7 @@ class GitFacts:
         if key not in self._answers:
             self._answers[key] = question(*args, **kwargs)
         return cast(T, self._answers[key])
+
+    def know(self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Keep an answer that follows from what was done: git need not be asked."""
+        self._answers[question, args, tuple(kwargs.items())] = answer

@@ -10,13 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from time import monotonic
 from typing import Final, Self, TypeAlias
 
 from apps.git.repo import EMPTY_TREE, GitRepo, Person, is_sha
-from apps.git.run import GitError, GitTooLarge
+from apps.git.run import GitError, GitTimeout, GitTooLarge
 
 REBASE_LIMIT: Final = 250
 """A rebase runs git three times per commit; this many take a few seconds."""
+REBASE_SECONDS: Final = 10.0
+"""After which one is given up: each of its commits may rename many files."""
+RENAME_LIMIT: Final = 400
+"""Of so many files that one side adds and removes git looks which are alike; of more it takes those
+for renamed that are the same. The time grows with the square."""
 MOST_CONFLICT_PATHS: Final = 100
 
 _UNFIT_FOR_IDENT: Final = re.compile(r"[<>\x00-\x1f\x7f]")
@@ -83,7 +89,10 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
         merged = _merge_trees(dry, target, head) if base else Conflict()
         if isinstance(merged, Conflict):
             return Mergeability(merged.paths, (), nothing_to_merge=False)
-        rebased = _rebase(dry, target, head, merged.tree, b"nobody <nobody> 0 +0000")
+        try:
+            rebased = _rebase(dry, target, head, merged.tree, b"nobody <nobody> 0 +0000")
+        except GitTimeout:
+            rebased = Conflict()
         allowed = {
             Strategy.MERGE: True,
             Strategy.SQUASH: merged.tree != _commit(dry, target).tree,
@@ -103,18 +112,21 @@ def build(
     committer: Person,
     message: str,
     when: datetime,
+    ahead: int | None = None,
 ) -> Outcome:
     """Write the commits that merge `head_sha` into `target_sha`; the caller moves the ref.
 
     `author` and `message` count for merge and squash, `committer` and `when` (with an offset)
-    also for rebase, none for fast_forward.
+    also for rebase, none for fast_forward. `ahead`: how many commits the head has that the target
+    has not, where that is known; it saves asking git.
     """
-    base = repo.merge_base(target_sha, head_sha)
-    if base == head_sha:
-        return NothingToMerge()
-    if strategy is Strategy.FAST_FORWARD:
-        return Built(head_sha) if base == target_sha else FastForwardImpossible()
-    merged = _merge_trees(repo, target_sha, head_sha) if base else Conflict()
+    if strategy is Strategy.FAST_FORWARD or not ahead:
+        base = repo.merge_base(target_sha, head_sha)
+        if base == head_sha:
+            return NothingToMerge()
+        if strategy is Strategy.FAST_FORWARD:
+            return Built(head_sha) if base == target_sha else FastForwardImpossible()
+    merged = _merge_histories(repo, target_sha, head_sha)
     if isinstance(merged, Conflict):
         return merged
     people = _ident(author, when), _ident(committer, when)
@@ -160,10 +172,23 @@ class _Commit:
         return repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored).word
 
 
-def _merge_trees(repo: GitRepo, ours: str, theirs: str) -> Merged | Conflict:
-    args = ("--write-tree", "--allow-unrelated-histories", "--name-only", "--no-messages", "-z")
+def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict:
+    """The tree that merges the two, unless their histories have nothing in common."""
     try:
-        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1))
+        return _merge_trees(repo, target, head)
+    except GitTimeout:
+        raise
+    except GitError:  # git refuses unrelated histories, among other things
+        if repo.merge_base(target, head) is not None:
+            raise
+        return Conflict()
+
+
+def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged | Conflict:
+    args = ("--write-tree", "--name-only", "--no-messages", "-z", *options)
+    limit = {"merge.renameLimit": str(RENAME_LIMIT)}
+    try:
+        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1), config=limit)
     except GitTooLarge:
         return Conflict()
     tree, *names = (field.decode("utf-8", "replace") for field in result.out.split(b"\0"))
@@ -172,7 +197,10 @@ def _merge_trees(repo: GitRepo, ours: str, theirs: str) -> Merged | Conflict:
         raise GitError(f"git merge-tree lacks objects: {result.err!r}")
     if result.code == 0:
         return Merged(tree)
-    return Conflict(tuple(sorted({name for name in names if name})[:MOST_CONFLICT_PATHS]))
+    # What is in the way of another it calls `name~<commit>` or `name~<commit>_0`.
+    moved_aside = re.compile(rf"~({ours}|{theirs})(_[0-9]+)?(?=/|\Z)")
+    known = {moved_aside.sub("", name) for name in names if name}
+    return Conflict(tuple(sorted(known)[:MOST_CONFLICT_PATHS]))
 
 
 def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
@@ -200,8 +228,10 @@ def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes
         parents = _commits(repo, {sha for commit in picked.values() for sha in commit.parents})
     except GitTooLarge:
         return Conflict()
-    tip, tree = target, _commit(repo, target).tree
+    tip, tree, ends = target, _commit(repo, target).tree, monotonic() + REBASE_SECONDS
     for sha, commit in picked.items():
+        if monotonic() > ends:
+            raise GitTimeout(f"replaying {len(shas)} commits takes more than {REBASE_SECONDS} s")
         before = parents[commit.parents[0]].tree if commit.parents else EMPTY_TREE
         merged = _pick(repo, sha, commit, before, tree)
         if isinstance(merged, Conflict):
@@ -223,7 +253,7 @@ def _pick(repo: GitRepo, sha: str, commit: _Commit, before: str, current: str) -
         return Merged(commit.tree)
     # merge-tree finds its base by itself. This commit makes the parent of the picked one the base.
     synthetic = replace(commit, tree=current, message=b"")
-    return _merge_trees(repo, synthetic.write(repo), sha)
+    return _merge_trees(repo, synthetic.write(repo), sha, "--allow-unrelated-histories")
 
 
 def _commit(repo: GitRepo, sha: str) -> _Commit:

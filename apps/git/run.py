@@ -84,6 +84,10 @@ class GitError(Exception):
     """git failed; the text holds the end of what it said and is for logs, not for clients."""
 
 
+class GitTimeout(GitError):
+    """git was not ready by its deadline; it may be on a machine that is less busy."""
+
+
 class GitTooLarge(GitError):
     """git met its limit of memory or of output, and always will: trying again is of no use."""
 
@@ -220,7 +224,7 @@ def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes
                 break
             del err[_KEPT_OF_STDERR:]
     if not _ends_within(process, ends - time.monotonic()):
-        raise GitError(f"git {subcommand} took more than {limits.deadline} s")
+        raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
     return bytes(out), bytes(err)
 
 

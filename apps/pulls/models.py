@@ -198,6 +198,11 @@ class Pull(models.Model):
         """The stored numbers of commits, lines and files between base and head."""
         return DiffStat(self.commit_count, self.additions, self.deletions, self.changed_files)
 
+    def commits_between(self, base: str, head: str) -> int | None:
+        """The stored number of commits, if it is of these two and git could tell."""
+        same = (base, head) == (self.base_sha, self.head_sha)
+        return self.commit_count or None if same else None
+
     def set_git_state(self, state: GitState) -> None:
         """Store what git says of the pull, without saving."""
         self.head_sha, self.base_sha, self.patch_id = state.head, state.base, state.patch_id

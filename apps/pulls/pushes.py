@@ -242,6 +242,8 @@ def gains(move: RefMove, sha: str | None, facts: GitFacts) -> bool:
         return False
     git, commit = move.repo.git, str(sha)
     try:
+        if commit == move.new:  # git is asked for the distance anyway: the event tells it
+            return facts.ask(GitRepo.distance, git, move.old, move.new).gained > 0
         contained = facts.ask(GitRepo.is_ancestor, git, commit, move.new)
         return contained and not facts.ask(GitRepo.is_ancestor, git, commit, move.old)
     except GitError:  # a commit that was built for a merge which never happened may have gone

@@ -163,12 +163,13 @@ def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
     )
 
 
-def read_facts(repo: Repo, moves: Sequence[RefMove]) -> GitFacts:
+def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = None) -> GitFacts:
     """Ask git all that `apply_moves` will need for these moves, so that no lock waits for git.
 
-    A move that git has refused may name objects that never arrived; it is not applied either.
+    What is `known` is not asked. A move that git has refused may name objects that never arrived;
+    it is not applied either.
     """
-    facts = GitFacts()
+    facts = known or GitFacts()
     for move in moves:
         with suppress(GitError):
             move_data(move, facts)

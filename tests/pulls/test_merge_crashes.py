@@ -13,7 +13,7 @@ from django.utils import timezone
 from apps.core.errors import Conflict
 from apps.events.models import Event
 from apps.git.merge import Strategy
-from apps.pulls.actions import merge_pull
+from apps.pulls.actions import merge_pull, merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
 from apps.repos.pushes import open_journal
@@ -283,16 +283,33 @@ def test_a_ref_that_stays_locked_is_no_defect(api, pull, clone, alice, caplog):
     api(alice).post(f"{paths.pull(pull)}/merge").gives()
 
 
-def test_a_merge_that_is_overtaken_again_and_again_gives_up(api, pull, clone, alice):
-    # One before each of three tries, and one before each `settle` between them.
-    for number in range(5):
+def overtake(clone, times):
+    """Let pushes to the target come first in the next tries of a merge, and before each `settle`
+    between them.
+    """
+    for number in range(2 * times - 1):
         clone.commit("main", {"gate": str(number)})
         followers.reading.insert(0, pusher(clone, clone.git("rev-parse", "main")))
+
+
+def test_a_merge_that_is_overtaken_again_and_again_goes_on(api, pull, clone, alice):
+    overtake(clone, times=4)
+    merged = api(alice).post(f"{paths.pull(pull)}/merge").gives()
+    assert merged["target_sha_before"] == clone.git("rev-parse", "main")
+    check_merged(pull, merged["merge_commit_sha"], "merge", alice)
+
+
+def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up(
+    api, pull, clone, alice, monkeypatch
+):
+    overtake(clone, times=1)
+    monkeypatch.setattr(merging, "BUDGET", 0)
     busy = api(alice).post(f"{paths.pull(pull)}/merge")
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"
     assert not MergeAttempt.objects.exists()
     assert clone.repo.branch_sha("main") == clone.git("rev-parse", "main")
+    monkeypatch.undo()
     api(alice).post(f"{paths.pull(pull)}/merge").gives()
 
 

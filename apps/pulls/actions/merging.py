@@ -1,8 +1,9 @@
 """Merging a pull exactly once, whatever runs at the same time and wherever a process dies.
 
-Four steps: take a lease; build the commit's objects; store the plan; move the ref and write the
-rows in one transaction. If a process dies in the last, `settle` writes the rows, from the journal
-and the attempt. docs/pulls.md says more.
+Five steps: take a lease; wait for the merges into the same target that began earlier; build the
+commit's objects; store the plan; move the ref and write the rows in one transaction. If a process
+dies in the last, `settle` writes the rows, from the journal and the attempt. docs/pulls.md says
+more.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import logging
 import uuid
 from dataclasses import dataclass
+from time import monotonic, sleep
 
 from django.db import transaction
 from django.utils import timezone
 
 from apps.core.access import Level
 from apps.core.errors import Conflict, unavailable
-from apps.core.locks import lock
+from apps.core.locks import give_back_connection, lock
 from apps.git.facts import GitFacts
 from apps.git.merge import Built, Strategy, build
-from apps.git.repo import GitRepo
+from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError
 from apps.pulls import rules
 from apps.pulls.approval import approval_blockers
@@ -30,8 +32,12 @@ from apps.repos.models import PushJournal
 from apps.repos.pushes import apply_moves, open_journal, read_facts, settle
 from apps.repos.rules import RefMove
 
-LEASE_SECONDS = 60
-TRIES = 3
+BUDGET = 20.0
+"""Seconds in which a merge has to get its turn: as long as any request waits for a lock."""
+LEASE_SECONDS = 25
+"""A little more, so that a merge whose process has died holds up the others for no longer."""
+PAUSE = 0.02
+"""Seconds from one look at the queue to the next, for each merge that is ahead."""
 logger = logging.getLogger(__name__)
 
 
@@ -43,6 +49,8 @@ class Merge:
     pull: Pull
     strategy: Strategy
     expected_head: str | None
+    ends: float
+    """When its time is up, by the monotonic clock."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,16 @@ class Plan:
 
     move: RefMove
     head: str
+
+    def facts(self, pull: Pull, strategy: Strategy) -> GitFacts:
+        """How far the target moves, where that follows from what is stored of the pull."""
+        facts, move = GitFacts(), self.move
+        ahead = pull.commits_between(move.old, self.head)
+        if ahead and strategy is not Strategy.REBASE:
+            gained = {Strategy.MERGE: ahead + 1, Strategy.SQUASH: 1}.get(strategy, ahead)
+            distance = Distance(lost=0, gained=gained)
+            facts.know(distance, GitRepo.distance, move.repo.git, move.old, move.new)
+        return facts
 
 
 def merge_pull(
@@ -63,12 +81,13 @@ def merge_pull(
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
     Needs write access, at the end too. Errors: 409 with all blockers (docs/pulls.md),
-    `head_changed`, `merge_in_progress`; 503 when the target was moved under it three times, or git
+    `head_changed`, `merge_in_progress`; 503 when its turn does not come within 20 seconds, or git
     fails. Locks: the pull to take the lease; at the end the repository, then the pull.
     """
     by.require_change(Level.WRITE)
     by.check_holds(pull)
-    merge = Merge(by, pull, Strategy(merge_strategy), expected_head_sha)
+    ends = monotonic() + BUDGET
+    merge = Merge(by, pull, Strategy(merge_strategy), expected_head_sha, ends)
     try:
         _check_blockers(merge)
         _merge(merge)
@@ -138,15 +157,34 @@ def _settle_earlier(attempt: MergeAttempt) -> None:
 
 
 def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
-    for _ in range(TRIES):
+    while True:
+        _wait_for_turn(merge, attempt)
         plan = _plan(merge)
         push = _store_plan(merge, attempt, plan)
-        facts = read_facts(merge.pull.repo, [plan.move])
+        facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
         if _move_target(merge, attempt, plan, push, facts):
             return True
         # The rows are behind git, or the tips have moved: bring the rows up to git, then try again.
         settle(repo=merge.pull.repo, push=push)
-    raise unavailable()
+        if monotonic() > merge.ends:
+            raise unavailable()
+
+
+def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
+    """Return when no merge into the same target that began earlier is under way; 503 if that takes
+    too long.
+
+    Only order comes from this: should two merges take their turn at once, because a lease has
+    expired or been taken over, one finds the target moved and tries again.
+    """
+    pull = merge.pull
+    same = {"pull__repo": pull.repo_id, "pull__target_branch": pull.target_branch}
+    earlier = MergeAttempt.objects.filter(**same, pk__lt=attempt.pk)
+    while ahead := earlier.filter(leased_until__gt=timezone.now()).count():
+        if monotonic() > merge.ends:
+            raise unavailable()
+        give_back_connection()
+        sleep(PAUSE * ahead)
 
 
 def _plan(merge: Merge) -> Plan:
@@ -155,6 +193,8 @@ def _plan(merge: Merge) -> Plan:
     source, target = pull.tips()
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
+    if (pull.base_sha, pull.head_sha) != (target, source):  # others were merged meanwhile
+        pull.refresh_from_db(fields=["base_sha", "head_sha", "commit_count"])
     rules.check_head(source, merge.expected_head)
     fetch_commit(pull, source)
     built = _build(merge, pull.repo.git, target, source)
@@ -177,6 +217,7 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Bl
         committer=rules.signature(merge.by.user),
         message=rules.merge_message(merge.pull, merge.strategy),
         when=timezone.now(),
+        ahead=merge.pull.commits_between(target, head),
     )
     return outcome.sha if isinstance(outcome, Built) else rules.outcome_blocker(outcome)
 
@@ -187,11 +228,17 @@ def _store_plan(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
     move = plan.move
     step = (move.full_name, move.old, move.new)
     attempt.push = push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
-    attempt.actor, attempt.strategy = merge.by.user, merge.strategy
-    attempt.head_sha, attempt.result_sha = plan.head, move.new
     attempt.renew(LEASE_SECONDS)
-    _check_lease(attempt)
-    attempt.save()
+    stored = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).update(
+        leased_until=attempt.leased_until,
+        actor=merge.by.user,
+        strategy=merge.strategy,
+        push=push,
+        head_sha=plan.head,
+        result_sha=move.new,
+    )
+    if not stored:
+        raise _in_progress(merge.pull)
     return push
 
 

@@ -1,0 +1,127 @@
+"""Merges into one branch wait for each other, in the order in which they began."""
+
+from __future__ import annotations
+
+import datetime as dt
+from threading import Thread
+
+import pytest
+from django.utils import timezone
+
+from apps.git import run
+from apps.pulls.actions import merging
+from apps.pulls.models import MergeAttempt
+from tests.pulls import paths
+from tests.server import PATIENCE
+
+PULLS, CLIENTS = 24, 8
+
+
+@pytest.fixture
+def second(make, clone, alice):
+    """Another pull into `main`."""
+    clone.commit("topic", {"gate": "open\n"}, onto="main")
+    clone.push("topic")
+    return make.pull(clone.repo, by=alice, source="topic")
+
+
+def begin_merge(pull, by, seconds=60):
+    """The row of a merge under way, with its lease."""
+    until = timezone.now() + dt.timedelta(seconds=seconds)
+    return MergeAttempt.objects.create(pull=pull, actor=by, strategy="merge", leased_until=until)
+
+
+def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
+    api, pull, second, alice, monkeypatch, events
+):
+    begin_merge(pull, alice)
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    before = run.spawned
+    with events():
+        busy = api(alice).post(f"{paths.pull(second)}/merge")
+    busy.fails(503, "unavailable")
+    assert busy.header("Retry-After") == "1"
+    assert run.spawned == before, "git is asked for nothing before its turn"
+    assert not MergeAttempt.objects.filter(pull=second).exists()
+
+
+def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, alice, monkeypatch):
+    """What has moved the target meanwhile is below the merge."""
+    ahead, looks = begin_merge(pull, alice), []
+
+    def instead_of_sleeping(seconds):
+        looks.append(seconds)
+        if len(looks) == 3:
+            clone.commit("main", {"wall": "high\n"})
+            clone.push("main")
+            ahead.delete()
+
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    merged = api(alice).post(f"{paths.pull(second)}/merge").gives()
+    assert len(looks) == 3
+    assert merged["target_sha_before"] == clone.git("rev-parse", "main")
+
+
+def test_a_dead_merge_holds_up_nobody_once_its_lease_has_expired(api, pull, second, alice):
+    begin_merge(pull, alice, seconds=0)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
+    assert merging.BUDGET < merging.LEASE_SECONDS <= 30
+
+
+def test_merges_into_other_branches_wait_for_nothing(
+    api, make, pull, second, clone, alice, monkeypatch
+):
+    clone.push("main:release")
+    other = make.pull(clone.repo, by=alice, source="topic", target="release")
+    begin_merge(pull, alice)
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    api(alice).post(f"{paths.pull(other)}/merge").gives()
+
+
+def test_a_pull_whose_merge_waits_is_being_merged(api, pull, second, alice):
+    begin_merge(pull, alice)
+    begin_merge(second, alice)
+    api(alice).post(f"{paths.pull(second)}/merge").fails(409, "merge_in_progress")
+
+
+@pytest.mark.slow
+def test_of_many_merges_at_once_all_are_made_one_after_the_other(server, path, git):
+    work, alice = git("alice"), server.api("alice")
+    begin = work.commit("begin")
+    specs = [f"{begin}:refs/heads/main"]
+    for number in range(PULLS):
+        work("checkout", "--quiet", "--detach", begin)
+        specs.append(f"{work.commit(f'file-{number}')}:refs/heads/topic-{number}")
+    work("push", "--quiet", work.url, *specs)
+    owner, _, slug = path.rpartition("/")
+    home = f"/{owner}/repos/{slug}"
+    urls, answers = [], []
+    for number in range(PULLS):
+        body = {"title": "x", "body": "", "source_branch": f"topic-{number}"}
+        made = alice.post(f"{home}/pulls", **body, target_branch="main").gives(201)
+        urls.append(f"{home}/pulls/{made['number']}/merge")
+
+    def merge(some):
+        for url in some:
+            answers.append(alice.post(url))
+
+    clients = [Thread(target=merge, args=[urls[n::CLIENTS]]) for n in range(CLIENTS)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join(PULLS * PATIENCE)
+    assert [answer.status for answer in answers] == [200] * PULLS
+    check_chain(alice, path, begin, {answer.json["merge_commit_sha"] for answer in answers})
+
+
+def check_chain(api, path, begin, merged):
+    """Each move of `main` begins where the one before has ended."""
+    url = f"/events?scope=repo:{path}&kind=branch-pushed&per_page=100"
+    moves = [event["data"] for event in api.get(url).gives()["results"]]
+    after = {move["before"]: move["after"] for move in moves}
+    assert len(moves) == len(after) == PULLS
+    tip, seen = begin, set()
+    while tip in after:
+        tip = after[tip]
+        seen.add(tip)
+    assert seen == merged
