@@ -21,8 +21,9 @@ REBASE_LIMIT: Final = 250
 REBASE_SECONDS: Final = 10.0
 """After which one is given up: each of its commits may rename many files."""
 RENAME_LIMIT: Final = 400
-"""Of so many files that one side adds and removes git looks which are alike; of more it takes those
-for renamed that are the same. The time grows with the square."""
+"""Of so many files that one side adds and removes git looks which are alike; where there are more,
+only those count as renamed that are the same or keep their last name. The time grows with the
+square."""
 MOST_CONFLICT_PATHS: Final = 100
 
 _UNFIT_FOR_IDENT: Final = re.compile(r"[<>\x00-\x1f\x7f]")

@@ -91,10 +91,10 @@ edits = st.builds(
     other=st.sampled_from(PATHS),
     number=st.integers(0, 3),
 )
-changes = (
-    st.just([]) | st.lists(edits, min_size=2, max_size=4) | st.lists(edits, min_size=3, max_size=6)
+edits_of_one: st.SearchStrategy[list[Edit]] = st.one_of(
+    st.just([]), st.lists(edits, min_size=2, max_size=4), st.lists(edits, min_size=3, max_size=6)
 )
-commits = st.lists(changes, min_size=1, max_size=2)
+commits = st.lists(edits_of_one, min_size=1, max_size=2)
 
 
 @dataclass(frozen=True)

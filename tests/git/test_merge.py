@@ -209,6 +209,19 @@ def test_a_conflict_names_its_paths_in_order(
     assert try_merge(repo, strategy, *clash) == Conflict(("a", "b"))
 
 
+def test_a_file_in_the_way_of_a_directory_has_its_own_name(repo: Scratch) -> None:
+    """git calls it `run.sh~<commit>`, and of a rebase the commit is one that nobody has seen."""
+    base = repo.commit({"run.sh": b"0", "x": b"0"})
+    file = repo.commit({"run.sh": b"1", "x": b"0"}, base)
+    below = repo.tree("100644", {"main": repo.store("blob", [b"2"], 1)})
+    x = bytes.fromhex(repo.store("blob", [b"0"], 1))
+    tree = b"40000 run.sh\0" + bytes.fromhex(below) + b"100644 x\0" + x
+    directory = repo.commit_of(repo.store("tree", [tree], len(tree)), base)
+    for sides in ((file, directory), (directory, file)):
+        assert try_merge(repo, Strategy.MERGE, *sides) == Conflict(("run.sh",))
+        assert mergeability(repo, *sides) == Mergeability(("run.sh",), (), False)
+
+
 def test_conflict_paths_are_text_and_no_more_than_a_hundred(repo: Scratch) -> None:
     names = [f"{n:03} ü\n" for n in range(120)]
     sides = []

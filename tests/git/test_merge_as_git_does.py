@@ -77,8 +77,9 @@ class WorkTree:
 def outcome_of(bare: Scratch, strategy: Strategy, ours: str, theirs: str) -> Outcome | str:
     """What `build` says; of what it has built the tree."""
     now = datetime.now(UTC)
-    people = {"author": ALICE, "committer": ALICE}
-    outcome = build(bare, strategy, ours, theirs, **people, message="m", when=now)
+    outcome = build(
+        bare, strategy, ours, theirs, author=ALICE, committer=ALICE, message="m", when=now
+    )
     return tree_of(bare, outcome.sha) if isinstance(outcome, Built) else outcome
 
 
@@ -122,9 +123,8 @@ def expect(work: WorkTree, ours: str, theirs: str) -> dict[Strategy, Outcome | s
     if isinstance(merged, Conflict):
         return found | dict.fromkeys(combining, merged)
     squashed = work.result(ours, "merge", "--squash", "theirs")
-    rebased = work.result(theirs, *REBASE)
-    if isinstance(rebased, str):
-        rebased = rebase_of(work, rebased, merged, ours)
+    replayed = work.result(theirs, *REBASE)
+    rebased = rebase_of(work, replayed, merged, ours) if isinstance(replayed, str) else replayed
     nothing = squashed == tree_of(work.bare, ours)
     return found | {
         Strategy.MERGE: merged,

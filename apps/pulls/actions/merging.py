@@ -1,9 +1,8 @@
 """Merging a pull exactly once, whatever runs at the same time and wherever a process dies.
 
-Five steps: take a lease; wait for the merges into the same target that began earlier; build the
-commit's objects; store the plan; move the ref and write the rows in one transaction. If a process
-dies in the last, `settle` writes the rows, from the journal and the attempt. docs/pulls.md says
-more.
+Five steps: take a lease; wait for older merges into the same target; build the commit's objects;
+store the plan; move the ref and write the rows in one transaction. If a process dies in the last,
+`settle` writes the rows, from the journal and the attempt. docs/pulls.md says more.
 """
 
 from __future__ import annotations

@@ -1,0 +1,97 @@
+"""apps/git/cache.py: what git is asked once."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from apps.git import cache, merge, run
+from apps.git.merge import Mergeability, Strategy
+from apps.git.run import LIMITS, GitTimeout, Limits
+from tests.git.scratch import Scratch
+
+BOTH = Mergeability((), (Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE), False)
+RENAMES = 2_000
+
+
+@pytest.fixture
+def pair(repo: Scratch) -> tuple[str, str]:
+    """A target and a head that go together."""
+    base = repo.commit({"a": b"0"})
+    return repo.commit({"a": b"0", "t": b"1"}, base), repo.commit({"a": b"0", "h": b"1"}, base)
+
+
+def test_an_answer_is_kept(repo: Scratch, pair: tuple[str, str]) -> None:
+    assert cache.mergeability(repo, *pair) == BOTH
+    before = run.spawned
+    assert cache.mergeability(repo, *pair) == BOTH
+    assert run.spawned == before
+
+
+def test_what_took_too_long_is_not_tried_again_for_a_while(
+    repo: Scratch, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as slow:
+        slow.setitem(LIMITS, "merge-tree", Limits(deadline=0))
+        with pytest.raises(GitTimeout, match="took more than"):
+            cache.mergeability(repo, *pair)
+    before = run.spawned
+    for _ in range(2):
+        with pytest.raises(GitTimeout, match="a while ago"):
+            cache.mergeability(repo, *pair)
+    assert run.spawned == before
+    assert cache.mergeability(repo, pair[1], pair[0]) == BOTH, "the others are asked about"
+
+
+def test_what_took_too_long_is_tried_again_later(
+    repo: Scratch, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "SLOW_SECONDS", 0)
+    with monkeypatch.context() as slow:
+        slow.setitem(LIMITS, "merge-tree", Limits(deadline=0))
+        with pytest.raises(GitTimeout):
+            cache.mergeability(repo, *pair)
+    assert cache.mergeability(repo, *pair) == BOTH
+
+
+def test_of_six_who_ask_at_once_one_runs_git(repo: Scratch, pair: tuple[str, str]) -> None:
+    before = run.spawned
+    merge.mergeability(repo, *pair)
+    once, ready = run.spawned - before, Barrier(6)
+
+    def ask() -> Mergeability:
+        ready.wait(60)
+        return cache.mergeability(repo, *pair)
+
+    before = run.spawned
+    with ThreadPoolExecutor(6) as people:
+        answers = [people.submit(ask) for _ in range(6)]
+    assert [answer.result() for answer in answers] == [BOTH] * 6
+    assert run.spawned - before == once
+
+
+def test_a_rebase_that_takes_too_long_is_not_offered(
+    repo: Scratch, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merge, "REBASE_SECONDS", -1)
+    answer = cache.mergeability(repo, *pair)
+    assert answer.allowed_strategies == (Strategy.MERGE, Strategy.SQUASH)
+
+
+@pytest.mark.slow
+def test_thousands_of_renames_are_told_in_time(repo: Scratch) -> None:
+    """Each file has another name and another line, and the target has changed it as well."""
+    begin = [page(number) for number in range(RENAMES)]
+    base = repo.commit({f"old-{n}": text for n, text in enumerate(begin)})
+    target = repo.commit({f"old-{n}": text + b"ours\n" for n, text in enumerate(begin)}, base)
+    head = repo.commit({f"new-{n}": b"theirs\n" + text for n, text in enumerate(begin)}, base)
+    answer = cache.mergeability(repo, target, head)
+    assert answer.allowed_strategies == ()
+    assert len(answer.conflict_paths) == merge.MOST_CONFLICT_PATHS
+
+
+def page(number: int) -> bytes:
+    """A text of 20 KB that is like no other."""
+    return b"".join(b"%x\n" % (number * line**5) for line in range(1, 1200))
