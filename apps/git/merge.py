@@ -103,6 +103,8 @@ def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
 
     None where they conflict, and where the repository has no commit `head` any more.
     """
+    if not is_sha(target) or not is_sha(head):
+        raise ValueError(f"no full object name: {target!r}, {head!r}")
     try:
         with repo.dry() as dry:
             merged = _merge_trees(dry, target, head)

@@ -109,10 +109,20 @@ def names_approvers(protection: Protection) -> bool:
 
 @dataclass(frozen=True)
 class Approval:
-    """The latest decision of each person, oldest first, and who may decide."""
+    """The latest decision of each person, and who may decide."""
 
     eligibility: Eligibility
-    decisions: Sequence[Review]
+
+    @cached_property
+    def decisions(self) -> list[Review]:
+        """Each person's review that was decided last, oldest first, without comments; one query."""
+        pull = self.eligibility.pull
+        reviews = pull.reviews.with_people(pull.repo).defer("body")
+        latest: dict[int, Review] = {}
+        for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
+            latest.pop(review.created_by_id, None)
+            latest[review.created_by_id] = review
+        return list(latest.values())
 
     @property
     def protections(self) -> Sequence[Protection]:
@@ -218,22 +228,12 @@ def enough(lacking: Sequence[int], people: Sequence[Sequence[bool]]) -> int:
 
 def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
     """What the reviews say now; three queries at most. Asks git what is not in `facts`."""
-    return Approval(Eligibility.of(pull, facts), latest_decisions(pull))
+    return Approval(Eligibility.of(pull, facts))
 
 
 def read_approval(pull: Pull, facts: GitFacts) -> None:
     """Ask git what `approval_of` will need, before a lock."""
     approval_of(pull, facts).blockers()
-
-
-def latest_decisions(pull: Pull) -> list[Review]:
-    """Each person's review that was decided last, without comments; one query."""
-    reviews = pull.reviews.with_people(pull.repo).defer("body")
-    latest: dict[int, Review] = {}
-    for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
-        latest.pop(review.created_by_id, None)
-        latest[review.created_by_id] = review
-    return list(latest.values())
 
 
 def all_blockers(

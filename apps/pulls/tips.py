@@ -1,19 +1,21 @@
-"""What git says of a pull between the tips of its branches, and the ref that keeps its head."""
+"""What git says of a pull between the tips of its branches, and the refs that keep its commits."""
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from django.db import transaction
 
 from apps.git.facts import GitFacts
-from apps.git.repo import DiffStat, GitRepo, pull_ref
+from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref
 from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import GitState, Pull
 from apps.repos.rules import ZERO
 
 UPDATE_TRIES = 3
+logger = logging.getLogger(__name__)
 
 
 def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFacts) -> GitState:
@@ -83,3 +85,17 @@ def update_pull_ref(git: GitRepo, pull_id: int) -> None:
         present = git.ref(ref)
         if head in (None, present) or git.update_ref(ref, str(head), present or ZERO):
             return
+
+
+def keep_head(pull: Pull) -> None:
+    """Keep the commits of the head in the repository, however often its branch is forced.
+
+    Before the row: a ref more does no harm. Where git cannot do it the approval counts until the
+    head moves and git has removed the old one, weeks later.
+    """
+    if pull.head_sha is None:
+        return
+    try:
+        pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
+    except GitError:
+        logger.exception("keeping the head of pull %s of %s", pull.number, pull.repo.uuid)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from django.db import transaction
 from django.utils import timezone
 
@@ -13,14 +11,10 @@ from apps.core.changes import given, set_changed
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.git.repo import approved_ref
-from apps.git.run import GitError
 from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
+from apps.pulls.tips import keep_head
 from apps.repos.access import RepoAccess
-from apps.repos.rules import ZERO
-
-logger = logging.getLogger(__name__)
 
 
 @transaction.atomic
@@ -47,20 +41,6 @@ def create_review(
     )
     record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": status})
     return review
-
-
-def keep_head(pull: Pull) -> None:
-    """Keep the commits of the head in the repository, however often its branch is forced.
-
-    Before the row: a ref more does no harm. Where git cannot do it the approval counts until the
-    head moves and git has removed the old one, weeks later.
-    """
-    if pull.head_sha is None:
-        return
-    try:
-        pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
-    except GitError:
-        logger.exception("keeping the head of pull %s of %s", pull.number, pull.repo.uuid)
 
 
 @transaction.atomic
