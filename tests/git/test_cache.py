@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
@@ -10,7 +13,7 @@ import pytest
 from apps.git import cache, merge, run
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import LIMITS, GitTimeout, Limits
-from tests.git.scratch import Scratch
+from tests.git.scratch import Scratch, git
 
 BOTH = Mergeability((), (Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE), False)
 RENAMES = 2_000
@@ -23,6 +26,21 @@ def pair(repo: Scratch) -> tuple[str, str]:
     return repo.commit({"a": b"0", "t": b"1"}, base), repo.commit({"a": b"0", "h": b"1"}, base)
 
 
+@contextmanager
+def stuck(repo: Scratch, commit: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever reads the files of this commit waits for ever, and a merge has half a second."""
+    tree = git(repo.path, "rev-parse", f"{commit}^{{tree}}").decode()
+    file = repo.path / "objects" / tree[:2] / tree[2:]
+    kept = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)
+    with monkeypatch.context() as impatient:
+        impatient.setitem(LIMITS, "merge-tree", Limits(deadline=0.5))
+        yield
+    file.unlink()
+    file.write_bytes(kept)
+
+
 def test_an_answer_is_kept(repo: Scratch, pair: tuple[str, str]) -> None:
     assert cache.mergeability(repo, *pair) == BOTH
     before = run.spawned
@@ -33,10 +51,8 @@ def test_an_answer_is_kept(repo: Scratch, pair: tuple[str, str]) -> None:
 def test_what_took_too_long_is_not_tried_again_for_a_while(
     repo: Scratch, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as slow:
-        slow.setitem(LIMITS, "merge-tree", Limits(deadline=0))
-        with pytest.raises(GitTimeout, match="took more than"):
-            cache.mergeability(repo, *pair)
+    with stuck(repo, pair[1], monkeypatch), pytest.raises(GitTimeout, match="took more than"):
+        cache.mergeability(repo, *pair)
     before = run.spawned
     for _ in range(2):
         with pytest.raises(GitTimeout, match="a while ago"):
@@ -45,14 +61,26 @@ def test_what_took_too_long_is_not_tried_again_for_a_while(
     assert cache.mergeability(repo, pair[1], pair[0]) == BOTH, "the others are asked about"
 
 
+def test_the_tree_of_a_merge_is_kept_in_the_same_way(
+    repo: Scratch, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stuck(repo, pair[1], monkeypatch), pytest.raises(GitTimeout, match="took more than"):
+        cache.merged_tree(repo, *pair)
+    with pytest.raises(GitTimeout, match="a while ago"):
+        cache.merged_tree(repo, *pair)
+    alone = repo.commit({"a": b"1"})
+    assert cache.merged_tree(repo, pair[0], alone) is None
+    before = run.spawned
+    assert cache.merged_tree(repo, pair[0], alone) is None
+    assert run.spawned == before
+
+
 def test_what_took_too_long_is_tried_again_later(
     repo: Scratch, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "SLOW_SECONDS", 0)
-    with monkeypatch.context() as slow:
-        slow.setitem(LIMITS, "merge-tree", Limits(deadline=0))
-        with pytest.raises(GitTimeout):
-            cache.mergeability(repo, *pair)
+    with stuck(repo, pair[1], monkeypatch), pytest.raises(GitTimeout):
+        cache.mergeability(repo, *pair)
     assert cache.mergeability(repo, *pair) == BOTH
 
 

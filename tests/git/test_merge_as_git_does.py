@@ -19,6 +19,7 @@ from apps.git.merge import (
     NothingToMerge,
     Outcome,
     Strategy,
+    StrategyDiffers,
     build,
 )
 from tests.git.histories import History, branches
@@ -136,7 +137,7 @@ def expect(work: WorkTree, ours: str, theirs: str) -> dict[Strategy, Outcome | s
 def rebase_of(work: WorkTree, rebased: str, merged: str, ours: str) -> Outcome | str:
     """A rebase that ends elsewhere than the merge is refused; one may leave nothing to do."""
     if rebased != merged:
-        return Conflict()
+        return StrategyDiffers()
     return NothingToMerge() if work.sha("HEAD") == ours else rebased
 
 
