@@ -40,7 +40,15 @@ Tips = dict[str, str]
 """Full name of a branch -> its stored head."""
 WRITTEN = [
     *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
-    *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
+    *(
+        "source_moved",
+        "changed_files",
+        "status",
+        "closed_at",
+        "merged_at",
+        "merged_by",
+        "merge_strategy",
+    ),
     *("merge_commit_sha", "patch_id", "updated_at"),
 ]
 
@@ -48,7 +56,7 @@ WRITTEN = [
 def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
     for target, theirs in sources.pull_ref_moves(repo, moves):
-        read(target, theirs, facts)
+        read(target, sources.take_moves(repo, target, theirs), facts)
     pulls = list(affected_pulls(repo, moves))
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
@@ -67,7 +75,8 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
     elsewhere = []
     for target, theirs in sources.pull_ref_moves(repo, moves):
         lock(target)
-        elsewhere += follow(target, theirs, facts)
+        elsewhere += follow(target, sources.take_moves(repo, target, theirs), facts)
+        sources.mark_moved(target, theirs)
     pulls = list(affected_pulls(repo, moves).select_for_update(of=("self",)))
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
