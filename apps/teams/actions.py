@@ -15,7 +15,7 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.teams import rules
 from apps.teams.access import TeamAccess
-from apps.teams.models import FormerTeamSlug, Member, Role, Team
+from apps.teams.models import FormerTeamSlug, Member, Role, Team, kept_since
 
 
 @transaction.atomic
@@ -130,8 +130,10 @@ def _take_slug(team: Team) -> None:
 
     Call it after the team was saved: that waits for whoever is giving the slug up.
     """
-    former = FormerTeamSlug.objects.filter(slug=team.slug)
-    if former.kept().exclude(team=team).exists():
+    former = FormerTeamSlug.objects.filter(slug=team.slug).first()
+    if former is None:
+        return
+    if former.team_id != team.pk and former.given_up_at > kept_since():
         text = f'The team slug "{team.slug}" is taken: another team gave it up lately.'
         raise Conflict("slug_taken", text)
     former.delete()

@@ -48,8 +48,9 @@ class TeamQuerySet(models.QuerySet["Team"]):
         """Which of these slugs a team has, or gave up so lately that it is free for that team
         alone; one query.
         """
-        kept = FormerTeamSlug.objects.kept().filter(slug__in=slugs).values_list("slug")
-        return {slug for (slug,) in self.filter(slug__in=slugs).values_list("slug").union(kept)}
+        former = FormerTeamSlug.objects.filter(slug__in=slugs, given_up_at__gt=kept_since())
+        taken = self.filter(slug__in=slugs).values_list("slug").union(former.values_list("slug"))
+        return {slug for (slug,) in taken}
 
     def search(self, text: str) -> TeamQuerySet:
         """Teams with this text in name or slug, ignoring case."""
@@ -92,10 +93,9 @@ class Team(models.Model):
         return None
 
 
-class FormerTeamSlugQuerySet(models.QuerySet["FormerTeamSlug"]):
-    def kept(self) -> FormerTeamSlugQuerySet:
-        """Those that no other team may take yet."""
-        return self.filter(given_up_at__gt=timezone.now() - KEPT_FOR)
+def kept_since() -> dt.datetime:
+    """No other team may take yet what a team gave up after this."""
+    return timezone.now() - KEPT_FOR
 
 
 class FormerTeamSlug(models.Model):
@@ -106,8 +106,6 @@ class FormerTeamSlug(models.Model):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="former_slugs")
     slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)
     given_up_at = models.DateTimeField(default=timezone.now)
-
-    objects = FormerTeamSlugQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.slug}, now {self.team_id}"

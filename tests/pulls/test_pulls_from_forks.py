@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Thread
-from typing import Any
-
 import pytest
-from django.db import connection
 
 from apps.git import run
 from apps.pulls.models import Pull
@@ -20,8 +15,8 @@ from tests.gitclient import Clone
 from tests.prepared_data import given
 from tests.pulls import followers, forks
 from tests.pulls.forks import body, opened
+from tests.races import Aside
 from tests.server import PATIENCE
-from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -269,41 +264,6 @@ def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upst
     assert {pull.head_sha for pull in Pull.objects.filter(source_branch="many")} == {
         clone.git("rev-parse", "many")
     }
-
-
-class Aside(Thread):
-    """Somebody who does this meanwhile, and waits for whoever is in the way."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        super().__init__()
-        self.act = act
-        self.is_writing = False
-
-    def begin(self) -> None:
-        """Start it inside a transaction; returns when it has ended, or waits for the caller."""
-        self.start()
-        eventually(lambda: not self.is_alive() or self.is_held_up())
-
-    def is_held_up(self) -> bool:
-        if connection.vendor == "sqlite":  # one writes at a time, and that is the caller
-            return self.is_writing
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_backend_pid() = ANY(pg_blocking_pids(pid)) FROM pg_locks")
-            return (True,) in cursor.fetchall()
-
-    def run(self) -> None:
-        try:
-            with connection.execute_wrapper(self.note):
-                self.act()
-        finally:
-            connection.close()
-
-    def note(self, execute: Any, sql: str, *rest: Any) -> Any:
-        self.is_writing = not sql.startswith("SELECT")
-        try:
-            return execute(sql, *rest)
-        finally:
-            self.is_writing = False
 
 
 @pytest.mark.slow

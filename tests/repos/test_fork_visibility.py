@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from threading import Thread
 
 import pytest
 from django.db import connection, transaction
 
-from apps.events.models import Event
 from apps.repos import actions, jobs
 from apps.repos.actions import create_fork
 from apps.repos.models import Repo
 from tests.factories import ForkFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.principals import access_of, space_access_of
-from tests.races import Outcome, at_once
+from tests.pulls import followers
+from tests.races import Aside, Outcome, at_once
+from tests.server import PATIENCE
 
 
 def show(caller, repo, visibility):
@@ -165,7 +165,9 @@ def test_of_a_fork_that_is_shown_while_its_upstream_is_hidden_nothing_is_left_to
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(api, make, alice, carol, tmp_path):
+def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(
+    api, make, alice, carol, tmp_path, settings
+):
     """Both take the fork's lock before the upstream's: neither waits for the other for ever."""
     upstream = with_waiting_fork(make, alice, carol)
     clone = Clone(tmp_path / "upstream", upstream, alice)
@@ -176,13 +178,13 @@ def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(api, make, alice, caro
     clone.commit("topic", {"a": "1\n"}, onto="main")
     clone.push("topic")
     wanted = {"title": "t", "body": "", "source_branch": "carol:topic", "target_branch": "main"}
-    api(carol).post(f"{upstream.api_path}/pulls", **wanted).gives(201)
-    caller = api(alice)
-    for visibility in ("internal", "private"):
-        clone.commit("topic", {"a": f"{visibility}\n"})
-        found = at_once(
-            lambda: Outcome(lambda: clone.push("topic")),
-            partial(show, caller, upstream, visibility),
-        )
-        assert found == {(200, None): 2}
-    assert Event.objects.filter(kind="repo-updated", repo_id=clone.repo.pk).count() == 2
+    pull = api(carol).post(f"{upstream.api_path}/pulls", **wanted).gives(201)
+    head, caller = clone.commit("topic", {"a": "2\n"}), api(alice)
+    hiding = Aside(lambda: show(caller, upstream, "private").gives())
+    settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
+    followers.following.append(hiding.begin)  # the push has the fork's lock now
+    clone.push("topic")
+    hiding.join(timeout=PATIENCE)
+    assert visibilities(upstream, clone.repo) == ["private", "private"]
+    now = api(alice).get(f"{upstream.api_path}/pulls/{pull['number']}").gives()
+    assert (now["head_sha"], now["source_moved"]) == (head, False)
