@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("pulls", "0004_sources_of_old_pulls")]
+    dependencies = [("pulls", "0005_results_not_patches")]
     operations = [
         migrations.AddField(
             model_name="pull",
