@@ -29,11 +29,27 @@ from apps.core.serializers import RequestSerializer, ready, validated
 from apps.core.slugs import PREFIX
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - read, not bound
+"""All addresses of this machine, to which no link leads."""
 
 
 def base_url(request: HttpRequest) -> str:
     """Scheme and host of the URLs in answers: `BASE_URL`, else as the request came."""
     return settings.BASE_URL or f"{request.scheme}://{request.get_host()}"
+
+
+def site_url() -> str:
+    """`BASE_URL`, else the address of this server: nothing that a request says.
+
+    For what is sent to others: whoever asks could name a port or a host of their own.
+    """
+    return settings.BASE_URL or server_url()
+
+
+def server_url() -> str:
+    """The address at which this machine can reach the server, by `HOST` and `PORT`."""
+    host = "localhost" if settings.HOST in ANY_HOST else settings.HOST
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
 
 
 def check_same_site(request: HttpRequest) -> None:

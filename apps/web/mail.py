@@ -13,25 +13,26 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.core.views import site_url
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
 """One at a time; what is waiting is still sent when the process ends."""
 logger = logging.getLogger(__name__)
 
 
-def send_resets(people: Iterable[User], base: str) -> None:
-    """Send each of them the way to a new password; `base` begins its address.
+def send_resets(people: Iterable[User]) -> None:
+    """Send each of them the way to a new password.
 
     Returns at once, and as soon for nobody as for somebody: making and sending the message would
     tell by its time who has an account.
     """
-    SENDER.submit(_send_resets, list(people), base)
+    SENDER.submit(_send_resets, list(people))
 
 
-def _send_resets(people: list[User], base: str) -> None:
+def _send_resets(people: list[User]) -> None:
     for user in people:
         secret = {"user": user.uuid, "token": default_token_generator.make_token(user)}
-        link = f"{base}{reverse('new-password')}?{urlencode(secret)}"
+        link = f"{site_url()}{reverse('new-password')}?{urlencode(secret)}"
         text = render_to_string("web/mail/reset.txt", {"user": user, "link": link})
         try:
             EmailMessage("A new password for Guildhall", text, to=[user.email]).send()
