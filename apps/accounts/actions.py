@@ -204,20 +204,21 @@ def create_token(
 ) -> tuple[ApiToken, str]:
     """Make a token and return it with its text, which is not kept anywhere.
 
-    `by` None is the operator at the command line, here and below: the event names the owner.
+    `by` None is the operator at the command line, here and below: the event names the owner. A
+    token that is made with a token ends with it at the latest: it would outlive its end otherwise.
     Errors: 403 `staff_required` for somebody else's token unless staff asks; 422 for an account
     that has been deactivated.
     """
     actor = _actor(by, owner)
     if not owner.is_active:
         raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
-    text = new_token()
+    text, ends = new_token(), [expires_at, by and by.expires_at]
     token = ApiToken.objects.create(
         user=owner,
         name=name,
         digest=digest(text),
         token_prefix=text[:SHOWN],
-        expires_at=expires_at,
+        expires_at=min((end for end in ends if end), default=None),
     )
     record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
     return token, text
