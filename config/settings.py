@@ -31,6 +31,7 @@ REDIS_URL = env.redis_url
 TRUSTED_PROXIES = env.trusted_proxies
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.email_from
 EMAIL_BACKEND = f"django.core.mail.backends.{env.email.kind}.EmailBackend"
+SENDS_MAIL = env.email.kind != "console"
 EMAIL_FILE_PATH = env.email.folder
 EMAIL_HOST, EMAIL_PORT = env.email.host, env.email.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password

@@ -159,7 +159,7 @@ def three(api, sam) -> Api:
     for email, days in (("b@x.org", 2), ("", 1), ("A@x.org", 3)):
         made = invite(sam, email=email, expires_at=timezone.now() + days * DAY)
     eve = accepted(made, "Eve", "a@x.org")
-    actions.update_user(by=principal_of(eve), user=eve, display_name="Dr. Ö", email="eve@y.org")
+    actions.update_user(by=principal_of(sam), user=eve, display_name="Dr. Ö", email="eve@y.org")
     Invite.objects.filter(email="").update(expires_at=timezone.now())
     staff: Api = api(sam)
     return staff
