@@ -66,6 +66,12 @@ def test_whatever_a_browser_says_of_another_site_is_refused(said, sample, db):
         make_team(credentials, said).fails(403, "cross_site_request")
 
 
+@pytest.mark.parametrize("said", FOREIGN, ids=str)
+def test_a_page_of_another_site_may_send_a_bearer_token_that_it_has(said, sample, db):
+    """An editor's panel does: no browser adds such a token by itself."""
+    make_team(sample.api("alice").headers, said).gives(201)
+
+
 @pytest.mark.parametrize("said", OURS, ids=str)
 def test_programs_and_the_own_site_pass(said, sample, db):
     make_team(basic(sample, "alice"), said).gives(201)
@@ -100,7 +106,8 @@ def test_each_server_refuses_another_site_and_lets_its_own_pass(server, path, gi
     owner, name, slug = path.split("/")
     threads = f"/{owner}/{name}/repos/{slug}/threads"
     for said in FOREIGN[0], FOREIGN[3]:
-        alice.send("POST", threads, body, **said).fails(403, "cross_site_request")
+        kept = {"Authorization": "Basic a2VwdA==", **said}
+        alice.send("POST", threads, body, **kept).fails(403, "cross_site_request")
     alice.send("POST", threads, body, Origin=server.url).gives(201)
     ours = git()
     ours.commit()
