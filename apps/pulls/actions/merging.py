@@ -36,7 +36,7 @@ BUDGET = 20.0
 LEASE_SECONDS = 25
 """A little more, so that a merge whose process has died holds up the others for no longer."""
 PAUSE = 0.02
-"""Seconds from one look at the queue to the next, for each merge that is ahead."""
+"""Seconds from one look at the queue to the next, for each merge that is ahead, up to half a one."""
 logger = logging.getLogger(__name__)
 
 
@@ -182,7 +182,7 @@ def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
         if monotonic() > merge.ends:
             raise unavailable()
         give_back_connection()
-        sleep(PAUSE * ahead)
+        sleep(min(PAUSE * ahead, 0.5))
 
 
 def _plan(merge: Merge) -> Plan:
