@@ -36,7 +36,7 @@ BUDGET = 20.0
 LEASE_SECONDS = 25
 """A little more, so that a merge whose process has died holds up the others for no longer."""
 PAUSE = 0.02
-"""Seconds from one look at the queue to the next, for each merge that is ahead, up to half a one."""
+"""Seconds between two looks at the queue for each merge that is ahead; half a second at most."""
 logger = logging.getLogger(__name__)
 
 
