@@ -8,9 +8,7 @@ from typing import Any
 
 import orjson
 
-WRITTEN_APART = re.compile(
-    rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|(?:\.\d{6})?[+-]\d\d:\d\d)"'
-)
+WRITTEN_APART = re.compile(rb'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|(?:\.\d{6})?[+-]\d\d:\d\d)"')
 """How orjson ends a time of a whole second, or one that is not in UTC."""
 
 
