@@ -17,6 +17,10 @@ from apps.core.parsers import too_large
 from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
+PACKED_LIMIT = 16 * 1024 * 1024
+"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and no push."""
+DROPPED = 16 * 1024 * 1024
+"""Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
 GZIP = 16 + zlib.MAX_WBITS
 
 Start: TypeAlias = Callable[[], GitProcess]
@@ -37,14 +41,21 @@ def pieces(request: HttpRequest) -> Iterator[bytes]:
 
 
 def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """What a gzip stream holds, a bounded piece at a time whatever its ratio."""
+    """What a gzip stream holds, a bounded piece at a time; 413 past `PACKED_LIMIT`."""
     unpacker = zlib.decompressobj(GZIP)
+    packed = unpacked = 0
     try:
         for piece in raw:
-            rest = piece
+            packed, rest = packed + len(piece), piece
             while rest:
-                yield unpacker.decompress(rest, PIECE)
-                rest = unpacker.unconsumed_tail
+                if unpacker.eof:  # something follows, which zlib would collect
+                    raise broken_gzip()
+                out = unpacker.decompress(rest, PIECE)
+                unpacked += len(out)
+                if max(packed, unpacked) > PACKED_LIMIT:
+                    raise too_large(PACKED_LIMIT)
+                yield out
+                rest = unpacker.unconsumed_tail or unpacker.unused_data
         yield unpacker.flush()
     except zlib.error:
         raise broken_gzip() from None
@@ -54,6 +65,15 @@ def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
 
 def broken_gzip() -> BadRequest:
     return BadRequest("malformed_request", "The body is not valid gzip.")
+
+
+def drop(body: Iterator[bytes]) -> None:
+    """Read what is left of a refused push, but no more than `DROPPED` bytes."""
+    room = DROPPED
+    for piece in body:
+        room -= len(piece)
+        if room <= 0:
+            return
 
 
 def whole_body(request: HttpRequest, limit: int) -> bytes:

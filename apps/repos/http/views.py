@@ -19,6 +19,7 @@ from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import (
     ApiError,
+    BadRequest,
     Forbidden,
     Moved,
     Unauthenticated,
@@ -28,7 +29,7 @@ from apps.core.errors import (
 )
 from apps.core.locks import give_back_connection
 from apps.core.views import base_url
-from apps.git.protocol import Service, advertisement
+from apps.git.protocol import ProtocolError, Service, advertisement, check_filters
 from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.http import push, streams
 from apps.site import limits
@@ -90,6 +91,7 @@ def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase
     repo = open_for(request, names, Service.UPLOAD_PACK).repo
     check_content_type(request, Service.UPLOAD_PACK)
     wanted = streams.whole_body(request, FETCH_LIMIT)
+    check_cost(wanted)
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     fed = streams.fed_aside(start, wanted)
@@ -157,6 +159,14 @@ def principal_in(request: HttpRequest) -> Principal:
     if principal.person is not None:
         limits.throttle_git(request, principal.user)
     return principal
+
+
+def check_cost(fetch: bytes) -> None:
+    """400 for a fetch that git would take long to understand."""
+    try:
+        check_filters(fetch)
+    except ProtocolError as error:
+        raise BadRequest("malformed_request", f"{error}.") from None
 
 
 def check_content_type(request: HttpRequest, service: Service) -> None:
