@@ -247,9 +247,7 @@ def check_filters(fetch: bytes) -> None:
         size = max(int(header, 16), _HEADER)  # what is shorter has no payload
         word, _, spec = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
         if word == b"filter" and (len(spec) > MAX_FILTER or _decoded(spec).count(b"combine:") > 1):
-            raise ProtocolError(
-                f"A filter may be {MAX_FILTER} bytes long and combine others once"
-            )
+            raise ProtocolError(f"A filter may be {MAX_FILTER} bytes long and combine others once")
         at += size
 
 
