@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
 
 from apps.core.errors import unavailable
 
@@ -15,7 +17,7 @@ class Room:
 
     def __init__(self, size: int) -> None:
         self.left = size
-        self.lock = Lock()
+        self.lock = RLock()  # given back by the garbage collector, too
 
     def take(self, count: int) -> None:
         """503 `unavailable`, and nothing taken, when there are fewer."""
@@ -27,6 +29,16 @@ class Room:
     def give_back(self, count: int) -> None:
         with self.lock:
             self.left += count
+
+    @contextmanager
+    def kept(self, size: int) -> Iterator[None]:
+        """Take what is counted of a body of this size, and give it back at the end."""
+        counted = max(0, size - FREE)
+        self.take(counted)
+        try:
+            yield
+        finally:
+            self.give_back(counted)
 
 
 room = Room(256 * 1024 * 1024)

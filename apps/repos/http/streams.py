@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from threading import Thread
 from typing import IO, Any, TypeAlias, cast
 
@@ -105,19 +105,37 @@ def _feed(process: GitProcess, body: bytes) -> None:
         stdin.close()
 
 
+class GitAnswer(StreamingHttpResponse):
+    """An answer of git's that holds what it needs until it has been sent."""
+
+    def __init__(self, source: Any, held: ExitStack, content_type: str) -> None:
+        headers = {"Cache-Control": "no-cache"}
+        super().__init__(source, content_type=content_type, headers=headers)
+        self.held = held.pop_all()
+
+    def close(self) -> None:
+        super().close()
+        self.held.close()
+
+
 def answer(
-    request: HttpRequest, start: Start, content_type: str, *, first: bytes = b""
-) -> StreamingHttpResponse:
-    """Stream what the git that `start` gives writes. However the answer ends, git ends with it."""
+    request: HttpRequest,
+    start: Start,
+    content_type: str,
+    *,
+    first: bytes = b"",
+    held: ExitStack | None = None,
+) -> GitAnswer:
+    """Stream what the git that `start` gives writes. However the answer ends, git ends with it,
+    and then what is `held`.
+    """
     if isinstance(request, ASGIRequest):
         # Django would collect a synchronous iterator into a list before sending it. And it drops
         # an answer whose client has gone before it was made, so that nothing may have begun yet.
         source: Any = async_output(start, first)
     else:
         source = SyncOutput(start(), first)
-    return StreamingHttpResponse(
-        source, content_type=content_type, headers={"Cache-Control": "no-cache"}
-    )
+    return GitAnswer(source, held or ExitStack(), content_type)
 
 
 class SyncOutput:
