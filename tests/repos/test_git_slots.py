@@ -50,9 +50,12 @@ def test_a_person_an_address_and_all_together_have_so_many():
             pass
         assert refused.value.headers == {"Retry-After": "10"}
         held.enter_context(place(at("192.0.2.1"), ANONYMOUS))
-        with place(at("192.0.2.1"), ANONYMOUS):
-            with pytest.raises(TooMany, match="requests are under way"), place(at("::1"), of(2)):
-                pass
+        with (
+            place(at("192.0.2.1"), ANONYMOUS),
+            pytest.raises(TooMany, match="requests are under way"),
+            place(at("::1"), of(2)),
+        ):
+            pass
         with place(at("192.0.2.2"), ANONYMOUS):
             pass
     assert not slots.here.held
@@ -112,7 +115,9 @@ def test_a_place_is_held_until_the_answer_has_been_sent(client, make, team_repo,
     token = {"Authorization": f"Bearer {make.token(alice)}"}
     answers = [client.get(REFS, headers=token) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
-    assert answers[2].content == b"Too many git requests of yours are under way. Try again in 10 s.\n"
+    assert (
+        answers[2].content == b"Too many git requests of yours are under way. Try again in 10 s.\n"
+    )
     assert answers[2]["Content-Type"] == "text/plain"
     list(answers[0].streaming_content)
     answers.append(client.get(REFS, headers=token))

@@ -13,7 +13,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.core.errors import BadRequest
-from apps.core.parsers import too_large
+from apps.core.parsers import broken_off, too_large
 from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
@@ -27,17 +27,26 @@ Start: TypeAlias = Callable[[], GitProcess]
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
-    """The body, inflated if it came as gzip; 400 when that is broken.
+    """The body, inflated if it came as gzip; 400 when that is broken, or the client left or fell
+    silent.
 
     Under WSGI a chunked body has no length, and only the server's own stream knows its end.
     """
     stream: Any = request
     if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
         stream = request.META.get("wsgi.input", request)
-    raw = iter(lambda: cast("bytes", stream.read(PIECE)), b"")
+    raw = read_from(stream)
     if request.META.get("HTTP_CONTENT_ENCODING", "") in {"gzip", "x-gzip"}:
         return inflated(raw)
     return raw
+
+
+def read_from(stream: Any) -> Iterator[bytes]:
+    try:
+        while piece := stream.read(PIECE):
+            yield piece
+    except OSError:  # each server has errors of its own
+        raise broken_off() from None
 
 
 def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
