@@ -10,9 +10,9 @@ application = get_wsgi_application()
 
 from apps.jobs.worker import start_if_wanted  # noqa: E402
 from apps.repos.http import slots  # noqa: E402
-from config.checks import gunicorn_threads, warn_of_counting_apart  # noqa: E402
+from config.checks import gunicorn_threads, warn_at_start  # noqa: E402
 
-warn_of_counting_apart()
+warn_at_start()
 start_if_wanted()
 # Here each request of git's has a thread until its client has taken the last byte.
 if "gunicorn.arbiter" in sys.modules and (threads := gunicorn_threads(sys.argv[1:], os.environ)):

@@ -82,6 +82,7 @@ class PullRecord(RecordSerializer):
     source_branch = serializers.CharField()
     target_branch = serializers.CharField()
     source_repo_path = serializers.CharField(allow_null=True)
+    source_moved = serializers.BooleanField()
     status = serializers.ChoiceField([*map(str, PullStatus)])
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
@@ -157,6 +158,7 @@ class GivenApproval(RecordSerializer):
 class PullProtectionRecord(RecordSerializer):
     pull_number = serializers.IntegerField()
     source_branch = serializers.CharField()
+    source_moved = serializers.BooleanField()
     target_branch = serializers.CharField()
     head_sha = serializers.CharField(allow_null=True)
     base_sha = serializers.CharField(allow_null=True)
@@ -216,7 +218,7 @@ def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
         "status": review.status,
         "body": review.body,
         "commit_sha": review.commit_sha,
-        "is_stale": review.is_stale,
+        "is_stale": eligibility.is_stale(review),
         "is_eligible": reason is None,
         "reason": reason,
         "dismissed_by_username": review.dismissed_by.username if review.dismissed_by else None,
@@ -235,6 +237,7 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,
+        "source_moved": pull.source_moved,
         "target_branch": pull.target_branch,
         "head_sha": pull.head_sha,
         "base_sha": pull.base_sha,
@@ -279,7 +282,7 @@ def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
         "user_uuid": review.created_by.uuid,
         "username": review.created_by.username,
         "commit_sha": review.commit_sha,
-        "is_stale": review.is_stale,
+        "is_stale": approval.eligibility.is_stale(review),
         "is_eligible": reason is None,
         "reason": reason,
     }
