@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import Any
 
@@ -21,6 +21,8 @@ from apps.core.middleware import error_answer
 from apps.core.threads import DaemonExecutor
 from config.bodies import KeptBody, Receive, StreamedBody
 
+SILENCE = 60
+"""Seconds until a client that takes nothing of its answer is given up."""
 KEPT = 16
 """Threads that wait for a request when there are fewer requests than there have been."""
 GIT = re.compile(r"/(teams|users)/[^/]+/[^/]+\.git/git-(upload|receive)-pack")
@@ -98,6 +100,16 @@ class Handler(ASGIHandler):
     async def read_body(self, receive: Receive) -> Any:
         """The body as a file: of git's one that waits for the client, else all that has come."""
         return await receive.whole() if isinstance(receive, KeptBody) else receive
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send it, until its client takes nothing of it for so long: then as if that had left."""
+
+        async def send_in_time(message: Any) -> None:
+            async with asyncio.timeout(SILENCE):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().send_response(response, send_in_time)
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
         """Wait until the client leaves; a body of git's is read by its view before."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 
 import pytest
 
-from config.server import end_silent
+from config.server import SILENCE, end_silent
+from tests.gitclient import Git
+from tests.repos.test_git_slots import fill, gits, status, unread_clone
+from tests.server import PATIENCE, Server
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -30,3 +35,19 @@ def test_a_thread_waits_for_bytes_no_longer_than_that(pair):
     ours, _ = pair
     with pytest.raises(BlockingIOError):
         ours.recv(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
+def test_a_silent_clone_ends_with_its_git(tmp_path, tables, django_db_blocker, kind):
+    server = Server(tmp_path, kind)
+    with django_db_blocker.unblock():
+        server.prepare(tables)
+    with server:
+        server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
+        url = f"{server.url}/users/alice/api.git"
+        head = fill(server, "users/alice/api", Git(tmp_path / "a", url, server.token("alice")))
+        with closing(unread_clone(server, "users/alice/api", head)) as clone:
+            assert status(clone) == 200
+            assert gits(server)
+            eventually(lambda: not gits(server), within=SILENCE + 2 * PATIENCE)
