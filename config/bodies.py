@@ -1,36 +1,59 @@
-"""Request bodies under ASGI: bounded ones, and that of a push, which is read as it comes."""
+"""Request bodies under ASGI: bounded ones, and those of git, which are read as they come."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
+from io import BytesIO
 from typing import Any
 
+from django.core.exceptions import RequestAborted
+
 from apps.core.errors import BadRequest
+from apps.core.room import FREE, room
 
 LIMIT = 16 * 1024 * 1024
-"""Bytes kept of a body that is no push; nobody reads more."""
+"""Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
+KEPT = 2_621_440
+"""Bytes kept of a body that is not git's, in memory: the most that Django takes of a form."""
 
 Receive = Callable[[], Awaitable[Any]]
 
 
-def bounded(receive: Receive) -> Receive:
-    """Receive a body up to its limit and one byte more, by which its reader sees that it is too
-    large. The rest is taken from the client, so that it gets to read the answer, and dropped.
+class KeptBody:
+    """The body of a request whose view begins when all of it has come.
+
+    It is kept up to its limit and one byte more, by which its reader sees that it is too large. The
+    rest is taken from the client, so that it gets to read the answer, and dropped.
     """
-    room = LIMIT + 1
 
-    async def receive_less() -> Any:
-        nonlocal room
-        message = await receive()
-        body = message.get("body", b"")
-        if len(body) > room:
-            message = {**message, "body": body[:room]}
-        room -= min(room, len(body))
-        return message
+    def __init__(self, receive: Receive) -> None:
+        self.receive = receive
+        self.taken = 0
 
-    return receive_less
+    async def __call__(self) -> Any:
+        return await self.receive()
+
+    async def whole(self) -> BytesIO:
+        """All that is kept of it. Raises `RequestAborted` when the client leaves, and `Unavailable`
+        when all bodies together are too large.
+        """
+        kept, message = BytesIO(), await self.receive()
+        while message["type"] != "http.disconnect":
+            size = kept.write(message.get("body", b"")[: KEPT + 1 - kept.tell()])
+            counted = min(size, max(0, kept.tell() - FREE))
+            room.take(counted)
+            self.taken += counted
+            if not message.get("more_body"):
+                kept.seek(0)
+                return kept
+            message = await self.receive()
+        raise RequestAborted
+
+    def release(self) -> None:
+        """Give back its room."""
+        room.give_back(self.taken)
 
 
 class StreamedBody:

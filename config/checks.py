@@ -74,9 +74,17 @@ def gunicorn_workers(arguments: Sequence[str], environment: Mapping[str, str]) -
 
     A number in its configuration file is not seen.
     """
+    given = given_to_gunicorn(arguments, environment).workers
+    return int(given or environment.get("WEB_CONCURRENCY") or 1)
+
+
+def gunicorn_threads(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """How many threads each of its workers has; 0 where neither of the two says so."""
+    return int(given_to_gunicorn(arguments, environment).threads or 0)
+
+
+def given_to_gunicorn(arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
     from gunicorn.config import Config
 
     more = shlex.split(environment.get("GUNICORN_CMD_ARGS", ""))
-    parser = Config().parser()
-    given = parser.parse_known_args([*more, *arguments])[0].workers
-    return int(given or environment.get("WEB_CONCURRENCY") or 1)
+    return Config().parser().parse_known_args([*more, *arguments])[0]

@@ -52,6 +52,9 @@ class Environment:
         self.database = reader.get("DATABASE_URL", inside, _database)
         self.redis_url = reader.get("REDIS_URL", "", _redis_url)
         self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
+        self.git_slots = reader.get("GIT_SLOTS", "64", _slots)
+        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", _slots)
+        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", _slots)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
         reader.stop_if_wrong()
@@ -198,6 +201,12 @@ def _redis_url(text: str) -> str:
 def _trusted_proxies(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,2}", text):
         raise ValueError("must be how many proxies of yours a request passes, from 0 to 99.")
+    return int(text)
+
+
+def _slots(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise ValueError("must be how many git requests may be under way, from 1 to 99999.")
     return int(text)
 
 

@@ -1,10 +1,11 @@
-"""Django under ASGI: one thread for a request, and the body of a push read as it comes."""
+"""Django under ASGI: one thread for a request, and bodies of git read as they come."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import Any
 
@@ -15,13 +16,17 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
+from apps.core.errors import Unavailable
+from apps.core.middleware import error_answer
 from apps.core.threads import DaemonExecutor
-from config.bodies import Receive, StreamedBody, bounded
+from config.bodies import KeptBody, Receive, StreamedBody
 
+SILENCE = 60
+"""Seconds until a client that takes nothing of its answer is given up."""
 KEPT = 16
 """Threads that wait for a request when there are fewer requests than there have been."""
-PUSH = "/git-receive-pack"
-"""How the path of a request ends whose body may be large."""
+GIT = re.compile(r"/(teams|users)/[^/]+/[^/]+\.git/git-(upload|receive)-pack")
+"""Where git sends its requests: their views ask who is there before they read anything."""
 
 Send = Callable[[Any], Awaitable[None]]
 
@@ -57,7 +62,7 @@ class Threads:
 
 class Handler(ASGIHandler):
     """Django's handler, which here calls everything from the first middleware to the view in one
-    thread, and gives a push to its view before the body has come.
+    thread, and gives a request of git's to its view before the body has come.
 
     No view awaits anything. Stock Django would call half of the middleware from the event loop,
     change threads a dozen times, and open a connection to the database for each request.
@@ -71,24 +76,43 @@ class Handler(ASGIHandler):
         super().load_middleware(is_async=False)
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        streamed = StreamedBody(receive) if scope["path"].endswith(PUSH) else None
+        if GIT.fullmatch(scope["path"]):
+            streamed = StreamedBody(receive)
+            await self._answer(scope, streamed, send)
+            await streamed.discard()
+            return
+        kept = KeptBody(receive)
+        try:
+            await self._answer(scope, kept, send)
+        except Unavailable as error:
+            await self.send_response(error_answer(error), send)
+        finally:
+            kept.release()
+
+    async def _answer(self, scope: dict[str, Any], body: Receive, send: Send) -> None:
         with self.threads.lend() as thread:
             async with ThreadSensitiveContext(executor=thread):
-                await self.handle(scope, streamed or receive, send)
-        if streamed is not None:
-            await streamed.discard()
+                await self.handle(scope, body, send)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         return await sync_to_async(self.get_response)(request)
 
     async def read_body(self, receive: Receive) -> Any:
-        """The body as a file: of a push one that waits for the client, else all that has come."""
-        if isinstance(receive, StreamedBody):
-            return receive
-        return await super().read_body(bounded(receive))
+        """The body as a file: of git's one that waits for the client, else all that has come."""
+        return await receive.whole() if isinstance(receive, KeptBody) else receive
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send it, until its client takes nothing of it for so long: then as if that had left."""
+
+        async def send_in_time(message: Any) -> None:
+            async with asyncio.timeout(SILENCE):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().send_response(response, send_in_time)
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
-        """Wait until the client leaves; the body of a push is read by its view before."""
+        """Wait until the client leaves; a body of git's is read by its view before."""
         if isinstance(receive, StreamedBody):
             await receive.ended.wait()
         await super().listen_for_disconnect(receive)

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sqlite3
+import struct
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -21,7 +22,9 @@ from gunicorn.app.base import BaseApplication
 WAITING = 2048
 """Connections that may wait to be accepted."""
 SILENCE = 60
-"""Seconds that a request body may pause, and that the event loop may hang, before gunicorn acts."""
+"""Seconds that a request body may pause, that a client may take no byte of its answer, and that
+the event loop may hang, before the kernel or gunicorn acts.
+"""
 GRACE = 10
 """Seconds until gunicorn kills a worker that does not end; it takes one or two."""
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -34,7 +37,20 @@ def listen(host: str, port: int) -> socket.socket:
     """
     six = ":" in host
     family = socket.AF_INET6 if six else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=WAITING, dualstack_ipv6=six)
+    made = socket.create_server((host, port), family=family, backlog=WAITING, dualstack_ipv6=six)
+    end_silent(made)
+    return made
+
+
+def end_silent(listening: socket.socket, seconds: int = SILENCE) -> None:
+    """Let the kernel end each connection that is accepted here when its client takes no byte of
+    what is sent for so long, and each wait of a thread for bytes that do not come.
+
+    Nothing else ends these: a server waits for its client as long as that stays connected.
+    """
+    if listening.family != socket.AF_UNIX:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, seconds * 1000)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
 
 
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types

@@ -1,7 +1,7 @@
 """All settings, from the environment only. A wrong value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-EMAIL_URL, EMAIL_FROM.
+GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, EMAIL_URL, EMAIL_FROM.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ALLOWED_HOSTS = env.allowed_hosts
 DATABASES = {"default": env.database}
 REDIS_URL = env.redis_url
 TRUSTED_PROXIES = env.trusted_proxies
+GIT_SLOTS = env.git_slots
+GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS = env.git_slots_per_person, env.git_slots_per_address
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.email_from
 EMAIL_BACKEND = f"django.core.mail.backends.{env.email.kind}.EmailBackend"
 SENDS_MAIL = env.email.kind != "console"
@@ -111,6 +113,7 @@ TIME_ZONE = "UTC"
 FORMAT_MODULE_PATH = ["config.formats"]
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
+FILE_UPLOAD_HANDLERS = ["apps.core.uploads.NoFiles"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
 SESSION_COOKIE_AGE = 14 * 86400

@@ -43,6 +43,8 @@ for pair in tokens_of({names!r}).items():
 """
 GUNICORN = {
     "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
+    # As docs/deploy.md has it.
+    "gunicorn-deployed": ["-k", "gthread", "-w", "2", "--threads", "16", "config.wsgi:application"],
     "gunicorn-asgi": ["-k", "asgi", "config.asgi:application"],
 }
 

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import orjson
 import pytest
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from config.bodies import LIMIT
+from apps.core.room import FREE, room
+from config.bodies import KEPT, LIMIT
 from config.handler import Handler
 from tests.waiting import eventually
 
@@ -44,12 +46,17 @@ def read_and_tell(request: HttpRequest) -> HttpResponse:
     return HttpResponse()
 
 
+def push_to(name: str) -> str:
+    return f"users/alice/{name}.git/git-receive-pack"
+
+
 urlpatterns = [
     path("size", size),
     path("size/git-receive-pack", size),
-    path("pieces/git-receive-pack", size_by_pieces),
-    path("refuse/git-receive-pack", refuse),
-    path("tell/git-receive-pack", read_and_tell),
+    path(push_to("size"), size),
+    path(push_to("pieces"), size_by_pieces),
+    path(push_to("refuse"), refuse),
+    path(push_to("tell"), read_and_tell),
 ]
 
 
@@ -62,6 +69,7 @@ class Client:
         """Messages that have been taken."""
         self.received_before_answer = 0
         self.status = 0
+        self.headers: dict[bytes, bytes] = {}
         self.body = b""
 
     async def receive(self) -> dict[str, Any]:
@@ -74,6 +82,7 @@ class Client:
     async def send(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status, self.received_before_answer = message["status"], self.received
+            self.headers = dict(message["headers"])
         self.body += message.get("body", b"")
 
     def run(self, handler: Handler) -> Client:
@@ -99,25 +108,39 @@ def post(db: None, settings: Any) -> Callable[[str, Iterator[dict[str, Any]]], C
 def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
     """All of it is taken from the client, which would not read the answer before."""
     assert post("/size", body(3, b"abc")).body == b"9"
-    client = post("/size", body(40))
-    assert (client.body, client.received_before_answer) == (b"%d" % (LIMIT + 1), 40)
+    for where in ("/size", "/size/git-receive-pack"):
+        client = post(where, body(40))
+        assert (client.body, client.received_before_answer) == (b"%d" % (KEPT + 1), 40)
+
+
+def test_large_bodies_have_a_cap_together_and_small_ones_always_find_room(post, monkeypatch):
+    """What one of them has taken is there for the next."""
+    monkeypatch.setattr(room, "left", 2 * MIB)
+    assert post("/size", body(2)).status == 200
+    full = post("/size", body(3))
+    assert (full.status, orjson.loads(full.body)["error"]) == (503, "unavailable")
+    assert full.headers[b"Retry-After"]
+    assert post("/size", body(2)).status == 200
+    monkeypatch.setattr(room, "left", 0)
+    assert post("/size", body(1, bytes(FREE))).status == 200
+    assert post("/size", body(1, bytes(FREE + 1))).status == 503
 
 
 def test_a_view_reads_a_push_to_its_end_in_pieces_of_its_own(post):
-    assert post("/pieces/git-receive-pack", body(40, bytes(2500))).body == b"100000 1000"
-    assert post("/pieces/git-receive-pack", body(1, b"")).body == b"0 0"
-    assert post("/size/git-receive-pack", body(3, b"abc")).body == b"9"
+    assert post("/" + push_to("pieces"), body(40, bytes(2500))).body == b"100000 1000"
+    assert post("/" + push_to("pieces"), body(1, b"")).body == b"0 0"
+    assert post("/" + push_to("size"), body(3, b"abc")).body == b"9"
 
 
 def test_whoever_reads_a_push_without_a_size_gets_a_bounded_one(post):
-    assert post("/size/git-receive-pack", body(40)).body == b"%d" % (LIMIT + 1)
+    assert post("/" + push_to("size"), body(40)).body == b"%d" % (LIMIT + 1)
 
 
 def test_a_push_is_refused_before_any_of_it_is_read_and_then_a_little_is_taken(post):
-    client = post("/refuse/git-receive-pack", body(300))
+    client = post("/" + push_to("refuse"), body(300))
     assert (client.status, client.received_before_answer) == (403, 0)
     assert client.received == LIMIT // MIB
-    assert post("/refuse/git-receive-pack", body(3)).received == 3
+    assert post("/" + push_to("refuse"), body(3)).received == 3
 
 
 def test_a_client_that_leaves_in_the_middle_ends_the_reading(post):
@@ -127,5 +150,5 @@ def test_a_client_that_leaves_in_the_middle_ends_the_reading(post):
             yield {"type": "http.disconnect"}
 
     seen.clear()
-    post("/tell/git-receive-pack", leaving())
+    post("/" + push_to("tell"), leaving())
     assert eventually(lambda: seen) == ["The request ended before its body did."]

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from apps.core import json
-from apps.core.errors import plain_error
+from apps.core.errors import ApiError, plain_error
 
 Next = Callable[[HttpRequest], HttpResponseBase]
 URI_LIMIT = 4000
@@ -24,11 +24,11 @@ def api_errors(get_response: Next) -> Next:
         if not request.path_info.startswith("/api/"):
             return get_response(request)
         if len(request.get_full_path()) > URI_LIMIT:
-            return error_answer(414)
+            return error_answer(plain_error(414))
         response = get_response(request)
         foreign = response.get("Content-Type", "").partition(";")[0] != "application/json"
         if response.status_code >= 400 and foreign:
-            response = error_answer(response.status_code)
+            response = error_answer(plain_error(response.status_code))
         for name, value in getattr(request, "answer_headers", {}).items():
             response[name] = value
         return response
@@ -36,9 +36,11 @@ def api_errors(get_response: Next) -> Next:
     return answer
 
 
-def error_answer(status: int) -> HttpResponse:
-    """A plain Django answer with ErrorBody, for views outside DRF."""
-    error = plain_error(status)
+def error_answer(error: ApiError) -> HttpResponse:
+    """A plain Django answer with ErrorBody, for what answers outside DRF."""
     return HttpResponse(
-        json.dumps(error.body()), status=error.status, content_type="application/json"
+        json.dumps(error.body()),
+        status=error.status,
+        content_type="application/json",
+        headers=error.headers,
     )

@@ -9,11 +9,17 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 ZERO: Final = "0" * 40
 FLUSH: Final = b"0000"
+DELIMITER: Final = b"0001"
 MAX_PAYLOAD: Final = 65516
 MAX_COMMAND_LIST: Final = 1024 * 1024
+MAX_FILTER: Final = 256
+"""Bytes of a filter specification, and it may combine others once: git parses it in a time that
+grows with the square of its length.
+"""
 
 _HEADER: Final = 4
 _REPORT_BAND: Final = b"\x01"
@@ -232,6 +238,24 @@ def _report_lines(results: Iterable[tuple[str, str]]) -> Iterator[bytes]:
 
 def _one_line(text: str) -> str:
     return _CONTROL.sub(" ", text).encode("utf-8", "replace").decode().strip()[:200] or "failed"
+
+
+def check_filters(fetch: bytes) -> None:
+    """Raise `ProtocolError` if the request of a fetch has a filter that is long or nested."""
+    at = 0
+    while _LENGTH.match(header := fetch[at : at + _HEADER]):
+        size = max(int(header, 16), _HEADER)  # what is shorter has no payload
+        word, _, spec = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
+        if word == b"filter" and (len(spec) > MAX_FILTER or _decoded(spec).count(b"combine:") > 1):
+            raise ProtocolError(f"A filter may be {MAX_FILTER} bytes long and combine others once")
+        at += size
+
+
+def _decoded(spec: bytes) -> bytes:
+    """Without the percent signs in which one filter stands inside another, however deep."""
+    while (plain := unquote_to_bytes(spec)) != spec:
+        spec = plain
+    return spec
 
 
 def advertisement(service: Service) -> bytes:

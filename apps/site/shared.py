@@ -71,6 +71,17 @@ return {admitted, now, unpack(answer)}
 """
 
 
+def connect(url: str) -> Redis:
+    """A client that gives up soon: redis-py would try a dead Redis again and again, for seconds."""
+    return Redis.from_url(
+        url,
+        socket_timeout=PATIENCE,
+        socket_connect_timeout=PATIENCE,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+
+
 class RedisCounters:
     """Counts in Redis, by its clock, in one call for all keys."""
 
@@ -80,17 +91,9 @@ class RedisCounters:
         self.prefix = prefix
         self.clock = clock
         """0 stands for the time of Redis."""
-        # redis-py would try a dead one again and again, for seconds.
-        client = Redis.from_url(
-            url,
-            socket_timeout=PATIENCE,
-            socket_connect_timeout=PATIENCE,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-        )
-        self.client: Any = client
-        self.script: Any = client.register_script(SCRIPT)
-        self.close = client.close
+        self.client: Any = connect(url)
+        self.script: Any = self.client.register_script(SCRIPT)
+        self.close = self.client.close
 
     def hit(self, asked: Asked) -> Hit:
         """As `MemoryCounters.hit`; raises `RedisError`."""

@@ -158,6 +158,29 @@ BROKEN = {
 }
 
 
+SMUGGLING = {
+    "a length twice": b"Content-Length: 2\r\nContent-Length: 2\r\n",
+    "two lengths": b"Content-Length: 2\r\nContent-Length: 40\r\n",
+    "a list of lengths": b"Content-Length: 2, 2\r\n",
+    "length, then chunks": b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+    "chunks, then length": b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n",
+    "a folded header": b"X: a\r\n b\r\nContent-Length: 2\r\n",
+    "a folded length": b"Content-Length:\r\n 2\r\n",
+    "a length on a folded line": b"X: a\r\n\tContent-Length: 40\r\nContent-Length: 2\r\n",
+}
+HIDDEN = b"{}GET /api/v1/openapi.json HTTP/1.1\r\nHost: HOST\r\n\r\n"
+
+
+@pytest.mark.parametrize("name", SMUGGLING)
+def test_what_two_servers_may_read_differently_is_refused_and_ends_the_connection(target, name):
+    """Else a proxy and this server could disagree where the next request begins."""
+    head = POST.replace(b"Connection: close\r\n", b"")
+    answer = raw(target, head + SMUGGLING[name] + b"\r\n" + HIDDEN, ends=False)
+    if answer:
+        assert answer.startswith(b"HTTP/1.1 400 "), answer
+    assert answer.count(b"HTTP/1.1 ") <= 1 and b"openapi" not in answer
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_no_request_is_the_clients_fault(target, name):
     """An unknown transfer coding may be 501, as HTTP has it; a server may hang up instead."""

@@ -31,7 +31,7 @@ from apps.git.protocol import (
 from apps.git.repo import valid_ref_name
 from apps.git.run import GitProcess
 from apps.repos.access import RepoAccess
-from apps.repos.http.streams import PIECE, end
+from apps.repos.http.streams import PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Protection, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import RefMove
@@ -54,8 +54,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     push, refused = accept_refs(by, request, stale_deletions(repo, request))
     give_back_connection()
     if push is None:
-        for _ in body:
-            pass
+        drop(body)
         return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
     accepted = [c for c in request.commands if c.ref not in refused]
     try:
@@ -163,15 +162,15 @@ def run(
 
 
 def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
-    """Write the request to git; what git leaves is read too, so that the client gets the report."""
+    """Write the request to git; some of what git leaves is dropped, so that the client gets the
+    report.
+    """
     stdin = cast("IO[bytes]", process.stdin)
-    listening = True
-    for piece in chain([beginning], body):
-        if listening:
-            try:
-                stdin.write(piece)
-            except BrokenPipeError:
-                listening = False
+    try:
+        for piece in chain([beginning], body):
+            stdin.write(piece)
+    except BrokenPipeError:
+        drop(body)
     with suppress(BrokenPipeError):
         stdin.close()
 

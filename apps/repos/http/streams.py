@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from threading import Thread
 from typing import IO, Any, TypeAlias, cast
 
@@ -13,38 +13,58 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.core.errors import BadRequest
-from apps.core.parsers import too_large
+from apps.core.parsers import broken_off, too_large
 from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
+PACKED_LIMIT = 16 * 1024 * 1024
+"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and no push."""
+DROPPED = 16 * 1024 * 1024
+"""Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
 GZIP = 16 + zlib.MAX_WBITS
 
 Start: TypeAlias = Callable[[], GitProcess]
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
-    """The body, inflated if it came as gzip; 400 when that is broken.
+    """The body, inflated if it came as gzip; 400 when that is broken, or the client left or fell
+    silent.
 
     Under WSGI a chunked body has no length, and only the server's own stream knows its end.
     """
     stream: Any = request
     if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
         stream = request.META.get("wsgi.input", request)
-    raw = iter(lambda: cast("bytes", stream.read(PIECE)), b"")
+    raw = read_from(stream)
     if request.META.get("HTTP_CONTENT_ENCODING", "") in {"gzip", "x-gzip"}:
         return inflated(raw)
     return raw
 
 
+def read_from(stream: Any) -> Iterator[bytes]:
+    try:
+        while piece := stream.read(PIECE):
+            yield piece
+    except OSError:  # each server has errors of its own
+        raise broken_off() from None
+
+
 def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """What a gzip stream holds, a bounded piece at a time whatever its ratio."""
+    """What a gzip stream holds, a bounded piece at a time; 413 past `PACKED_LIMIT`."""
     unpacker = zlib.decompressobj(GZIP)
+    packed = unpacked = 0
     try:
         for piece in raw:
-            rest = piece
+            packed, rest = packed + len(piece), piece
             while rest:
-                yield unpacker.decompress(rest, PIECE)
-                rest = unpacker.unconsumed_tail
+                if unpacker.eof:  # something follows, which zlib would collect
+                    raise broken_gzip()
+                out = unpacker.decompress(rest, PIECE)
+                unpacked += len(out)
+                if max(packed, unpacked) > PACKED_LIMIT:
+                    raise too_large(PACKED_LIMIT)
+                yield out
+                rest = unpacker.unconsumed_tail or unpacker.unused_data
         yield unpacker.flush()
     except zlib.error:
         raise broken_gzip() from None
@@ -54,6 +74,15 @@ def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
 
 def broken_gzip() -> BadRequest:
     return BadRequest("malformed_request", "The body is not valid gzip.")
+
+
+def drop(body: Iterator[bytes]) -> None:
+    """Read what is left of a refused push, but no more than `DROPPED` bytes."""
+    room = DROPPED
+    for piece in body:
+        room -= len(piece)
+        if room <= 0:
+            return
 
 
 def whole_body(request: HttpRequest, limit: int) -> bytes:
@@ -85,19 +114,37 @@ def _feed(process: GitProcess, body: bytes) -> None:
         stdin.close()
 
 
+class GitAnswer(StreamingHttpResponse):
+    """An answer of git's that holds what it needs until it has been sent."""
+
+    def __init__(self, source: Any, held: ExitStack, content_type: str) -> None:
+        headers = {"Cache-Control": "no-cache"}
+        super().__init__(source, content_type=content_type, headers=headers)
+        self.held = held.pop_all()
+
+    def close(self) -> None:
+        super().close()
+        self.held.close()
+
+
 def answer(
-    request: HttpRequest, start: Start, content_type: str, *, first: bytes = b""
-) -> StreamingHttpResponse:
-    """Stream what the git that `start` gives writes. However the answer ends, git ends with it."""
+    request: HttpRequest,
+    start: Start,
+    content_type: str,
+    *,
+    first: bytes = b"",
+    held: ExitStack | None = None,
+) -> GitAnswer:
+    """Stream what the git that `start` gives writes. However the answer ends, git ends with it,
+    and then what is `held`.
+    """
     if isinstance(request, ASGIRequest):
         # Django would collect a synchronous iterator into a list before sending it. And it drops
         # an answer whose client has gone before it was made, so that nothing may have begun yet.
         source: Any = async_output(start, first)
     else:
         source = SyncOutput(start(), first)
-    return StreamingHttpResponse(
-        source, content_type=content_type, headers={"Cache-Control": "no-cache"}
-    )
+    return GitAnswer(source, held or ExitStack(), content_type)
 
 
 class SyncOutput:

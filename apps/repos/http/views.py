@@ -1,13 +1,14 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
-Refusals come in the order of the API: 403 for another site → 401 → 429 → 404 → 403. They are plain
-text, which git prints behind `remote:`. Bodies stream both ways; nothing is held whole but a
-fetch's request.
+Refusals come in the order of the API: 403 for another site → 401 → 429 → 404 → 403, and last 429
+where too many requests of git's are under way (slots.py). They are plain text, which git prints
+behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial, wraps
 from typing import Any
 
@@ -20,6 +21,7 @@ from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import (
     ApiError,
+    BadRequest,
     Forbidden,
     Moved,
     Unauthenticated,
@@ -28,10 +30,11 @@ from apps.core.errors import (
     plain_error,
 )
 from apps.core.locks import give_back_connection
+from apps.core.room import room
 from apps.core.views import base_url, check_same_site
-from apps.git.protocol import Service, advertisement
+from apps.git.protocol import ProtocolError, Service, advertisement, check_filters
 from apps.repos.access import RepoAccess, open_repo, owner_path
-from apps.repos.http import push, streams
+from apps.repos.http import push, slots, streams
 from apps.site import limits
 
 FETCH_LIMIT = 16 * 1024 * 1024
@@ -42,7 +45,10 @@ View = Callable[..., HttpResponseBase]
 
 
 def git_view(method: str) -> Callable[[View], View]:
-    """Answer this method only, and every refusal in the form that git prints."""
+    """Answer this method only, and every refusal in the form that git prints.
+
+    The view gets a stack of what ends with the request, such as its place among the others.
+    """
 
     def wrap(view: View) -> View:
         @csrf_exempt
@@ -52,7 +58,8 @@ def git_view(method: str) -> Callable[[View], View]:
                 if request.method != method:
                     raise plain_error(405)
                 check_same_site(request)
-                return view(request, names)
+                with ExitStack() as held:
+                    return view(request, names, held)
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
@@ -74,34 +81,36 @@ def refusal(error: ApiError) -> HttpResponse:
 
 
 @git_view("GET")
-def info_refs(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+def info_refs(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
     """`info/refs?service=…`: what the repository has, before a fetch or a push."""
     service = SERVICES.get(request.GET.get("service", ""))
     if service is None:
         raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
-    repo = open_for(request, names, service).repo
+    repo = open_for(request, names, service, held).repo
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, service, advertise=True, protocol=protocol)
     kind = f"application/x-git-{service}-advertisement"
-    return streams.answer(request, start, kind, first=advertisement(service))
+    return streams.answer(request, start, kind, first=advertisement(service), held=held)
 
 
 @git_view("POST")
-def upload_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
     """A clone or fetch: a small request, an answer of any size."""
-    repo = open_for(request, names, Service.UPLOAD_PACK).repo
+    repo = open_for(request, names, Service.UPLOAD_PACK, held).repo
     check_content_type(request, Service.UPLOAD_PACK)
     wanted = streams.whole_body(request, FETCH_LIMIT)
+    check_cost(wanted)
+    held.enter_context(room.kept(len(wanted)))
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     fed = streams.fed_aside(start, wanted)
-    return streams.answer(request, fed, "application/x-git-upload-pack-result")
+    return streams.answer(request, fed, "application/x-git-upload-pack-result", held=held)
 
 
 @git_view("POST")
-def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBase:
+def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
     """A push: a request of any size, and a small answer once rows and events are written."""
-    access = open_for(request, names, Service.RECEIVE_PACK)
+    access = open_for(request, names, Service.RECEIVE_PACK, held)
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
     report = push.receive(by=access, body=pieces)
@@ -112,8 +121,10 @@ def receive_pack(request: HttpRequest, names: dict[str, Any]) -> HttpResponseBas
     )
 
 
-def open_for(request: HttpRequest, names: dict[str, Any], service: Service) -> RepoAccess:
-    """Access to the repository, if the caller may do this there.
+def open_for(
+    request: HttpRequest, names: dict[str, Any], service: Service, held: ExitStack
+) -> RepoAccess:
+    """Access to the repository, if the caller may do this there and has a place for it.
 
     Over git any username goes: the token decides. Anonymous people may fetch
     what is public; for anything else they are asked to sign in, whether it exists or not. Then
@@ -141,6 +152,7 @@ def open_for(request: HttpRequest, names: dict[str, Any], service: Service) -> R
     if writing:
         access.require_change(needs)
     give_back_connection()
+    held.enter_context(slots.place(request, principal))
     return access
 
 
@@ -159,6 +171,14 @@ def principal_in(request: HttpRequest) -> Principal:
     if principal.person is not None:
         limits.throttle_git(request, principal.user)
     return principal
+
+
+def check_cost(fetch: bytes) -> None:
+    """400 for a fetch that git would take long to understand."""
+    try:
+        check_filters(fetch)
+    except ProtocolError as error:
+        raise BadRequest("malformed_request", f"{error}.") from None
 
 
 def check_content_type(request: HttpRequest, service: Service) -> None:

@@ -1,0 +1,102 @@
+"""Places for git that are counted in Redis, for all processes together. Knows no Django.
+
+Each place is a lease: what a process that was killed has held is free a minute later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from typing import Any
+from uuid import uuid4
+
+from redis.exceptions import RedisError
+
+from apps.site.shared import connect
+
+LEASE = 60
+"""Seconds for which a place is held unless it is renewed."""
+RENEWED = 20
+"""Seconds between two renewals."""
+
+logger = logging.getLogger(__name__)
+
+TAKE = """
+local now = tonumber(redis.call('TIME')[1])
+for n, key in ipairs(KEYS) do
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+  if redis.call('ZCARD', key) >= tonumber(ARGV[n + 2]) then
+    return n
+  end
+end
+for n, key in ipairs(KEYS) do
+  redis.call('ZADD', key, now + ARGV[2], ARGV[1])
+  redis.call('EXPIRE', key, ARGV[2])
+end
+return 0
+"""
+RENEW = """
+local now = tonumber(redis.call('TIME')[1])
+for n, key in ipairs(KEYS) do
+  redis.call('ZADD', key, now + ARGV[2], ARGV[1])
+  redis.call('EXPIRE', key, ARGV[2])
+end
+"""
+
+
+class SharedSlots:
+    """Counts in Redis. While that does not answer there is a place for everybody who asks."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        prefix: str = "guildhall",
+        lease: float = LEASE,
+        renewed: float = RENEWED,
+    ) -> None:
+        self.client: Any = connect(url)
+        self.prefix, self.lease, self.renewed = prefix, int(lease), renewed
+        self.scripts: Any = [self.client.register_script(text) for text in (TAKE, RENEW)]
+        self.lock = Lock()
+        self.held: dict[str, list[str]] = {}
+        """The keys of each place that this process holds."""
+        self.closed = Event()
+        self.renewing: Thread | None = None
+
+    def take(self, asked: Mapping[str, int]) -> tuple[str, str]:
+        """A place's name, by which it is given back; or whoever of those who ask has no more."""
+        name, people = uuid4().hex, list(asked)
+        keys = [f"{self.prefix}:git:{one}" for one in people]
+        try:
+            full = self.scripts[0](keys, [name, self.lease, *asked.values()])
+        except (RedisError, OSError) as error:
+            logger.warning("Places for git are counted in this process alone: %s", error)
+            return name, ""
+        if full:
+            return name, people[full - 1]
+        with self.lock:
+            self.held[name] = keys
+            if self.renewing is None:
+                self.renewing = Thread(target=self._renew_always, name="git-slots", daemon=True)
+                self.renewing.start()
+        return name, ""
+
+    def give_back(self, name: str) -> None:
+        """Give a place back; one that Redis does not hear of ends with its lease."""
+        self._remove(name, self.held.pop(name, []))
+
+    def _remove(self, name: str, keys: list[str]) -> None:
+        with suppress(RedisError, OSError):
+            for key in keys:
+                self.client.zrem(key, name)
+
+    def _renew_always(self) -> None:
+        while not self.closed.wait(self.renewed):
+            for name, keys in list(self.held.items()):
+                with suppress(RedisError, OSError):
+                    self.scripts[1](keys, [name, self.lease])
+                if name not in self.held:  # given back meanwhile
+                    self._remove(name, keys)

@@ -1,0 +1,116 @@
+"""Places for git over HTTP: how many of its requests are carried out at once.
+
+A place belongs to a person or, where nobody has signed in, to an address. Places are counted in
+this process and, where there is Redis, in all processes together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from apps.accounts.principal import Principal
+from apps.core.errors import TooMany
+from apps.site.addresses import address_of
+
+if TYPE_CHECKING:
+    from apps.repos.http.shared_slots import SharedSlots
+
+RETRY_AFTER = 10
+"""Seconds that a client is told to wait."""
+ALL = "all"
+
+Asked = Mapping[str, int]
+"""Who asks for a place, each with the most that they may have."""
+
+
+class Slots:
+    """Counts in this process."""
+
+    def __init__(self) -> None:
+        # The garbage collector may give a place back in the middle of anything.
+        self.lock = RLock()
+        self.held = Counter[str]()
+        self.most = 0
+        """Of all together, where each has a thread of which there are only so many; 0: any."""
+
+    def leave_threads(self, threads: int) -> None:
+        """Let git have three of four threads, and one person or address two of three of these."""
+        self.most = max(1, threads * 3 // 4)
+
+    def take(self, asked: Asked) -> str:
+        """Take one place for each of them; none if one has no more, who is returned."""
+        with self.lock:
+            for who, most in asked.items():
+                if self.held[who] >= self._bounded(who, most):
+                    return who
+            self.held.update(asked.keys())
+        return ""
+
+    def give_back(self, asked: Asked) -> None:
+        with self.lock:
+            self.held -= Counter(asked.keys())  # what has come to nothing goes
+
+    def _bounded(self, who: str, most: int) -> int:
+        share = self.most if who == ALL else max(1, self.most * 2 // 3)
+        return min(most, share) if self.most else most
+
+
+here = Slots()
+
+
+@cache
+def together() -> SharedSlots | None:
+    """The places of all processes; None without Redis."""
+    if not settings.REDIS_URL:
+        return None
+    from apps.repos.http.shared_slots import SharedSlots  # redis-py takes long to load
+
+    return SharedSlots(settings.REDIS_URL)
+
+
+@contextmanager
+def place(request: HttpRequest, principal: Principal) -> Iterator[None]:
+    """Hold a place while the request is carried out; 429 when there is none.
+
+    It comes back when this ends, also by being forgotten: a server drops the answer, unread and
+    unclosed, to a client that leaves before it was made.
+    """
+    asked = {who(request, principal): most_for(principal), ALL: settings.GIT_SLOTS}
+    with ExitStack() as held:
+        if full := here.take(asked):
+            raise refusal(full)
+        held.callback(here.give_back, asked)
+        if shared := together():
+            name, full = shared.take(asked)
+            if full:
+                raise refusal(full)
+            held.callback(shared.give_back, name)
+        yield
+
+
+def who(request: HttpRequest, principal: Principal) -> str:
+    if principal.person_id is not None:
+        return f"person:{principal.person_id}"
+    return f"address:{address_of(request.META, settings.TRUSTED_PROXIES)}"
+
+
+def most_for(principal: Principal) -> int:
+    anonymous = principal.person_id is None
+    return settings.GIT_SLOTS_PER_ADDRESS if anonymous else settings.GIT_SLOTS_PER_PERSON
+
+
+def refusal(full: str) -> TooMany:
+    whose = "" if full == ALL else " of yours" if full.startswith("person") else " of this address"
+    return TooMany(
+        "rate_limited",
+        f"Too many git requests{whose} are under way. Try again in {RETRY_AFTER} s.",
+        headers={"Retry-After": str(RETRY_AFTER)},
+    )

@@ -1,0 +1,149 @@
+"""Bodies of git requests that would cost the server much more than they cost their sender."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from apps.git.protocol import DELIMITER, FLUSH, Service, pkt
+from apps.git.repo import GitRepo
+from apps.repos.http.push import receive
+from tests.git.scratch import Scratch
+from tests.principals import access_of
+from tests.server import Server
+
+MIB = 1024 * 1024
+DEEP = "combine:" + "+".join(["blob:none"] * 6000)
+COSTLY = {
+    "combined, of 60 KB": DEEP,
+    "of 257 bytes": "sparse:oid=" + "x" * 246,
+    "nested": "combine:combine:blob:none+tree:0",
+    "nested and encoded": "combine:combine%3Ablob:none+tree:0",
+    "nested and encoded twice": "combine:combin%2565%253ablob:none",
+}
+CHEAP = ["blob:none", "combine:blob:none+tree:1", "blob:limit=10k"]
+
+
+def asked_for(wanted: str, spec: str, version: int) -> bytes:
+    """The request of a clone with a filter."""
+    line = pkt(f"filter {spec}\n".encode())
+    if version == 2:
+        wants = pkt(f"want {wanted}\n".encode()) + pkt(b"done\n")
+        return pkt(b"command=fetch\n") + DELIMITER + line + wants + FLUSH
+    return pkt(f"want {wanted} filter ofs-delta\n".encode()) + line + FLUSH + pkt(b"done\n")
+
+
+@pytest.fixture
+def fetch(client, make, team_repo, alice, tmp_path, monkeypatch):
+    """`fetch(spec, version)`: status and text of a clone with this filter; how often git ran."""
+    serve, started = GitRepo.serve, list[Service]()
+
+    def count(*args: Any, **options: Any) -> Any:
+        started.append(args[1])
+        return serve(*args, **options)
+
+    store = Scratch(team_repo.git.path)
+    tip = store.commit({"a": b"1"})
+    assert store.update_ref("refs/heads/main", tip, "0" * 40)
+    monkeypatch.setattr(GitRepo, "serve", count)
+
+    def ask(spec: str, version: int) -> tuple[int, bytes, int]:
+        answer = client.post(
+            "/teams/acme/api.git/git-upload-pack",
+            asked_for(tip, spec, version),
+            content_type="application/x-git-upload-pack-request",
+            headers={
+                "Authorization": f"Bearer {make.token(alice)}",
+                "Git-Protocol": f"version={version}",
+            },
+        )
+        begun = len(started)
+        started.clear()
+        return answer.status_code, b"".join(answer), begun
+
+    return ask
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("case", COSTLY)
+def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, version):
+    """git would parse 60 KB of them for seconds."""
+    status, text, begun = fetch(COSTLY[case], version)
+    assert (status, begun) == (400, 0), text
+    assert text.startswith(b"A filter may be")
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("spec", CHEAP)
+def test_other_filters_are_git_s_business(fetch, spec, version):
+    status, text, begun = fetch(spec, version)
+    assert (status, begun) == (200, 1)
+    assert b"PACK" in text
+
+
+SENT_PACKED = {"Content-Encoding": "gzip"}
+
+
+def status_of(server: Server, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
+    sent = {
+        "Authorization": f"Bearer {server.token('alice')}",
+        "Content-Type": "application/x-git-receive-pack-request",
+    }
+    with closing(server.connect()) as connection:
+        connection.request("POST", f"/{path}.git/git-receive-pack", body, {**sent, **headers})
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def pushed(ref: str, rest: bytes = b"") -> bytes:
+    """A push that creates a ref, with more behind it."""
+    line = f"{'0' * 40} {'1' * 40} {ref}\0report-status object-format=sha1".encode()
+    return pkt(line) + FLUSH + rest
+
+
+def test_a_push_that_unpacks_to_much_is_413(server, path):
+    """The gzip stream holds the commands first, then 2 GB of zeros."""
+    packer = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
+    head, zeros = packer.compress(pushed("refs/heads/main", b"PACK")), bytes(4 * MIB)
+    body = head + b"".join(packer.compress(zeros) for _ in range(512)) + packer.flush()
+    assert len(body) < 12 * MIB
+    assert status_of(server, path, body, **SENT_PACKED)[0] == 413
+
+
+class Pieces:
+    """A body that never ends, and how much of it has been read."""
+
+    def __init__(self, beginning: bytes) -> None:
+        self.beginning = beginning
+        self.read = 0
+
+    def __iter__(self) -> Any:
+        yield self.beginning
+        for _ in range(200):
+            self.read += MIB
+            yield bytes(MIB)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_a_push_that_is_refused_no_more_than_16_mib_are_read(team_repo, alice):
+    body = Pieces(pushed("refs/pull/1/head"))
+    said = receive(by=access_of(alice, team_repo), body=iter(body))
+    assert b"ng refs/pull/1/head" in said
+    assert body.read == 16 * MIB
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_a_push_that_git_refuses_not_much_more_is_read(team_repo, alice):
+    """What follows is no pack, and git says so at its first bytes."""
+    body = Pieces(pushed("refs/heads/main", b"no pack"))
+    receive(by=access_of(alice, team_repo), body=iter(body))
+    assert body.read <= 20 * MIB
+
+
+def test_what_follows_a_gzip_stream_is_not_collected(server, path):
+    body = gzip.compress(pushed("refs/pull/1/head")) + bytes(MIB)
+    assert status_of(server, path, body, **SENT_PACKED)[0] == 400

@@ -1,0 +1,232 @@
+"""How many git requests one person, one address and all may have under way."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.core.errors import TooMany
+from apps.git.protocol import FLUSH, pkt
+from apps.repos.http import slots
+from apps.repos.http.slots import Slots, place
+from tests.gitclient import Git
+from tests.server import PATIENCE, Server
+from tests.waiting import eventually
+
+REFS = "/teams/acme/api.git/info/refs?service=git-upload-pack"
+
+
+@pytest.fixture(autouse=True)
+def few(settings, monkeypatch):
+    """Two for each, four for all; nobody has one yet."""
+    settings.GIT_SLOTS, settings.GIT_SLOTS_PER_PERSON, settings.GIT_SLOTS_PER_ADDRESS = 4, 2, 2
+    monkeypatch.setattr(slots, "here", Slots())
+
+
+def of(person: int) -> Principal:
+    return Principal(person=SimpleNamespace(pk=person))  # type: ignore[arg-type]
+
+
+def at(address: str) -> Any:
+    return SimpleNamespace(META={"REMOTE_ADDR": address})
+
+
+def test_a_person_an_address_and_all_together_have_so_many():
+    with ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(place(at("192.0.2.1"), of(1)))
+        with pytest.raises(TooMany, match="of yours") as refused, place(at("192.0.2.2"), of(1)):
+            pass
+        assert refused.value.headers == {"Retry-After": "10"}
+        held.enter_context(place(at("192.0.2.1"), ANONYMOUS))
+        with (
+            place(at("192.0.2.1"), ANONYMOUS),
+            pytest.raises(TooMany, match="requests are under way"),
+            place(at("::1"), of(2)),
+        ):
+            pass
+        with place(at("192.0.2.2"), ANONYMOUS):
+            pass
+    assert not slots.here.held
+
+
+def test_an_address_that_has_all_of_its_places_is_told_so():
+    with place(at("192.0.2.1"), ANONYMOUS), place(at("192.0.2.1"), ANONYMOUS):
+        with pytest.raises(TooMany, match="of this address"), place(at("192.0.2.1"), ANONYMOUS):
+            pass
+        with place(at("192.0.2.1"), of(1)):
+            pass
+
+
+def test_where_requests_have_threads_git_never_has_all_of_them(settings):
+    settings.GIT_SLOTS = settings.GIT_SLOTS_PER_ADDRESS = 100
+    slots.here.leave_threads(16)
+    with ExitStack() as held:
+
+        def taken(address: str) -> int:
+            for count in range(16):
+                try:
+                    held.enter_context(place(at(address), ANONYMOUS))
+                except TooMany:
+                    return count
+            return 16
+
+        assert [taken("192.0.2.1"), taken("192.0.2.2")] == [8, 4]
+
+
+def test_a_place_that_is_forgotten_comes_back():
+    """A server drops the answer to a client that leaves before it is made."""
+    held = ExitStack()
+    held.enter_context(place(at("192.0.2.1"), ANONYMOUS))
+    assert slots.here.held
+    del held
+    gc.collect()
+    assert not slots.here.held
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refusals_and_failures_hold_no_place(client, make, team_repo, alice, monkeypatch):
+    token = {"Authorization": f"Bearer {make.token(alice)}"}
+
+    def post(body: bytes, kind: str = "application/x-git-upload-pack-request") -> int:
+        address = "/teams/acme/api.git/git-upload-pack"
+        return int(client.post(address, body, content_type=kind, headers=token).status_code)
+
+    assert post(b"", "text/plain") == 415
+    assert post(pkt(b"filter " + b"x" * 300)) == 400
+    monkeypatch.setattr(type(team_repo.git), "serve", None)
+    client.raise_request_exception = False
+    assert post(FLUSH) == 500
+    assert not slots.here.held
+
+
+def test_a_place_is_held_until_the_answer_has_been_sent(client, make, team_repo, alice):
+    token = {"Authorization": f"Bearer {make.token(alice)}"}
+    answers = [client.get(REFS, headers=token) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert (
+        answers[2].content == b"Too many git requests of yours are under way. Try again in 10 s.\n"
+    )
+    assert answers[2]["Content-Type"] == "text/plain"
+    list(answers[0].streaming_content)
+    answers.append(client.get(REFS, headers=token))
+    assert answers[-1].status_code == 200
+    for answer in answers[1:]:
+        answer.close()
+
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def public(server: Server, path: str, git) -> str:
+    """A public repository whose clone fits into no buffer of a connection."""
+    return fill(server, path, git())
+
+
+def fill(server: Server, path: str, ours: Git) -> str:
+    (ours.folder / "large").write_bytes(os.urandom(24 * MIB))
+    head = ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    owner, name, slug = path.split("/")
+    body = {"name": "Open", "slug": slug, "visibility": "public"}
+    server.api("alice").put(f"/{owner}/{name}/repos/{slug}", **body).gives()
+    return head
+
+
+def unread_clone(server: Server, path: str, head: str, **headers: str) -> socket.socket:
+    """A client that asks for everything and takes nothing."""
+    parts = urlsplit(server.url)
+    body = pkt(f"want {head} no-progress\n".encode()) + FLUSH + pkt(b"done\n")
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.settimeout(PATIENCE)
+    line.connect((str(parts.hostname), parts.port))
+    line.sendall(
+        f"POST /{path}.git/git-upload-pack HTTP/1.1\r\nHost: {parts.netloc}\r\n{more}"
+        "Content-Type: application/x-git-upload-pack-request\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+    return line
+
+
+def status(line: socket.socket) -> int:
+    """What the server has answered; nothing but the first line is taken."""
+    return int(line.recv(12).split()[1])
+
+
+@contextmanager
+def unread_clones(
+    server: Server, path: str, head: str, count: int, **headers: str
+) -> Iterator[list[int]]:
+    with ExitStack() as lines:
+        opened = [
+            lines.enter_context(closing(unread_clone(server, path, head, **headers)))
+            for _ in range(count)
+        ]
+        yield [status(line) for line in opened]
+
+
+def gits(server: Server) -> list[int]:
+    """The git processes that the server's processes have started."""
+    found = []
+    for worker in server.children():
+        for task in Path(f"/proc/{worker}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+                found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+@pytest.mark.slow
+def test_unread_clones_have_so_many_places_and_give_them_back(server, path, public):
+    """16 of an address; under gunicorn 4, two thirds of three quarters of its threads."""
+    most = 4 if server.kind == "gunicorn" else 16
+    with unread_clones(server, path, public, 40) as answers:
+        assert (answers.count(200), answers.count(429)) == (most, 40 - most)
+        assert len(gits(server)) <= most
+        server.api("alice").get("/users/self").gives()
+    eventually(lambda: not gits(server))
+    with unread_clones(server, path, public, most) as answers:
+        assert answers == [200] * most
+        for process in gits(server):
+            os.killpg(process, signal.SIGKILL)
+        eventually(lambda: not gits(server))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strangers", [1, 8])
+def test_slow_clones_leave_threads_for_the_api(tmp_path, tables, django_db_blocker, strangers):
+    """gunicorn as docs/deploy.md starts it: two processes with 16 threads each."""
+    server = Server(tmp_path, "gunicorn-deployed", TRUSTED_PROXIES="1")
+    with django_db_blocker.unblock():
+        server.prepare(tables)
+    with server, ExitStack() as lines:
+        server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
+        token = server.token("alice")
+        ours = Git(tmp_path / "ours", f"{server.url}/users/alice/api.git", token)
+        head = fill(server, "users/alice/api", ours)
+        opened = [
+            unread_clone(
+                server, "users/alice/api", head, **{"X-Forwarded-For": f"192.0.2.{n % strangers}"}
+            )
+            for n in range(64)
+        ]
+        for line in opened:
+            lines.enter_context(closing(line))
+        for _ in range(20):
+            server.api("alice").get("/users/self").gives()
+        answers = [status(line) for line in opened]
+        assert set(answers) == {200, 429} and answers.count(200) <= (16 if strangers == 1 else 24)

@@ -1,0 +1,27 @@
+"""Places for git that all processes count together."""
+
+import time
+
+from apps.repos.http.shared_slots import SharedSlots
+from tests.waiting import eventually
+
+
+def test_processes_share_places_and_those_of_a_dead_one_come_back(own_redis, caplog):
+    one, other = (SharedSlots(own_redis.url, lease=2, renewed=0.5) for _ in range(2))
+    asked = {"person:1": 2, "all": 3}
+    first, full = one.take(asked)
+    assert not full
+    other.take({"person:1": 2, "all": 3})
+    assert one.take(asked)[1] == "person:1"
+    assert other.take({"person:2": 2, "all": 2})[1] == "all"
+    one.give_back(first)
+    assert other.take(asked)[1] == ""
+    begin = time.monotonic()
+    eventually(lambda: time.monotonic() - begin > 3)
+    assert one.take(asked)[1] == "person:1", "they are renewed"
+    other.closed.set()  # as if it had been killed
+    eventually(lambda: one.take(asked)[1] == "")
+    own_redis.kill()
+    assert one.take({"person:3": 0})[1] == ""
+    assert "counted in this process alone" in caplog.text
+    one.closed.set()
