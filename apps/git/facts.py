@@ -23,3 +23,9 @@ class GitFacts:
         if key not in self._answers:
             self._answers[key] = question(*args, **kwargs)
         return cast(T, self._answers[key])
+
+    def keep(
+        self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Keep an answer that was found in another way, with those of other questions."""
+        self._answers[question, args, tuple(kwargs.items())] = answer

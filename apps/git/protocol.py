@@ -13,7 +13,8 @@ from typing import Final
 ZERO: Final = "0" * 40
 FLUSH: Final = b"0000"
 MAX_PAYLOAD: Final = 65516
-MAX_COMMAND_LIST: Final = 1024 * 1024
+MAX_COMMAND_LIST: Final = 8 * 1024 * 1024
+"""Bytes; 20,000 refs whose names are as long as names may be."""
 
 _HEADER: Final = 4
 _REPORT_BAND: Final = b"\x01"
