@@ -19,9 +19,9 @@ SECRETS = re.compile(r"ght_|password|curl", re.IGNORECASE)
 
 
 def start(data: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """The server as a shell starts it; on any free port, since 8000 may be somebody's."""
+    """The server as a terminal starts it; on any free port, since 8000 may be somebody's."""
     return subprocess.Popen(
-        [ROOT / "bin" / "serve", *arguments],
+        ["env", "--default-signal=INT", ROOT / "bin" / "serve", *arguments],
         env={**os.environ, "DATA_DIR": data, "PORT": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

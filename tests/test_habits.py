@@ -45,7 +45,15 @@ def runserver(environment, folder):
     """A development server, started in this folder; yields its port."""
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, ROOT / "manage.py", "runserver", "--noreload", str(port)],
+        [
+            "env",
+            "--default-signal=INT",
+            sys.executable,
+            ROOT / "manage.py",
+            "runserver",
+            "--noreload",
+            str(port),
+        ],
         env=environment,
         cwd=folder,
         stdout=subprocess.PIPE,

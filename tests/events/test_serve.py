@@ -82,10 +82,13 @@ def begin_push(connection: HTTPConnection, sent: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
-    """A terminal tells all that there are by then."""
+    """A terminal tells all that there are by then.
+
+    A shell has what it runs in the background ignore Ctrl-C, and so would the tests' own children.
+    """
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data"), "PORT": "0"}
     starting = subprocess.Popen(
-        [sys.executable, "manage.py", "serve"],
+        ["env", "--default-signal=INT", sys.executable, "manage.py", "serve"],
         cwd=ROOT,
         env=environment,
         text=True,
