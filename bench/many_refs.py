@@ -50,7 +50,9 @@ class Writer(Thread):
 def tag(git, count: int) -> None:
     sha = git("rev-parse", "HEAD")
     lines = "".join(f"create refs/tags/v{number:05} {sha}\n" for number in range(count))
-    subprocess.run(["git", "update-ref", "--stdin"], input=lines.encode(), cwd=git.folder, check=True)
+    subprocess.run(
+        ["git", "update-ref", "--stdin"], input=lines.encode(), cwd=git.folder, check=True
+    )
 
 
 def plain_push(git, folder: Path) -> float:

@@ -24,8 +24,6 @@ class GitFacts:
             self._answers[key] = question(*args, **kwargs)
         return cast(T, self._answers[key])
 
-    def keep(
-        self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-    ) -> None:
+    def keep(self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
         """Keep an answer that was found in another way, with those of other questions."""
         self._answers[question, args, tuple(kwargs.items())] = answer

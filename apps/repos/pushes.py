@@ -58,17 +58,16 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
     at the ref's current commit, and the ref may return to where such a step starts.
 
     Many refs are settled in batches. Should the process die between two, the journal explains the
-    rest. The oldest steps of other pushes, which may have died, are settled along with the last.
+    rest. What other pushes have left is settled as well, if all of it fits into one batch; else it
+    is the worker's.
     """
     own = own or [move_of(row, repo) for row in journal_of(repo).filter(push=push)]
     steps = defaultdict[str, list[RefMove]](list)
     for move in own:
         steps[move.full_name].append(move)
-    *full, last = batches(repo, steps)
-    others = journal_of(repo).exclude(push=push).values_list("full_name", flat=True)[:BATCH]
-    room = max(0, BATCH - len(last))
-    last += [name for name in dict.fromkeys(others) if name not in steps][:room]
-    for names in [*full, last]:
+    others = journal_of(repo).exclude(push=push).values_list("full_name", flat=True)[: BATCH + 1]
+    known = [*dict.fromkeys(others), *steps]
+    for names in batches(repo, known if len(known) <= BATCH else steps):
         these = [move for name in names for move in steps.get(name, ())]
         settle_refs(repo, names, these, over=Q(push=push))
 

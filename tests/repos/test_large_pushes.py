@@ -65,15 +65,3 @@ def test_others_write_while_thousands_of_tags_are_pushed(server, path, git):
     assert len(ours("ls-remote", "--tags", ours.url).splitlines()) == TAGS
     found = alice.get(f"/events?scope=repo:{path}&kind=tag-created&per_page=1").gives()
     assert found["results"][0]["target"]["name"] == f"v{TAGS - 1:05}"
-
-
-def test_of_more_than_twenty_thousand_refs_the_rest_is_refused_in_words(server, path, git):
-    ours = git()
-    ours.commit()
-    make_tags(ours, 20_001)
-    said = ours.fails("push", "--porcelain", ours.url, "--tags")
-    refused = [line for line in said.splitlines() if line.startswith("!")]
-    assert len(refused) == 1
-    assert "(one push moves 20,000 refs at most: push this one once more)" in refused[0]
-    ours("push", "--quiet", ours.url, "--tags")
-    assert len(ours("ls-remote", "--tags", ours.url).splitlines()) == 20_001

@@ -61,9 +61,7 @@ def at_batches(settings):
     one each; None for nothing.
     """
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
-    yield lambda *acts: followers.reading.extend(
-        act or (lambda: None) for act in reversed(acts)
-    )
+    yield lambda *acts: followers.reading.extend(act or (lambda: None) for act in reversed(acts))
     left = list(followers.reading)
     followers.reading.clear()
     assert not left, "a batch was not reached"
@@ -114,15 +112,16 @@ def test_the_journal_explains_what_a_dead_process_has_not_settled(clone, bob, ev
     check_settled(clone.repo)
 
 
-def test_the_next_push_settles_some_of_what_a_dead_one_has_left(clone, alice, bob):
-    """As many as one batch has, so that nobody does all the work of another's large push."""
-    move(clone, tags(clone), bob)
+@pytest.mark.parametrize("left", [BATCH - 1, MANY])
+def test_the_next_push_settles_what_a_dead_one_has_left_if_it_is_little(clone, alice, bob, left):
+    """Nobody waits for the work of another's large push; the worker does that."""
+    move(clone, tags(clone, left), bob)
     clone.commit("main", {"a": "2\n"})
     clone.push("main", by=alice)
     assert clone.repo.branch_sha("main") == clone.head("main")
-    assert clone.repo.refs.count() == BATCH
-    assert PushJournal.objects.count() == MANY - BATCH + 1
+    assert clone.repo.refs.count() == (1 + left if left < BATCH else 1)
     jobs.settle_journals()
+    assert clone.repo.refs.filter(pushed_by=bob).count() == left
     check_settled(clone.repo)
 
 
@@ -269,6 +268,24 @@ def test_what_is_over_twenty_thousand_refs_is_refused_in_words():
     assert refusals(over, [], stale) == stale
     whole = PushRequest(over.commands, frozenset({"atomic"}), (), b"")
     assert len(refusals(whole, [], {})) == MOST_REFS + 2
+
+
+@pytest.mark.slow
+def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, alice, tmp_path):
+    source = Scratch(tmp_path / "source.git")
+    source.create()
+    sha = source.commit({"a": b"1"})
+    wanted = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
+
+    def push(*some):
+        return receive(by=access_of(alice, clone.repo), body=iter([push_body(source, some)]))
+
+    said = push(*wanted)
+    assert (said.count(b"ok refs/tags/"), said.count(b"ng refs/tags/")) == (MOST_REFS, 1)
+    check_settled(clone.repo)
+    assert push(wanted[-1]).count(b"ok refs/tags/") == 1
+    assert clone.repo.refs.count() == 1 + len(wanted)
+    assert Event.objects.filter(kind="tag-created").count() == len(wanted)
 
 
 def test_twenty_thousand_refs_of_any_name_fit_into_a_push():
