@@ -278,7 +278,8 @@ def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, al
     wanted = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
 
     def push(*some):
-        return receive(by=access_of(alice, clone.repo), body=iter([push_body(source, some)]))
+        body = push_body(source, some, "report-status")
+        return receive(by=access_of(alice, clone.repo), body=iter([body]))
 
     said = push(*wanted)
     assert (said.count(b"ok refs/tags/"), said.count(b"ng refs/tags/")) == (MOST_REFS, 1)
