@@ -2,7 +2,7 @@
 
 All strategies end in the same tree, or are refused: what was reviewed is what gets into the target.
 `Conflict` without paths means that git cannot do that: unrelated histories, trees too large for
-their limits, a rebase of more than `REBASE_LIMIT` commits or one with another result than a merge.
+their limits, a rebase of more than `REBASE_LIMIT` commits.
 """
 
 import re
@@ -62,7 +62,12 @@ class NothingToMerge:
     """The target contains the head, or, for squash and rebase, all that it changes."""
 
 
-Outcome: TypeAlias = Built | Conflict | FastForwardImpossible | NothingToMerge
+@dataclass(frozen=True, slots=True)
+class StrategyDiffers:
+    """This strategy would give another tree than a merge."""
+
+
+Outcome: TypeAlias = Built | Conflict | FastForwardImpossible | NothingToMerge | StrategyDiffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,23 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
             Strategy.FAST_FORWARD: base == target,
         }
     return Mergeability((), tuple(s for s in Strategy if allowed[s]), nothing_to_merge=False)
+
+
+def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
+    """The tree that merging `head` into `target` gives. Leaves nothing behind.
+
+    None where they conflict, and where the repository has no commit `head` any more.
+    """
+    if not is_sha(target) or not is_sha(head):
+        raise ValueError(f"no full object name: {target!r}, {head!r}")
+    try:
+        with repo.dry() as dry:
+            merged = _merge_trees(dry, target, head)
+    except GitError:
+        if repo.has_commit(head):
+            raise
+        return None
+    return merged.tree if isinstance(merged, Merged) else None
 
 
 def build(
@@ -213,7 +235,7 @@ def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes
         who = committer.decode().encode("ascii", "replace") if commit.encoding else committer
         tip = replace(commit, tree=tree, parents=(tip,), committer=who).write(repo)
     if tree != result:
-        return Conflict()
+        return StrategyDiffers()
     return NothingToMerge() if tip == target else Built(tip)
 
 

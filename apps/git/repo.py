@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -23,7 +22,9 @@ from apps.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spa
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
-_PULL_REF: Final = re.compile(r"refs/pull/[1-9][0-9]{0,17}/head\Z")
+_PULL_REF: Final = re.compile(
+    r"refs/(pull/[1-9][0-9]{0,17}/head|approved/[1-9][0-9]{0,17}/[0-9a-f]{40})\Z"
+)
 _BAD_NAME: Final = re.compile(
     r"""
       [\x00-\x20\x7f~^:?*\[\\]        # git's own rules, see git-check-ref-format(1)
@@ -34,9 +35,6 @@ _BAD_NAME: Final = re.compile(
     """,
     re.VERBOSE,
 )
-# Lines of content begin with a sign, so that these are git's own.
-_HUNK_HEADER: Final = re.compile(rb"^@@ .*", re.MULTILINE)
-_TEXT_INDEX: Final = re.compile(rb"^index .*\n(?=--- )", re.MULTILINE)
 _NAME_BYTES: Final = 255
 _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
 _LEFTOVERS: Final = (
@@ -125,7 +123,7 @@ def valid_branch_name(text: str) -> bool:
 
 
 def valid_ref_name(text: str) -> bool:
-    """A full name of a branch, a tag or the head of a pull: no other refs exist here."""
+    """A full name of a branch, a tag, or a commit that a pull keeps: no other refs exist here."""
     for namespace in ("refs/heads/", "refs/tags/"):
         if text.startswith(namespace):
             return valid_branch_name(text.removeprefix(namespace))
@@ -135,6 +133,11 @@ def valid_ref_name(text: str) -> bool:
 def pull_ref(number: int) -> str:
     """Where the head of a pull is kept, so that it outlives its branch."""
     return f"refs/pull/{number}/head"
+
+
+def approved_ref(number: int, sha: str) -> str:
+    """Where a commit is kept that was approved as the head of a pull. No client is shown it."""
+    return f"refs/approved/{number}/{sha}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,22 +335,6 @@ class GitRepo:
             return DiffStat(commits, too_large=True)
         count = {word: int(number) for number, word in re.findall(r"(\d+) (file|ins|del)", said)}
         return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
-
-    def patch_id(self, base: str, head: str) -> str | None:
-        """A name for what `head` changes since it left `base`. White space counts, places do not.
-
-        A rebase keeps it. "" for no change; None for a change too large to be named, which
-        equals nothing.
-        """
-        start = self.merge_base(base, head) or EMPTY_TREE
-        try:
-            patch = self.git("diff-tree", "-p", "--full-index", start, head).out
-        except GitTooLarge:
-            return None
-        # `git patch-id` forgets the name of what follows a binary file. Of such a file the full
-        # object names count, so that its bytes need not be printed.
-        moveless = _HUNK_HEADER.sub(b"@@", _TEXT_INDEX.sub(b"", patch))
-        return sha256(moveless).hexdigest()[:40] if patch else ""
 
     # From another repository
 

@@ -5,7 +5,7 @@ docs/protections.md says whose approval counts, and for how long.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -15,6 +15,7 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import unavailable
 from apps.git import cache, merge
+from apps.git.facts import GitFacts
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
@@ -31,21 +32,45 @@ def level_of_author(review: Review) -> Level:
 
 @dataclass(frozen=True)
 class Eligibility:
-    """Whose decision counts on a pull now, with or without protections of its target."""
+    """Whose decision counts on a pull now, and for which commits, with or without protections.
+
+    `facts` has what git was asked before a lock.
+    """
 
     pull: Pull
     protections: Sequence[Protection]
+    facts: GitFacts
 
     @classmethod
-    def of(cls, pull: Pull) -> Self:
+    def of(cls, pull: Pull, facts: GitFacts | None = None) -> Self:
         """Reads the protections; two queries at most."""
-        return cls(pull, pull.repo.protections.matching(pull.target_branch))
+        protections = pull.repo.protections.matching(pull.target_branch)
+        return cls(pull, protections, facts or GitFacts())
+
+    def is_stale(self, review: Review) -> bool:
+        """Whether merging the head would give another result than merging what was reviewed.
+
+        Compares the trees of both merges into the target as it is now. Asks git only where the
+        head has moved since; 503 when git cannot tell.
+        """
+        head, target = self.pull.head_sha, self.pull.base_sha
+        if review.commit_sha == head:
+            return False
+        if review.commit_sha is None or head is None or target is None:
+            return True
+        try:
+            reviewed = self._tree(target, review.commit_sha)
+            return reviewed is None or reviewed != self._tree(target, head)
+        except GitError:
+            raise unavailable() from None
+
+    def _tree(self, target: str, head: str) -> str | None:
+        return self.facts.ask(cache.merged_tree, self.pull.repo.git, target, head)
 
     def reason_against(self, person: User, level: Level) -> str | None:
         """Why a decision of this person would not count; None when it would.
 
-        It is about the person and the pull: whether a review decides anything is its status, and
-        whether it is stale its `is_stale`.
+        It is about the person and the pull: whether a review decides anything is its status.
         """
         if not self.pull.is_active:
             return f"The pull is {self.pull.status}."
@@ -84,10 +109,20 @@ def names_approvers(protection: Protection) -> bool:
 
 @dataclass(frozen=True)
 class Approval:
-    """The latest decision of each person, oldest first, and who may decide."""
+    """The latest decision of each person, and who may decide."""
 
     eligibility: Eligibility
-    decisions: Sequence[Review]
+
+    @cached_property
+    def decisions(self) -> list[Review]:
+        """Each person's review that was decided last, oldest first, without comments; one query."""
+        pull = self.eligibility.pull
+        reviews = pull.reviews.with_people(pull.repo).defer("body")
+        latest: dict[int, Review] = {}
+        for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
+            latest.pop(review.created_by_id, None)
+            latest[review.created_by_id] = review
+        return list(latest.values())
 
     @property
     def protections(self) -> Sequence[Protection]:
@@ -105,8 +140,8 @@ class Approval:
     @cached_property
     def counting(self) -> list[Review]:
         """Those that are not stale, of people who are eligible."""
-        fresh = [one for one in self.approvals if not one.is_stale]
-        return [one for one in fresh if self.reason_against(one) is None]
+        of_people = [one for one in self.approvals if self.reason_against(one) is None]
+        return [one for one in of_people if not self.eligibility.is_stale(one)]
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
@@ -191,30 +226,33 @@ def enough(lacking: Sequence[int], people: Sequence[Sequence[bool]]) -> int:
     return count + max(left, default=0)
 
 
-def approval_of(pull: Pull) -> Approval:
-    """What the reviews say now; three queries at most."""
-    return Approval(Eligibility.of(pull), latest_decisions(pull))
+def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
+    """What the reviews say now; three queries at most. Asks git what is not in `facts`."""
+    return Approval(Eligibility.of(pull, facts))
 
 
-def latest_decisions(pull: Pull) -> list[Review]:
-    """Each person's review that was decided last, without comments; one query."""
-    reviews = pull.reviews.with_people(pull.repo).defer("body")
-    latest: dict[int, Review] = {}
-    for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
-        latest.pop(review.created_by_id, None)
-        latest[review.created_by_id] = review
-    return list(latest.values())
+def read_approval(pull: Pull, facts: GitFacts) -> None:
+    """Ask git what `approval_of` will need, before a lock."""
+    approval_of(pull, facts).blockers()
 
 
-def approval_blockers(pull: Pull) -> list[Blocker]:
-    """`changes_requested` and `approval_required`, as far as they hold now.
+def all_blockers(
+    pull: Pull, approval: Approval, git_says: Callable[[str, str], Blocker | None]
+) -> list[Blocker]:
+    """Everything that blocks a merge, in order: its status, its branches, git, the reviews.
 
-    Inside the locks of repository and pull that means: as long as these are held.
+    `git_says` is asked with the tips of target and source, if both exist. A merged pull has that
+    blocker alone.
     """
-    eligibility = Eligibility.of(pull)
-    if not eligibility.protections:
-        return []
-    return Approval(eligibility, latest_decisions(pull)).blockers()
+    blockers = state_blockers(pull)
+    if pull.status == PullStatus.MERGED:
+        return blockers
+    source, target = pull.tips()
+    if source is None or target is None:
+        blockers.append(missing_branch(pull, source))
+    elif (found := git_says(target, source)) is not None:
+        blockers.append(found)
+    return [*blockers, *approval.blockers()]
 
 
 @dataclass(frozen=True)
@@ -227,37 +265,29 @@ class MergeReadiness:
     git: Mergeability
 
 
-NOT_ASKED = Mergeability((), (), nothing_to_merge=False)
-
-
 def readiness_of(pull: Pull) -> MergeReadiness:
-    """All blockers: of the status, the branches, git, then the reviews.
+    """What a look at the pull shows. 503 when git cannot tell in time.
 
-    Asks git, whose answer about two commits is kept in memory. 503 when it cannot tell in time.
+    git's answers about commits are kept in memory.
     """
-    approval, git = approval_of(pull), NOT_ASKED
-    blockers = state_blockers(pull)
-    if pull.status == PullStatus.MERGED:
-        return MergeReadiness(pull, approval, blockers, git)
-    source, target = pull.tips()
-    if source is None or target is None:
-        blockers.append(missing_branch(pull, source))
-    else:
-        git = _mergeability(pull, target, source)
-        blockers += _git_blockers(git)
-    return MergeReadiness(pull, approval, [*blockers, *approval.blockers()], git)
+    approval, git = approval_of(pull), Mergeability((), (), nothing_to_merge=False)
+
+    def git_says(target: str, source: str) -> Blocker | None:
+        nonlocal git
+        try:
+            git = cache.mergeability(pull.repo.git, target, source)
+        except GitError:
+            raise unavailable() from None
+        return git_blocker(git)
+
+    blockers = all_blockers(pull, approval, git_says)
+    return MergeReadiness(pull, approval, blockers, git)
 
 
-def _mergeability(pull: Pull, target: str, head: str) -> Mergeability:
-    try:
-        return cache.mergeability(pull.repo.git, target, head)
-    except GitError:
-        raise unavailable() from None
-
-
-def _git_blockers(git: Mergeability) -> list[Blocker]:
+def git_blocker(git: Mergeability) -> Blocker | None:
+    """What git says against every way of merging."""
     if git.nothing_to_merge:
-        return [outcome_blocker(merge.NothingToMerge())]
+        return outcome_blocker(merge.NothingToMerge())
     if Strategy.MERGE not in git.allowed_strategies:
-        return [outcome_blocker(merge.Conflict(git.conflict_paths))]
-    return []
+        return outcome_blocker(merge.Conflict(git.conflict_paths))
+    return None

@@ -94,7 +94,6 @@ class GitState:
     head: str | None
     base: str | None
     figures: DiffStat
-    patch_id: str | None
 
 
 class Pull(models.Model):
@@ -120,8 +119,6 @@ class Pull(models.Model):
     head_pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    patch_id = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not known
-    """Names what lies between the two (`GitRepo.patch_id`), once there is a review."""
     commit_count = models.BigIntegerField(default=0)
     additions = models.BigIntegerField(default=0)
     deletions = models.BigIntegerField(default=0)
@@ -200,7 +197,7 @@ class Pull(models.Model):
 
     def set_git_state(self, state: GitState) -> None:
         """Store what git says of the pull, without saving."""
-        self.head_sha, self.base_sha, self.patch_id = state.head, state.base, state.patch_id
+        self.head_sha, self.base_sha = state.head, state.base
         self.commit_count = state.figures.commit_count
         self.additions, self.deletions = state.figures.additions, state.figures.deletions
         self.changed_files = state.figures.changed_files
@@ -270,8 +267,6 @@ class Review(models.Model):
     body = models.TextField(blank=True)
     commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
     """The head when the decision was made."""
-    patch_id = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not known
-    """The pull's when the decision was made."""
     decided_at = models.DateTimeField(default=timezone.now)
     """Of several decisions of one person the newest counts."""
     created_by = models.ForeignKey(
@@ -290,17 +285,6 @@ class Review(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} by {self.created_by_id} on pull {self.pull_id}"
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the pull has changed since: both its head and its patch are others.
-
-        A patch that is too large to be named equals no other.
-        """
-        pull = self.pull
-        if self.commit_sha == pull.head_sha:
-            return False
-        return self.patch_id is None or self.patch_id != pull.patch_id
 
     def event_keys(self) -> Keys:
         return self.pull.event_keys()

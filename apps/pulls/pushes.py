@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.locks import lock
@@ -29,7 +29,6 @@ from apps.pulls.models import (
     Pull,
     PullQuerySet,
     PullStatus,
-    Review,
 )
 from apps.pulls.tips import state_between, update_pull_ref_on_commit
 from apps.repos.models import BRANCHES, Repo
@@ -41,7 +40,7 @@ Tips = dict[str, str]
 WRITTEN = [
     *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
-    *("merge_commit_sha", "patch_id", "updated_at"),
+    *("merge_commit_sha", "updated_at"),
 ]
 
 
@@ -93,7 +92,7 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
 def affected_pulls(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
     """The pulls from or into these branches, by number, with any merge under way.
 
-    `reviewed` says whether somebody has written a review. A closed pull is among them only if its
+    A closed pull is among them only if its
     merge may have died after git had carried it out.
     """
     names = [move.name for move in moves if move.is_branch]
@@ -101,7 +100,6 @@ def affected_pulls(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
     either = Q(source_repo=repo, source_branch__in=names) | Q(target_branch__in=names)
     either |= Q(number__in=numbers)
     pulls: PullQuerySet = repo.pulls.filter(either, IS_ACTIVE | Q(attempt__isnull=False))
-    pulls = pulls.annotate(reviewed=Exists(Review.objects.filter(pull=OuterRef("pk"))))
     return pulls.select_related("thread", "attempt__actor").order_by("number")
 
 
@@ -196,7 +194,7 @@ def change_of(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts)
     base = tips.get(pull.target_ref) if head else None
     if merged is not None:
         head, base = merged.head, merged.move.old
-    state = state_between(pull, base, head, facts, reviewed=getattr(pull, "reviewed", True))
+    state = state_between(pull, base, head, facts)
     return PullChange(state, pushed, merged)
 
 

@@ -126,7 +126,10 @@ def missing_branch(pull: Pull, source: str | None) -> Blocker:
 
 
 def outcome_blocker(
-    outcome: merge.NothingToMerge | merge.FastForwardImpossible | merge.Conflict,
+    outcome: merge.NothingToMerge
+    | merge.FastForwardImpossible
+    | merge.StrategyDiffers
+    | merge.Conflict,
 ) -> Blocker:
     """What git says against a merge."""
     if isinstance(outcome, merge.NothingToMerge):
@@ -134,6 +137,11 @@ def outcome_blocker(
     if isinstance(outcome, merge.FastForwardImpossible):
         text = "The target has commits that the source has not, so it cannot be fast-forwarded."
         return Blocker("fast_forward_impossible", text)
+    if isinstance(outcome, merge.StrategyDiffers):
+        text = (
+            "Replaying the commits would give another result than a merge. Choose merge or squash."
+        )
+        return Blocker("strategy_differs", text)
     # Without paths git cannot combine the two at all.
     text = "git cannot combine the two branches."
     if outcome.paths:
@@ -156,7 +164,7 @@ def check_unblocked(blockers: Sequence[Blocker]) -> None:
         raise refuse(blockers)
 
 
-def check_head(head: str, expected: str | None) -> None:
+def check_head(head: str | None, expected: str | None) -> None:
     """409 `head_changed` when the head is not the one that the caller expects."""
     if expected is not None and head != expected:
         raise Conflict("head_changed", f"The head is {head} now, not {expected}.")

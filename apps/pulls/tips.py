@@ -1,36 +1,32 @@
-"""What git says of a pull between the tips of its branches, and the ref that keeps its head."""
+"""What git says of a pull between the tips of its branches, and the refs that keep its commits."""
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from django.db import transaction
 
 from apps.git.facts import GitFacts
-from apps.git.repo import DiffStat, GitRepo, pull_ref
+from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref
 from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import GitState, Pull
 from apps.repos.rules import ZERO
 
 UPDATE_TRIES = 3
+logger = logging.getLogger(__name__)
 
 
-def state_between(
-    pull: Pull, base: str | None, head: str | None, facts: GitFacts, *, reviewed: bool
-) -> GitState:
-    """What git says between two tips. The patch is named once the pull has been `reviewed`.
+def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFacts) -> GitState:
+    """What git says between two tips.
 
     What is stored for the same two tips is not asked again, unless git could not tell then.
     """
-    git, same = pull.repo.git, (base, head) == (pull.base_sha, pull.head_sha)
-    figures = pull.figures if same and pull.commit_count else None
-    patch_id = pull.patch_id if same and reviewed else None
-    if figures is None:
-        figures = read_figures(git, base, head, facts)
-    if reviewed and patch_id is None:
-        patch_id = read_patch_id(git, base, head, facts)
-    return GitState(head, base, figures, patch_id)
+    same = (base, head) == (pull.base_sha, pull.head_sha)
+    if same and pull.commit_count:
+        return GitState(head, base, pull.figures)
+    return GitState(head, base, read_figures(pull.repo.git, base, head, facts))
 
 
 def read_figures(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
@@ -41,16 +37,6 @@ def read_figures(git: GitRepo, base: str | None, head: str | None, facts: GitFac
         return facts.ask(GitRepo.diff_stat, git, base, head)
     except GitError:
         return DiffStat(0, too_large=True)
-
-
-def read_patch_id(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> str | None:
-    """The name of what the head changes; None while a tip is missing or git cannot tell."""
-    if base is None or head is None:
-        return None
-    try:
-        return facts.ask(GitRepo.patch_id, git, base, head)
-    except GitError:
-        return None
 
 
 def read_tips(pull: Pull) -> GitFacts:
@@ -79,8 +65,7 @@ def state_at_tips(pull: Pull, facts: GitFacts) -> tuple[GitState, int | None]:
     if source is not None and source.sha != head:
         head, pushed_by_id = source.sha, source.pushed_by_id
     base = target.sha if target is not None and head is not None else None
-    reviewed = not pull._state.adding and pull.reviews.exists()
-    return state_between(pull, base, head, facts, reviewed=reviewed), pushed_by_id
+    return state_between(pull, base, head, facts), pushed_by_id
 
 
 def update_pull_ref_on_commit(pull: Pull) -> None:
@@ -100,3 +85,17 @@ def update_pull_ref(git: GitRepo, pull_id: int) -> None:
         present = git.ref(ref)
         if head in (None, present) or git.update_ref(ref, str(head), present or ZERO):
             return
+
+
+def keep_head(pull: Pull) -> None:
+    """Keep the commits of the head in the repository, however often its branch is forced.
+
+    Before the row: a ref more does no harm. Where git cannot do it the approval counts until the
+    head moves and git has removed the old one, weeks later.
+    """
+    if pull.head_sha is None:
+        return
+    try:
+        pull.repo.git.update_ref(approved_ref(pull.number, pull.head_sha), pull.head_sha, ZERO)
+    except GitError:
+        logger.exception("keeping the head of pull %s of %s", pull.number, pull.repo.uuid)

@@ -55,6 +55,12 @@ class MergeQuery(QuerySerializer):
     )
 
 
+class ReviewQuery(QuerySerializer):
+    expected_head_sha = ShaParameter(
+        required=False, help_text="Review only if this is the head: the commit that you have seen."
+    )
+
+
 class PullViewSet(RepoScoped):
     """/{owner}/repos/{repo_slug}/pulls"""
 
@@ -156,10 +162,13 @@ class ReviewViewSet(RepoScoped):
         eligibility = Eligibility.of(self.pull)
         return self.page_of(list_reviews(self.pull), lambda row: review_record(row, eligibility))
 
-    @operation(Level.READ, request=CreateReview, response=ReviewRecord, status=201)
+    @operation(
+        Level.READ, request=CreateReview, response=ReviewRecord, status=201, query=ReviewQuery
+    )
     def create(self) -> dict[str, Any]:
         """Review a pull. Always recorded; `is_eligible` says whether it counts."""
-        review = actions.create_review(by=self.access, pull=self.pull, **self.validated_data)
+        wanted = {**self.validated_query, **self.validated_data}
+        review = actions.create_review(by=self.access, pull=self.pull, **wanted)
         return self.record(list_reviews(self.pull).get(pk=review.pk))
 
     @operation(Level.READ, response=ReviewRecord)
@@ -167,10 +176,11 @@ class ReviewViewSet(RepoScoped):
         """Read a review."""
         return self.record(self.review)
 
-    @operation(Level.READ, request=UpdateReview, response=ReviewRecord)
+    @operation(Level.READ, request=UpdateReview, response=ReviewRecord, query=ReviewQuery)
     def update(self) -> dict[str, Any]:
         """Change one's own review; `dismissed` is for the repository's admins."""
-        actions.update_review(by=self.access, review=self.review, **self.validated_data)
+        wanted = {**self.validated_query, **self.validated_data}
+        actions.update_review(by=self.access, review=self.review, **wanted)
         return self.record(self.review)
 
     def record(self, review: Review) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apps.git import run
-from apps.git.merge import Strategy, build, mergeability
+from apps.git.merge import Strategy, build, mergeability, merged_tree
 from apps.git.repo import GitRepo, is_sha, pull_ref, valid_branch_name, valid_ref_name
 from tests.git.scratch import ALICE
 from tests.texts import texts
@@ -124,7 +124,8 @@ TAKES_A_SHA: list[Callable[[GitRepo, str], object]] = [
     lambda repo, text: repo.distance(text, A),
     lambda repo, text: repo.commit_authors(text, A),
     lambda repo, text: repo.diff_stat(text, A),
-    lambda repo, text: repo.patch_id(A, text),
+    lambda repo, text: merged_tree(repo, A, text),
+    lambda repo, text: merged_tree(repo, text, A),
     lambda repo, text: repo.update_ref("refs/heads/x", text, A),
     lambda repo, text: repo.update_ref("refs/heads/x", A, text),
     lambda repo, text: repo.fetch_objects(repo, text),

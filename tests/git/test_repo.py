@@ -191,66 +191,6 @@ def test_a_tree_bomb_has_no_numbers_but_does_no_harm(
     base = repo.commit({"a": b"1"})
     head = repo.commit_of(repo.tree_bomb(), base)
     assert repo.diff_stat(base, head) == DiffStat(1, too_large=True)
-    assert repo.patch_id(base, head) is None
-
-
-def test_a_change_keeps_its_name_through_a_rebase(repo: Scratch) -> None:
-    base = repo.commit({"a": b"1\n"})
-    head = repo.commit({"a": b"2\n"}, base)
-    moved = repo.commit({"a": b"1\n", "b": b"1\n"}, base)
-    rebased = repo.commit({"a": b"2\n", "b": b"1\n"}, moved)
-    merged = repo.commit({"a": b"2\n", "b": b"1\n"}, head, moved)
-
-    name = repo.patch_id(base, head)
-    assert name
-    assert repo.patch_id(moved, rebased) == name
-    assert repo.patch_id(moved, merged) == name
-    assert repo.patch_id(base, rebased) != name
-    assert repo.patch_id(head, head) == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "one", "two"),
-    [
-        ("f.py", b"if x:\n    a\n    b\n", b"if x:\n    a\nb\n"),
-        ("f.bin", b"\0a", b"\0b"),
-        ("f.txt", b"a", b"a\n"),
-    ],
-    ids=["a dedent", "binary", "a line end"],
-)
-def test_a_different_change_has_a_different_name(
-    repo: Scratch, name: str, one: bytes, two: bytes
-) -> None:
-    base = repo.commit({"a": b"1"})
-    heads = [repo.commit({"a": b"1", name: data}, base) for data in (one, two)]
-    assert repo.patch_id(base, heads[0]) != repo.patch_id(base, heads[1])
-
-
-@pytest.mark.parametrize("data", [b"\0b", b""], ids=["binary", "empty"])
-def test_where_a_file_is_belongs_to_the_change_also_behind_a_binary_one(
-    repo: Scratch, data: bytes
-) -> None:
-    """git's own patch-id forgets it: an approval of one would hold for the other."""
-    base = repo.commit({"a": b"1"})
-    names = ("docs", "run")
-    heads = [repo.commit({"a": b"1", "b.bin": b"\0a", name: data}, base) for name in names]
-    assert repo.patch_id(base, heads[0]) != repo.patch_id(base, heads[1])
-
-
-def test_a_change_keeps_its_name_wherever_in_its_file_it_is(repo: Scratch) -> None:
-    lines = [b"%d\n" % number for number in range(20)]
-    base = repo.commit({"a": b"".join(lines), "b": b"\0a"})
-    changed = [*lines[:10], b"ten\n", *lines[11:]]
-    head = repo.commit({"a": b"".join(changed), "b": b"\0b"}, base)
-    moved = repo.commit({"a": b"".join([b"new\n", *lines]), "b": b"\0a"}, base)
-    rebased = repo.commit({"a": b"".join([b"new\n", *changed]), "b": b"\0b"}, moved)
-    assert repo.patch_id(base, head) == repo.patch_id(moved, rebased)
-
-
-def test_a_change_of_mode_has_a_name(repo: Scratch) -> None:
-    base = repo.commit({"run": b"1"})
-    blob = git(repo.path, "rev-parse", f"{base}:run").decode()
-    assert repo.patch_id(base, repo.commit_of(repo.tree("100755", {"run": blob}), base))
 
 
 def test_the_commits_of_a_pull_are_copied_from_a_fork(repo: Scratch, other: Scratch) -> None:

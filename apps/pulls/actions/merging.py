@@ -22,8 +22,8 @@ from apps.git.merge import Built, Strategy, build
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from apps.pulls import rules
-from apps.pulls.approval import approval_blockers
-from apps.pulls.models import MergeAttempt, Pull, PullStatus
+from apps.pulls.approval import all_blockers, approval_of, read_approval
+from apps.pulls.models import MergeAttempt, Pull
 from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal
@@ -81,21 +81,19 @@ def merge_pull(
 def _check_blockers(merge: Merge) -> None:
     """Refuse with all blockers, as far as they can be known before the lease."""
     pull = merge.pull
-    blockers = rules.state_blockers(pull)
-    if pull.status == PullStatus.MERGED:
-        raise rules.refuse(blockers)
-    missing_approval = approval_blockers(pull)
-    source, target = pull.tips()
-    if source is None or target is None:
-        blockers.append(rules.missing_branch(pull, source))
-    elif blockers or missing_approval:
-        if not blockers:
+    approval, refused = approval_of(pull), bool(rules.state_blockers(pull))
+
+    def git_says(target: str, source: str) -> rules.Blocker | None:
+        if not refused:
             rules.check_head(source, merge.expected_head)
+            if not approval.blockers():
+                return None  # it is asked with the lease, when the commit is built
         fetch_commit(pull, source)
         with pull.repo.git.dry() as dry:
             built = _build(merge, dry, target, source)
-        blockers += [] if isinstance(built, str) else [built]
-    rules.check_unblocked([*blockers, *missing_approval])
+        return None if isinstance(built, str) else built
+
+    rules.check_unblocked(all_blockers(pull, approval, git_says))
 
 
 def _merge(merge: Merge) -> None:
@@ -142,6 +140,7 @@ def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
         plan = _plan(merge)
         push = _store_plan(merge, attempt, plan)
         facts = read_facts(merge.pull.repo, [plan.move])
+        read_approval(merge.pull, facts)
         if _move_target(merge, attempt, plan, push, facts):
             return True
         # The rows are behind git, or the tips have moved: bring the rows up to git, then try again.
@@ -159,7 +158,8 @@ def _plan(merge: Merge) -> Plan:
     fetch_commit(pull, source)
     built = _build(merge, pull.repo.git, target, source)
     if not isinstance(built, str):
-        raise rules.refuse([built, *approval_blockers(pull)])
+        blocker = built
+        raise rules.refuse(all_blockers(pull, approval_of(pull), lambda *_: blocker))
     return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.by.user), source)
 
 
@@ -209,7 +209,7 @@ def _move_target(
     if pull.tips() != (plan.head, move.old):
         return False
     # Reviewers, admins and pushes take the same locks, so this holds until they are released.
-    rules.check_unblocked(approval_blockers(pull))
+    rules.check_unblocked(approval_of(pull, facts).blockers())
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
         return False
     PushJournal.objects.filter(repo=move.repo, push=push).delete()

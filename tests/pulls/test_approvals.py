@@ -1,0 +1,253 @@
+"""Which commits an approval counts for: those whose merge gives what the approved one gives."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from apps.pulls.models import Pull
+from apps.repos.actions import delete_protection
+from tests.principals import access_of
+from tests.pulls import paths
+
+APPROVED = ["approval_required"]
+LATER = 4_102_444_800
+"""A date by which git takes a commit for the newest."""
+BODY = "    a()\n    b()\n    c()\n    d()\n    e()\n    f()\n"
+FUNCTIONS = f"def one():\n{BODY}\n\ndef two():\n{BODY}"
+
+
+def merge_url(pull: Pull) -> str:
+    return f"{paths.pull(pull)}/merge"
+
+
+@pytest.fixture
+def protection(make, pull, alice):
+    """`main` is protected; nobody is named. A clone pushes past the check that would refuse it."""
+    return make.protection(pull.repo, by=alice)
+
+
+@pytest.fixture
+def approved(make, pull, protection, bob):
+    """Its review by bob, of the commit that was the head first."""
+    return make.review(pull, by=bob)
+
+
+@pytest.fixture
+def blockers(api, bob):
+    """What the protection record of a pull names."""
+    return lambda pull: api(bob).get(f"{paths.pull(pull)}/protection").gives()["blocked_reasons"]
+
+
+def test_a_head_with_two_bases_that_undoes_a_fix_is_not_what_was_approved(
+    api, clone, pull, approved, blockers, alice
+):
+    """Its patch against one of the bases is the approved one; merging it reverts the fix."""
+    begin = clone.sha("main")
+    fix = clone.commit("main", {"lock": "1\n"})
+    text = commit_of(clone, {"side": "1\n"}, onto=begin, parents=(begin,))
+    side = clone.store("commit", text)
+    merged = clone.store(
+        "commit", commit_of(clone, {"side": "1\n", "lock": "1\n"}, onto=fix, parents=(fix, side))
+    )
+    clone.git("update-ref", "refs/heads/main", merged)
+    clone.push("main")
+    assert blockers(pull) == []
+    evil = clone.store(
+        "commit",
+        commit_of(clone, {"side": "1\n", "arch": "open\n"}, onto=begin, parents=(fix, side)),
+    )
+    clone.git("update-ref", "refs/heads/feature", evil)
+    clone.push("feature")
+    assert blockers(pull) == APPROVED
+    api(alice).post(merge_url(pull)).fails(409, "approval_required")
+
+
+def commit_of(clone, files, *, onto, parents):
+    """The text of a commit of these files with those of another commit."""
+    tree = clone.tree(onto) | {name: clone.store("blob", text) for name, text in files.items()}
+    entries = b"".join(
+        b"100644 %b\0%b" % (name.encode(), bytes.fromhex(tree[name])) for name in sorted(tree)
+    )
+    person = f"alice <alice@example.org> {LATER} +0000"
+    lines = [f"tree {clone.store('tree', entries)}", *(f"parent {one}" for one in parents)]
+    return "\n".join([*lines, f"author {person}", f"committer {person}", "", "evil\n"])
+
+
+def test_a_hunk_that_is_moved_between_equal_lines_is_not_what_was_approved(
+    make, clone, protection, pull, blockers, alice, bob
+):
+    clone.commit("main", {"f.py": FUNCTIONS})
+    clone.push("main")
+    first, _, second = FUNCTIONS.partition("def two")
+    allowed = first.replace("    d()", "    check()\n    d()") + "def two" + second
+    moved = first + "def two" + second.replace("    d()", "    check()\n    d()")
+    clone.commit("topic", {"f.py": allowed}, onto="main")
+    clone.push("topic")
+    topic = make.pull(clone.repo, by=alice, source="topic")
+    make.review(topic, by=bob)
+    assert blockers(topic) == []
+    clone.commit("topic", {"f.py": moved}, onto="main")
+    clone.push("topic")
+    assert blockers(topic) == APPROVED
+
+
+def test_an_approval_survives_changed_line_numbers(make, clone, protection, blockers, alice, bob):
+    lines = [f"{number}\n" for number in range(20)]
+    clone.commit("main", {"f": "".join(lines)})
+    clone.push("main")
+    changed = [*lines[:15], "new\n", *lines[16:]]
+    clone.commit("topic", {"f": "".join(changed)}, onto="main")
+    clone.push("topic")
+    topic = make.pull(clone.repo, by=alice, source="topic")
+    make.review(topic, by=bob)
+    clone.commit("main", {"f": "".join(["first\n", *lines])})
+    clone.push("main")
+    assert blockers(topic) == []
+    clone.commit("topic", {"f": "".join(["first\n", *changed])}, onto="main")
+    clone.push("topic")
+    assert blockers(topic) == []
+
+
+def test_an_approved_commit_that_conflicts_now_approves_no_resolution(
+    clone, pull, approved, blockers
+):
+    clone.commit("main", {"arch": "shut\n"})
+    clone.push("main")
+    assert blockers(pull) == ["merge_conflict"]  # the head is the one that was approved
+    clone.commit("feature", {"arch": "open\n"}, onto="main")
+    clone.push("feature")
+    assert blockers(pull) == APPROVED
+
+
+def test_what_a_target_has_taken_in_meanwhile_decides(clone, pull, approved, blockers):
+    """The same two commits: equal results at first, others when the target has changed."""
+    clone.commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
+    clone.push("feature")
+    assert blockers(pull) == APPROVED
+    clone.commit("main", {"lock": "1\n"})
+    clone.push("main")
+    assert blockers(pull) == []
+
+
+def test_it_is_asked_again_under_the_lock_of_the_merge(
+    api, clone, pull, approved, last_moment, alice
+):
+    """A push to the target, between the plan of a merge and its end, changes what would land."""
+    clone.commit("feature", {"arch": "open\n", "lock": "1\n"}, onto="main")
+    clone.push("feature")
+    clone.commit("main", {"lock": "1\n"})
+    clone.push("main")
+
+    def unlock() -> None:
+        clone.commit("main", {"gate": "1\n"}, onto=pull.base_sha)
+        clone.push("main")
+
+    last_moment(unlock)
+    before = clone.repo.git.ref("refs/heads/main")
+    api(alice).post(merge_url(pull)).fails(409, "approval_required")
+    assert not Pull.objects.filter(status="merged").exists()
+    assert clone.repo.git.ref("refs/heads/main") not in (None, before)
+
+
+def test_an_approved_commit_stays_however_often_the_branch_is_forced(
+    clone, pull, approved, blockers
+):
+    commit = pull.head_sha
+    for text in ("1\n", "2\n"):
+        clone.commit("feature", {"other": text}, onto="main")
+        clone.push("feature")
+    clone.server("-c", "gc.pruneExpire=now", "gc", "--prune=now", "--quiet")
+    assert clone.repo.git.has_commit(commit)
+    clone.commit("feature", {"arch": "open\n"}, onto="main", message="the same again")
+    clone.push("feature")
+    assert blockers(pull) == []
+
+
+def test_nobody_is_shown_the_refs_that_keep_approved_commits(make, pull, approved):
+    git = pull.repo.git
+    assert git.ref(f"refs/approved/{pull.number}/{pull.head_sha}") == pull.head_sha
+    assert not [name for name in git.refs(pulls=True) if "approved" in name]
+
+
+def test_a_commit_that_has_gone_approves_nothing(clone, pull, approved, blockers):
+    """As where an approval is older than the refs that keep what it is of."""
+    type(approved).objects.update(commit_sha="1" * 40)
+    assert blockers(pull) == APPROVED
+
+
+def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make, clone, alice):
+    clone.commit("main", {"t": "1\n"})
+    clone.push("main")
+    begin = clone.git("rev-parse", "main~1")
+    one = clone.commit("topic", {"x": "1\n"}, onto=begin)
+    files = {"x": "1\n", "t": "1\n", "evil": "1\n"}
+    text = commit_of(clone, files, onto=begin, parents=(one, clone.sha("main")))
+    clone.git("update-ref", "refs/heads/topic", clone.store("commit", text))
+    clone.push("topic")
+    clone.commit("main", {"u": "1\n"})
+    clone.push("main")
+    topic = make.pull(clone.repo, by=alice, source="topic")
+    found = api(alice).get(f"{paths.pull(topic)}/protection").gives()
+    assert found["allowed_strategies"] == ["merge", "squash"]
+    answer = api(alice).post(merge_url(topic), merge_strategy="rebase")
+    answer.fails(409, "strategy_differs")
+    api(alice).post(merge_url(topic), merge_strategy="squash").gives()
+
+
+def test_a_review_of_another_head_than_was_seen_is_refused(api, clone, pull, bob):
+    seen = pull.head_sha
+    clone.commit("feature", {"arch": "ajar\n"})
+    clone.push("feature")
+    address = paths.reviews(pull)
+    api(bob).post(f"{address}?expected_head_sha=feature", status="approved").fails(
+        422, "validation_failed"
+    )
+    api(bob).post(f"{address}?expected_head_sha={seen}", status="approved").fails(
+        409, "head_changed"
+    )
+    head = Pull.objects.get().head_sha
+    review = api(bob).post(f"{address}?expected_head_sha={head}", status="commented").gives(201)
+    again = f"{address}/{review['uuid']}"
+    api(bob).put(f"{again}?expected_head_sha={seen}", status="approved").fails(409, "head_changed")
+    assert api(bob).get(again).gives()["status"] == "commented"
+    api(bob).put(f"{again}?expected_head_sha={head}", status="approved").gives()
+
+
+GIT = ["", "branch_missing", "nothing_to_merge", "merge_conflict"]
+TABLE = list(product(["", "pull_is_draft"], GIT, ["", "changes_requested"], ["", *APPROVED]))
+
+
+@pytest.mark.parametrize(("draft", "git", "changes", "approvals"), TABLE)
+def test_the_blockers_are_the_same_in_the_record_and_in_the_merge(
+    api, make, clone, pull, alice, bob, sam, blockers, draft, git, changes, approvals
+):
+    protection = make.protection(pull.repo, by=alice)
+    if not approvals:
+        make.review(pull, by=sam)
+    if changes:
+        make.review(pull, by=bob, status="changes_requested")
+    if draft:
+        api(alice).put(f"{paths.pull(pull)}/status", status="draft").gives()
+    if git == "branch_missing":
+        clone.push(":feature")
+    if git == "merge_conflict":
+        clone.commit("main", {"arch": "shut\n"})
+        clone.push("main")
+    if git == "nothing_to_merge":
+        clone.commit("feature", {}, onto="main~0")
+        Pull.objects.update(head_sha=clone.sha("main"))
+        clone.repo.refs.filter(full_name="refs/heads/feature").update(sha=clone.sha("main"))
+        pull.reviews.update(commit_sha=clone.sha("main"))
+    expected = [one for one in (draft, git, changes, approvals) if one]
+    assert blockers(pull) == expected
+    answer = api(alice).post(merge_url(pull))
+    if not expected:
+        answer.gives()
+        return
+    detail = answer.fails(409, expected[0])
+    named = [one for one in (draft, git, changes, approvals) if one and f"{one}: " in detail]
+    assert len(expected) == 1 or named == expected
+    delete_protection(by=access_of(alice, pull.repo), protection=protection)
+    assert blockers(pull) == [one for one in (draft, git) if one]
