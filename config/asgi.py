@@ -21,7 +21,7 @@ from django.urls import path, re_path  # noqa: E402
 from apps.events.consumers import EventStreamConsumer  # noqa: E402
 from apps.events.hub import hub  # noqa: E402
 from apps.jobs.worker import start_if_wanted  # noqa: E402
-from config.checks import warn_of_counting_apart  # noqa: E402
+from config.checks import warn_at_start  # noqa: E402
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -64,6 +64,6 @@ application: Any = ProtocolTypeRouter(
     {"http": URLRouter(routes), "lifespan": lifespan, "websocket": refuse_websocket}
 )
 start_if_wanted()
-warn_of_counting_apart()
+warn_at_start()
 # Each stream is many objects, so that the collector comes often. What is loaded now stays anyway.
 gc.freeze()

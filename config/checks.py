@@ -1,10 +1,11 @@
-"""What `check --deploy` and the start tell an operator about how this process will run."""
+"""What `check` and the start tell an operator about how this process will run."""
 
 from __future__ import annotations
 
 import logging
 import os
 import shlex
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,13 @@ SEVERAL = (
     "{workers} times as many requests. Set REDIS_URL to count together."
 )
 
+OF_OTHERS = 0o077
+"""What a mode lets anybody do but the owner."""
+OPEN = (
+    "Others on this machine may look into DATA_DIR ({folder}, mode {mode:03o}): it holds private "
+    'repositories and the secret key. Run "chmod 700" on it.'
+)
+
 
 @register(Tags.security, deploy=True)
 def counters_are_shared(app_configs: Any, **options: Any) -> list[CheckMessage]:
@@ -31,13 +39,30 @@ def counters_are_shared(app_configs: Any, **options: Any) -> list[CheckMessage]:
     return [Warning(text, hint=hint, id="guildhall.W001")]
 
 
-def warn_of_counting_apart() -> None:
-    """Say at the start of each of several gunicorn workers that they do not count together.
+@register(Tags.security)
+def data_is_private(app_configs: Any, **options: Any) -> list[CheckMessage]:
+    """Repositories, database and secret key are for one user of the machine alone."""
+    mode = stat.S_IMODE(settings.DATA_DIR.stat().st_mode)
+    if not mode & OF_OTHERS:
+        return []
+    return [Warning(OPEN.format(folder=settings.DATA_DIR, mode=mode), id="guildhall.W002")]
 
-    `manage.py serve` has one, whatever the environment says to gunicorn.
+
+def warn_at_start() -> None:
+    """Say at the start of a server what an operator has to know of it.
+
+    A command says what `check` finds by itself, and `manage.py serve` is one.
     """
-    alone = "gunicorn.arbiter" not in sys.modules or Path(sys.argv[0]).name == "manage.py"
-    if settings.REDIS_URL or alone:
+    if Path(sys.argv[0]).name == "manage.py":
+        return
+    for found in data_is_private(None):
+        logger.warning(found.msg)
+    warn_of_counting_apart()
+
+
+def warn_of_counting_apart() -> None:
+    """Say at the start of each of several gunicorn workers that they do not count together."""
+    if settings.REDIS_URL or "gunicorn.arbiter" not in sys.modules:
         return
     workers = gunicorn_workers(sys.argv[1:], os.environ)
     if workers > 1:

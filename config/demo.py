@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.core.views import site_url
 from apps.pulls.actions import create_pull, create_review, merge_pull, update_pull
 from apps.pulls.models import Pull, PullStatus, ReviewStatus
 from apps.pulls.rules import signature
@@ -64,7 +64,7 @@ def load() -> str:
 
 def summary(tokens: Mapping[str, str]) -> str:
     """A text that names the people and their tokens, and two commands to try."""
-    address = settings.BASE_URL or f"http://{settings.HOST}:{settings.PORT}"
+    address = site_url()
     scheme, _, host = address.partition("://")
     token = tokens["alice"]
     lines = ["The demo is loaded. Its people and their tokens, shown this once:"]

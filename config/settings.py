@@ -6,6 +6,7 @@ EMAIL_URL, EMAIL_FROM.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from apps.core.slugs import PREFIX, path_schemas
 from config.environment import Environment, origin_of
 
 ROOT = Path(__file__).resolve().parent.parent
+# Whatever this process makes is for its own user: database, repositories, mail in a folder.
+os.umask(0o077)
 env = Environment(ROOT)
 
 DATA_DIR = env.data_dir
@@ -28,6 +31,7 @@ REDIS_URL = env.redis_url
 TRUSTED_PROXIES = env.trusted_proxies
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.email_from
 EMAIL_BACKEND = f"django.core.mail.backends.{env.email.kind}.EmailBackend"
+SENDS_MAIL = env.email.kind != "console"
 EMAIL_FILE_PATH = env.email.folder
 EMAIL_HOST, EMAIL_PORT = env.email.host, env.email.port
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = env.email.user, env.email.password

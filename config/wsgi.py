@@ -8,7 +8,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
 
 from apps.jobs.worker import start_if_wanted  # noqa: E402
-from config.checks import warn_of_counting_apart  # noqa: E402
+from config.checks import warn_at_start  # noqa: E402
 
-warn_of_counting_apart()
+warn_at_start()
 start_if_wanted()

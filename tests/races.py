@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from threading import Barrier, Thread
+from typing import Any
 
 from django.db import connection
 
 from apps.core.errors import ApiError
 from tests.api import Answer
+from tests.waiting import eventually
 
 
 class Outcome:
@@ -41,3 +43,38 @@ def at_once(*calls: Callable[[], Answer | Outcome]) -> Counter[tuple[int, str | 
         thread.join(timeout=60)
     assert len(answers) == len(calls), "one of them raised"
     return Counter((answer.status, (answer.json or {}).get("error")) for answer in answers)
+
+
+class Aside(Thread):
+    """Somebody who does this meanwhile, and waits for whoever is in the way."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.act = act
+        self.is_writing = False
+
+    def begin(self) -> None:
+        """Start it inside a transaction; returns when it has ended, or waits for the caller."""
+        self.start()
+        eventually(lambda: not self.is_alive() or self.is_held_up())
+
+    def is_held_up(self) -> bool:
+        if connection.vendor == "sqlite":  # one writes at a time, and that is the caller
+            return self.is_writing
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid() = ANY(pg_blocking_pids(pid)) FROM pg_locks")
+            return (True,) in cursor.fetchall()
+
+    def run(self) -> None:
+        try:
+            with connection.execute_wrapper(self.note):
+                self.act()
+        finally:
+            connection.close()
+
+    def note(self, execute: Any, sql: str, *rest: Any) -> Any:
+        self.is_writing = not sql.startswith("SELECT")
+        try:
+            return execute(sql, *rest)
+        finally:
+            self.is_writing = False

@@ -1,13 +1,19 @@
-"""What an operator is told about processes that count rate limits for themselves."""
+"""What an operator is told: processes that count apart, and a data folder open to others."""
+
+import os
+import stat
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
 
-from config.checks import counters_are_shared, gunicorn_workers
+from config.checks import counters_are_shared, data_is_private, gunicorn_workers
+from tests.gitclient import Git
 from tests.server import Server
+from tests.waiting import eventually
 
 COUNTED_APART = "Rate limits are counted in each process for itself"
+OPEN = "Others on this machine may look into DATA_DIR"
 
 
 def test_a_deployment_without_redis_is_warned(settings):
@@ -49,3 +55,47 @@ def test_the_start_of_several_workers_says_that_they_count_apart(environment, to
 def test_check_deploy_says_so(capsys):
     call_command("check", "--deploy")
     assert f"(guildhall.W001) {COUNTED_APART}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o770, 0o701, 0o704])
+def test_check_tells_of_a_data_folder_that_others_may_look_into(mode, tmp_path, settings, capsys):
+    settings.DATA_DIR = tmp_path
+    tmp_path.chmod(0o700)
+    assert data_is_private(None) == []
+    tmp_path.chmod(mode)
+    call_command("check")
+    said = capsys.readouterr().err
+    assert f"(guildhall.W002) {OPEN} ({tmp_path}, mode {mode:o})" in said
+
+
+@pytest.fixture
+def usual_umask():
+    """That of most systems, which the processes of a test inherit."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "serve",
+        pytest.param("gunicorn", marks=pytest.mark.slow),
+        pytest.param("gunicorn-asgi", marks=pytest.mark.slow),
+    ],
+)
+def test_a_server_tells_of_an_open_folder_and_makes_files_for_its_user_alone(
+    kind, tmp_path, usual_umask
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    with Server(tmp_path, kind) as server:
+        server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
+        clone = Git(tmp_path / "clone", f"{server.url}/users/alice/api.git", server.token("alice"))
+        clone.commit()
+        clone("push", "--quiet", clone.url, "main")
+        eventually(lambda: OPEN in server.log)
+        assert server.log.count(OPEN) == 1
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in data.rglob("*")}
+    assert [path for path in modes if path.name == "main"]
+    assert not {path: mode for path, mode in modes.items() if mode & 0o077}

@@ -9,8 +9,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.accounts.actions import deactivate_user, update_user
+from apps.accounts.actions import confirm_email, deactivate_user, update_user
 from apps.accounts.models import User
+from apps.accounts.rules import address_proof
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.principals import principal_of
@@ -25,7 +26,8 @@ def names(api: Api, query: str) -> list[str]:
 @pytest.fixture
 def crowd(carol):
     """carol, whom others know as Dr. Ada and by an address, and a dozen of one kind."""
-    update_user(by=principal_of(carol), user=carol, display_name="Dr. Ada", email=ADDRESS)
+    update_user(by=principal_of(carol), user=carol, display_name="Dr. Ada")
+    confirm_email(by=principal_of(carol), proof=address_proof(carol, ADDRESS))
     for number in range(12):
         UserFactory.create(username=f"Ada{number:02}")
 

@@ -51,7 +51,8 @@ def sign_up(
     """Let somebody make an account for themself, as the site's settings allow.
 
     `by` is whoever asks, mostly nobody; `invite` None is without one. Two events where an invite
-    is used: `user-joined` and `invite-accepted`.
+    is used: `user-joined` and `invite-accepted`. The address is theirs from `confirm_email` on:
+    whether somebody else has it is not told before, and no mail is needed to sign up.
     Locks the invite: of two who accept it at once, one joins. Errors: those of
     `rules.check_may_join`; 422 for a name, address or password that will not do; 409 `slug_taken`.
     """
@@ -61,16 +62,17 @@ def sign_up(
     if not email:
         raise Invalid("validation_failed", "email: This field is required.")
     user = _new(username, email, password)
-    _join(by.person or user, user, invite)
+    user.email = ""
+    _join(by.person or user, user, invite, email)
     return user
 
 
 @transaction.atomic
-def _join(actor: User, user: User, invite: Invite | None) -> None:
+def _join(actor: User, user: User, invite: Invite | None, email: str) -> None:
     """Ask again what was asked before the password was hashed, now under the lock."""
     if invite is not None:
         lock(invite)
-    rules.check_may_join(SiteSettings.load(), invite, user.email)
+    rules.check_may_join(SiteSettings.load(), invite, email)
     _save(user)
     if invite is not None:
         invite.accepted_at, invite.accepted_by = timezone.now(), user
@@ -91,13 +93,14 @@ def update_user(
 ) -> None:
     """Change a profile, one's own or as staff anybody's; only staff says who is staff.
 
-    None leaves a property as it is. Locks the active staff where one is taken away, then the
-    person. Errors: 403 `staff_required`, 409 `invalid_transition` for the last active member of
+    None leaves a property as it is. Another address than one's own or none is given by staff, or
+    by `confirm_email`. Locks the active staff where one is taken away, then the person. Errors:
+    403 `staff_required`, 409 `invalid_transition` for the last active member of
     the staff, 422 for an address that is none or is in use.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
-    if is_staff is not None:
+    if is_staff is not None or (email or "").lower() not in {"", user.email_key}:
         by.check_staff()
     if is_staff is False:
         _check_somebody_stays(user)
@@ -110,6 +113,21 @@ def update_user(
     user.is_superuser = user.is_staff
     _save(user, [*changed, "is_superuser"])
     record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": changed})
+
+
+@transaction.atomic
+def confirm_email(*, by: Principal, proof: str) -> None:
+    """Give the caller the address to which `rules.address_proof` was sent; ends that proof.
+
+    Locks the person. Errors: 404 for a proof that has ended, 422 for an address that is in use,
+    which is told to nobody but who reads its mail.
+    """
+    by.check_may_change()
+    user = by.user
+    lock(user)
+    user.email = rules.proven_address(user, proof)
+    _save(user, ["email"])
+    record(Kind.USER_UPDATED, actor=user, about=user, data={"changed": ["email"]})
 
 
 def change_password(*, by: Principal, user: User, password: str) -> None:
@@ -204,20 +222,21 @@ def create_token(
 ) -> tuple[ApiToken, str]:
     """Make a token and return it with its text, which is not kept anywhere.
 
-    `by` None is the operator at the command line, here and below: the event names the owner.
+    `by` None is the operator at the command line, here and below: the event names the owner. A
+    token that is made with a token ends with it at the latest: it would outlive its end otherwise.
     Errors: 403 `staff_required` for somebody else's token unless staff asks; 422 for an account
     that has been deactivated.
     """
     actor = _actor(by, owner)
     if not owner.is_active:
         raise Invalid("validation_failed", f"username: {owner} has been deactivated.")
-    text = new_token()
+    text, ends = new_token(), [expires_at, by and by.expires_at]
     token = ApiToken.objects.create(
         user=owner,
         name=name,
         digest=digest(text),
         token_prefix=text[:SHOWN],
-        expires_at=expires_at,
+        expires_at=min((end for end in ends if end), default=None),
     )
     record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
     return token, text

@@ -30,7 +30,7 @@ from apps.core.admin import (
     row_link,
 )
 from apps.core.search import begins, uuid_begins
-from apps.core.views import base_url
+from apps.core.views import site_url
 
 admin.site.unregister(Group)  # `is_staff` alone decides; permission rows are not asked
 
@@ -293,7 +293,6 @@ class InviteAdmin(StaffAdmin):
             ends=True,
         ),
     )
-    base = ""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Invite.objects.alive().select_related(*self.list_select_related)
@@ -303,11 +302,6 @@ class InviteAdmin(StaffAdmin):
             return rows.filter(begins("email_key", text.lower()))
         whose = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
         return rows.filter(begins("email_key", text.lower()) | whose | uuids(text))
-
-    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        if obj is not None:
-            vars(obj)["shown_url"] = obj.url(base_url(request))
-        return super().get_form(request, obj, change, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Nothing is left to change of one that somebody has accepted."""
@@ -330,7 +324,7 @@ class InviteAdmin(StaffAdmin):
     def link(self, row: Invite) -> str:
         if row.status is not InviteStatus.PENDING:
             return "It works no more."
-        url = vars(row)["shown_url"]
+        url = row.url(site_url())
         field = '<input class="secret" readonly data-copy aria-label="{}" value="{}" size="{}">'
         return format_html(field, "The link", url, len(url))
 

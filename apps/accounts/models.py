@@ -320,7 +320,7 @@ class Invite(SiteEvents, models.Model):
         return InviteStatus.EXPIRED if ended else InviteStatus.PENDING
 
     def url(self, base: str) -> str:
-        """The page where it is accepted; `base` is scheme and host."""
+        """The page where it is accepted; `base` is the address of the site."""
         return f"{base}/signup?invite={self.uuid}"
 
     def event_target(self) -> Target:

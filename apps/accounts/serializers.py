@@ -17,6 +17,7 @@ from apps.core.serializers import (
     StrictCharField,
     TimestampField,
 )
+from apps.core.views import site_url
 
 
 class Future(StrictCharField):
@@ -139,7 +140,7 @@ class InviteRecord(RecordSerializer):
     invite_url = serializers.CharField()
 
 
-def invite_record(invite: Invite, base: str) -> dict[str, Any]:
+def invite_record(invite: Invite) -> dict[str, Any]:
     """Needs `created_by` and `accepted_by` loaded."""
     accepted_by = invite.accepted_by
     return {
@@ -153,5 +154,5 @@ def invite_record(invite: Invite, base: str) -> dict[str, Any]:
         "accepted_at": invite.accepted_at,
         "accepted_by_uuid": accepted_by.uuid if accepted_by else None,
         "accepted_by_username": accepted_by.username if accepted_by else None,
-        "invite_url": invite.url(base),
+        "invite_url": invite.url(site_url()),
     }

@@ -183,27 +183,23 @@ class InviteViewSet(ApiViewSet):
     @operation(Level.STAFF, response=InviteRecord)
     def list(self) -> Response:
         """List signup invites, but not the deleted ones."""
-        base = self.base_url
-        return self.page_of(
-            queries.list_invites(self.principal), lambda invite: invite_record(invite, base)
-        )
+        return self.page_of(queries.list_invites(self.principal), invite_record)
 
     @operation(Level.STAFF, request=CreateInvite, response=InviteRecord, status=201)
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""
-        invite = actions.create_invite(by=self.principal, **self.validated_data)
-        return invite_record(invite, self.base_url)
+        return invite_record(actions.create_invite(by=self.principal, **self.validated_data))
 
     @operation(Level.STAFF, response=InviteRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a signup invite."""
-        return invite_record(self.invite, self.base_url)
+        return invite_record(self.invite)
 
     @operation(Level.STAFF, request=UpdateInvite, response=InviteRecord)
     def update(self) -> dict[str, Any]:
         """Change whom an invite is for, or when it ends."""
         actions.update_invite(by=self.principal, invite=self.invite, **self.validated_data)
-        return invite_record(self.invite, self.base_url)
+        return invite_record(self.invite)
 
     @operation(Level.STAFF, status=204)
     def destroy(self) -> None:

@@ -1,8 +1,8 @@
 """The base of every resource of the API: the steps of a request, each a class of DRF's kind.
 
-The order is the same everywhere: method 405, authentication 401, throttles 429, the resource of
-the path 404, access level 403, former slug 301, the objects below it 404, query and body 400, 413,
-415, 422; then the method, which only acts.
+The order is the same everywhere: method 405, another site 403, authentication 401, throttles 429,
+the resource of the path 404, access level 403, former slug 301, the objects below it 404, query and
+body 400, 413, 415, 422; then the method, which only acts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from apps.core.access import Access, Level, Principal
-from apps.core.errors import Moved, Unauthenticated, plain_error
+from apps.core.errors import Forbidden, Moved, Unauthenticated, plain_error
 from apps.core.filters import StrictFilterBackend, StrictFilterSet
 from apps.core.operation import Operation
 from apps.core.pagination import ApiPagination
@@ -29,11 +29,47 @@ from apps.core.serializers import RequestSerializer, ready, validated
 from apps.core.slugs import PREFIX
 
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - read, not bound
+"""All addresses of this machine, to which no link leads."""
 
 
 def base_url(request: HttpRequest) -> str:
     """Scheme and host of the URLs in answers: `BASE_URL`, else as the request came."""
     return settings.BASE_URL or f"{request.scheme}://{request.get_host()}"
+
+
+def site_url() -> str:
+    """`BASE_URL`, else the address of this server: nothing that a request says.
+
+    For what is sent to others: whoever asks could name a port or a host of their own.
+    """
+    return settings.BASE_URL or server_url()
+
+
+def server_url() -> str:
+    """The address at which this machine can reach the server, by `HOST` and `PORT`."""
+    host = "localhost" if settings.HOST in ANY_HOST else settings.HOST
+    return f"http://{f'[{host}]' if ':' in host else host}:{settings.PORT}"
+
+
+def check_same_site(request: HttpRequest) -> None:
+    """403 `cross_site_request` for a change that a browser says another site asks for.
+
+    A browser keeps Basic credentials, and sends them with whatever form any site has. Newer ones
+    say `Sec-Fetch-Site` where the connection is safe, all of them `Origin`; programs neither. Who
+    sends a bearer token has it from nowhere but the request: no browser adds one by itself.
+    """
+    bearer = request.headers.get("Authorization", "").lower().startswith("bearer ")
+    if request.method not in UNSAFE or bearer:
+        return
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is None:
+        own = {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+        ours = origin is None or origin in own
+    else:
+        ours = site in {"same-origin", "none"}
+    if not ours:
+        raise Forbidden("cross_site_request", "Another site has made your browser send this.")
 
 
 class ApiViewSet(GenericViewSet[Any]):
@@ -71,6 +107,7 @@ class ApiViewSet(GenericViewSet[Any]):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Take the steps in order. Stock DRF throttles after permissions: guesses would be free."""
         self.operation = self.get_operation()
+        check_same_site(self.http_request)
         self.perform_authentication(request)
         self.check_throttles(request)
         access = self.open()

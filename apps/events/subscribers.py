@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from apps.core import json
 from apps.core.errors import TooMany, unavailable
+from apps.core.views import site_url
 from apps.events.frames import HEARTBEAT, frame
 from apps.events.kinds import Kind, words_of
 from apps.events.models import EventRow, Key
@@ -77,8 +77,7 @@ class Rendered:
 
 def render(events: Sequence[EventRow]) -> list[Rendered]:
     """These events ready for frames. Their URLs begin with the site's address, whoever asks."""
-    base = settings.BASE_URL or f"http://{settings.HOST}:{settings.PORT}"
-    records = event_records(events, base)
+    records = event_records(events, site_url())
     return [Rendered(event, record) for event, record in zip(events, records, strict=True)]
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from django.conf import settings
 from django.db import models
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.utils import timezone
 
 from apps.core.search import holds
@@ -68,7 +68,14 @@ PULL_ROW = {
     name: JOINED.get(name, name)
     for name in (
         *("number", "uuid", "title", "body", "source_branch", "target_branch", "source_repo_id"),
-        *("status", "created_by_uuid", "created_by_username", "head_sha", "base_sha"),
+        *(
+            "source_moved",
+            "status",
+            "created_by_uuid",
+            "created_by_username",
+            "head_sha",
+            "base_sha",
+        ),
         *("merge_commit_sha", "merge_strategy", "merged_at", "merged_by_uuid"),
         *("merged_by_username", "closed_at", "commit_count", "additions", "deletions"),
         *("changed_files", "created_at", "updated_at"),
@@ -109,11 +116,14 @@ class Pull(models.Model):
     )
     """Where the source branch is: in the same repository, or in a fork of it. Null: the fork has
     gone."""
+    source_moved = models.BooleanField(default=False)
+    """Whether its fork's branch was moved by somebody who may not read the target: the pull keeps
+    its head, and does not look at the branch."""
     source_branch = models.CharField(max_length=REF_MAX)
     target_branch = models.CharField(max_length=REF_MAX)
     status = models.CharField(max_length=10, default=PullStatus.OPEN)
     head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch yet
-    """The tip of the source branch; the last one when the branch is deleted."""
+    """The tip of the source branch; the last one when the branch is deleted, or `source_moved`."""
     base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: a branch lacks
     """The tip of the target branch; of a merged pull, the one that it was merged into."""
     head_pushed_by = models.ForeignKey(
@@ -174,11 +184,19 @@ class Pull(models.Model):
         return f"/pulls/{self.number}"
 
     def tips(self) -> tuple[str | None, str | None]:
-        """The stored heads of source and target now; one query. See `tip_refs`."""
-        if self.source_repo_id is None:
-            return self.head_sha, self.repo.branch_sha(self.target_branch)
-        source, target = self.tip_refs()
-        return source.sha if source else None, target.sha if target else None
+        """The head that the pull shows and the target's, as they are stored now; one query.
+
+        None for a branch that is missing. The source's tip is not asked for: nobody merges what
+        the pull does not show.
+        """
+        name = BRANCHES + self.source_branch
+        source = Ref.objects.filter(repo=OuterRef("source_repo"), full_name=name)
+        target = Ref.objects.filter(repo=self.repo_id, full_name=self.target_ref)
+        stands = Q(source_repo=None) | Q(source_moved=True) | Exists(source)
+        head = Case(When(stands, then="head_sha"))
+        rows = Pull.objects.filter(pk=self.pk)
+        source_sha, target_sha = rows.values_list(head, Subquery(target.values("sha"))).get()
+        return source_sha, target_sha
 
     def tip_refs(self) -> tuple[Ref | None, Ref | None]:
         """The stored refs of source and target now; one query."""

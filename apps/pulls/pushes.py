@@ -40,7 +40,7 @@ Tips = dict[str, str]
 WRITTEN = [
     *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
-    *("merge_commit_sha", "updated_at"),
+    *("merge_commit_sha", "source_moved", "updated_at"),
 ]
 
 
@@ -57,7 +57,7 @@ def together(repo: Repo, names: Collection[str]) -> set[str]:
 def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
     for target, theirs in sources.pull_ref_moves(repo, moves):
-        read(target, theirs, facts)
+        read(target, sources.take_moves(repo, target, theirs), facts)
     pulls = list(affected_pulls(repo, moves))
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
@@ -76,7 +76,8 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
     elsewhere = []
     for target, theirs in sources.pull_ref_moves(repo, moves):
         lock(target)
-        elsewhere += follow(target, theirs, facts)
+        elsewhere += follow(target, sources.take_moves(repo, target, theirs), facts)
+        sources.mark_moved(target, theirs)
     pulls = list(affected_pulls(repo, moves).select_for_update(of=("self",)))
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)

@@ -83,6 +83,7 @@ class PullRecord(RecordSerializer):
     source_branch = serializers.CharField()
     target_branch = serializers.CharField()
     source_repo_path = serializers.CharField(allow_null=True)
+    source_moved = serializers.BooleanField()
     status = serializers.ChoiceField([*map(str, PullStatus)])
     created_by_uuid = serializers.UUIDField()
     created_by_username = serializers.CharField()
@@ -158,6 +159,7 @@ class GivenApproval(RecordSerializer):
 class PullProtectionRecord(RecordSerializer):
     pull_number = serializers.IntegerField()
     source_branch = serializers.CharField()
+    source_moved = serializers.BooleanField()
     target_branch = serializers.CharField()
     head_sha = serializers.CharField(allow_null=True)
     base_sha = serializers.CharField(allow_null=True)
@@ -236,6 +238,7 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,
+        "source_moved": pull.source_moved,
         "target_branch": pull.target_branch,
         "head_sha": pull.head_sha,
         "base_sha": pull.base_sha,

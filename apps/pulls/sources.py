@@ -1,22 +1,26 @@
 """Pulls from forks: where their source is, and how its commits get into the target.
 
 A move of the fork's branch is treated as a move of `refs/pull/<n>/head` in the target, which keeps
-the commits there; so a pull from a fork follows, merges and outlives its branch as any other.
+the commits there; so a pull from a fork follows, merges and outlives its branch as any other. A
+move by somebody who may not read the target moves no pull: its commits stay in the fork.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 
+from apps.accounts.models import User
+from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
 from apps.repos.access import RepoAccess, access_to
-from apps.repos.models import Fork, ForkStatus, Repo
+from apps.repos.models import Fork, ForkStatus, Ref, Repo
 from apps.repos.rules import ZERO, RefMove
 
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
@@ -65,12 +69,27 @@ def pull_number(full_name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def may_move(target: Repo, actor: User | None) -> bool:
+    """Whether what this person pushes to a fork moves the pulls of its upstream: they must be able
+    to read that. Nobody known counts as nobody signed in. Needs the target's owner loaded.
+    """
+    principal = Principal(actor) if actor is not None and actor.is_active else ANONYMOUS
+    return access_to(principal, target).level >= Level.READ
+
+
+def takes_tip(pull: Pull, tip: Ref) -> bool:
+    """Whether a pull that is opened or reopened has the tip of its branch as its head.
+
+    Who opens one may write to the fork, and says so; of one that is reopened, whoever pushed the
+    tip must be able to read the target.
+    """
+    own = pull._state.adding or not pull.is_from_fork
+    return own or tip.sha == pull.head_sha or may_move(pull.repo, tip.pushed_by)
+
+
 def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
     """What moves of a fork's branches mean in the repositories that have pulls from them: each with
-    the moves of its `refs/pull/<n>/head`.
-
-    Fetches the commits there first, once for all pulls. A branch that is deleted moves nothing: its
-    pulls keep their heads.
+    the moves of its `refs/pull/<n>/head`, whoever made them. See `take_moves`.
     """
     if fork.upstream_id is None:
         return
@@ -79,18 +98,48 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
     people = ("repo__owner_team", "repo__owner_user")
     elsewhere = pulls.exclude(repo=fork).select_related(*people).order_by("repo_id", "number")
     for _, group in groupby(elsewhere, key=lambda pull: pull.repo_id):
-        theirs, found = list(group), list[RefMove]()
-        for move in moves:
-            those = [one for one in theirs if move.is_branch and one.source_branch == move.name]
-            if not those or move.new == ZERO:
-                continue
-            those[0].source_repo = fork
-            fetch_commit(those[0], move.new)
-            found += [
-                RefMove(one.repo, one.source_ref, move.old, move.new, move.actor) for one in those
-            ]
-        if found:
-            yield theirs[0].repo, found
+        theirs = list(group)
+        target = theirs[0].repo
+        yield (
+            target,
+            [
+                RefMove(target, one.source_ref, move.old, move.new, move.actor)
+                for move in moves
+                for one in theirs
+                if move.is_branch and one.source_branch == move.name
+            ],
+        )
+
+
+def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
+    """Those of `pull_ref_moves` that the target's pulls follow, by people who may read it now.
+
+    Fetches the commits there first, once for all pulls. A branch that is deleted moves nothing: its
+    pulls keep their heads.
+    """
+    readers = _readers(target, moves)
+    taken = [move for move in moves if move.actor in readers and move.new != ZERO]
+    for sha in dict.fromkeys(move.new for move in taken):
+        _fetch(fork, target, sha)
+    return taken
+
+
+def mark_moved(target: Repo, moves: Sequence[RefMove]) -> None:
+    """Store which pulls keep another head than the fork's branch has after these moves, because the
+    last of them was made by somebody who may not read the target. The caller holds its lock.
+    """
+    last = {number: move for move in moves if (number := pull_number(move.full_name))}
+    readers = _readers(target, last.values())
+    for pull in target.pulls.filter(IS_ACTIVE, number__in=last):
+        move = last[pull.number]
+        moved = move.actor not in readers and move.new != pull.head_sha
+        if moved != pull.source_moved:
+            Pull.objects.filter(pk=pull.pk).update(source_moved=moved)
+
+
+def _readers(target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
+    """Who of those that made these moves may move the target's pulls."""
+    return {actor for actor in {move.actor for move in moves} if may_move(target, actor)}
 
 
 def fetch_commit(pull: Pull, sha: str) -> None:
@@ -99,11 +148,11 @@ def fetch_commit(pull: Pull, sha: str) -> None:
     No ref points to it before it is the pull's head: a push may still be refused. What git cannot
     copy now the next push or the merge fetches; until then the figures are 0.
     """
-    if not pull.is_from_fork or pull.source_repo is None:
-        return
-    git, source = pull.repo.git, pull.source_repo
-    try:
-        if not git.has_commit(sha):
-            git.fetch_objects(source.git, sha)
-    except GitError:
-        return
+    if pull.is_from_fork and pull.source_repo is not None:
+        _fetch(pull.source_repo, pull.repo, sha)
+
+
+def _fetch(source: Repo, target: Repo, sha: str) -> None:
+    with suppress(GitError):
+        if not target.git.has_commit(sha):
+            target.git.fetch_objects(source.git, sha)

@@ -49,23 +49,30 @@ def read_tips(pull: Pull) -> GitFacts:
 def update_from_tips(pull: Pull, facts: GitFacts) -> None:
     """Take head, base and figures from the stored tips, without saving.
 
-    A source branch that is gone leaves the head as it was.
+    A source branch that is gone, or that was moved by somebody who may not read the target, leaves
+    the head as it was.
     """
-    state, pushed_by_id = state_at_tips(pull, facts)
+    state, pushed_by_id, pull.source_moved = state_at_tips(pull, facts)
     pull.set_git_state(state)
     pull.head_pushed_by_id = pushed_by_id
 
 
-def state_at_tips(pull: Pull, facts: GitFacts) -> tuple[GitState, int | None]:
-    """The state of the pull at the tips that are stored now, and who pushed that head."""
+def state_at_tips(pull: Pull, facts: GitFacts) -> tuple[GitState, int | None, bool]:
+    """The state of the pull at the tips that are stored now, who pushed that head, and whether the
+    source is elsewhere.
+    """
     source, target = pull.tip_refs()
+    moved = pull.source_moved
+    if source is not None:
+        moved = not sources.takes_tip(pull, source)
+        source = None if moved else source
     head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
     if source is not None:
         sources.fetch_commit(pull, source.sha)
     if source is not None and source.sha != head:
         head, pushed_by_id = source.sha, source.pushed_by_id
     base = target.sha if target is not None and head is not None else None
-    return state_between(pull, base, head, facts), pushed_by_id
+    return state_between(pull, base, head, facts), pushed_by_id, moved
 
 
 def update_pull_ref_on_commit(pull: Pull) -> None:

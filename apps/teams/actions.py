@@ -15,7 +15,7 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.teams import rules
 from apps.teams.access import TeamAccess
-from apps.teams.models import FormerTeamSlug, Member, Role, Team
+from apps.teams.models import FormerTeamSlug, Member, Role, Team, kept_since
 
 
 @transaction.atomic
@@ -24,7 +24,7 @@ def create_team(*, by: Principal, name: str, slug: str) -> Team:
     by.check_may_change()
     team = Team(name=name, slug=slug)
     _save(team)
-    FormerTeamSlug.objects.filter(slug=slug).delete()
+    _take_slug(team)
     Member.objects.create(team=team, user=by.user, role=Role.OWNER, added_by=by.user)
     record(Kind.TEAM_CREATED, actor=by.user, about=team)
     return team
@@ -34,7 +34,7 @@ def create_team(*, by: Principal, name: str, slug: str) -> Team:
 def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
     """Rename, re-address, retire or revive a team. Locks it. 403, 409 `slug_taken`.
 
-    The slug it had leads to it until somebody takes it.
+    The slug it had leads to it until somebody takes it; other teams may after 90 days.
     """
     by.require_change(Level.OWNER)
     team = by.team
@@ -46,7 +46,7 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
     team.updated_at = timezone.now()
     _save(team, [*changed, "updated_at"])
     if slug != former:
-        FormerTeamSlug.objects.filter(slug=slug).delete()
+        _take_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
     record(Kind.TEAM_UPDATED, actor=by.user, about=team, data={"changed": changed})
 
@@ -123,3 +123,17 @@ def _save(team: Team, fields: list[str] | None = None) -> None:
             team.save(update_fields=fields)
     except IntegrityError:
         raise Conflict("slug_taken", f'The team slug "{team.slug}" is taken.') from None
+
+
+def _take_slug(team: Team) -> None:
+    """Whoever had this slug before is no longer found by it; 409 while it is kept for them.
+
+    Call it after the team was saved: that waits for whoever is giving the slug up.
+    """
+    former = FormerTeamSlug.objects.filter(slug=team.slug).first()
+    if former is None:
+        return
+    if former.team_id != team.pk and former.given_up_at > kept_since():
+        text = f'The team slug "{team.slug}" is taken: another team gave it up lately.'
+        raise Conflict("slug_taken", text)
+    former.delete()

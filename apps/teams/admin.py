@@ -25,7 +25,7 @@ class ChangeTeam(ActionForm):
 
     class Meta:
         help_texts = {
-            "slug": "Its former slug leads here until another team takes it.",
+            "slug": "Its former slug leads here, and no other team gets it for 90 days.",
             "is_active": "Off: members and staff may read, and nobody may change anything.",
         }
 

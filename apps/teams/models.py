@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from enum import StrEnum
 
@@ -24,6 +25,8 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
+KEPT_FOR = dt.timedelta(days=90)
+"""How long a slug that a team gave up is kept for it."""
 LEVEL_OF = {
     Role.OWNER: Level.OWNER,
     Role.ADMIN: Level.ADMIN,
@@ -42,8 +45,12 @@ class TeamQuerySet(models.QuerySet["Team"]):
         return self if principal.sees_all else self.visible_to(principal)
 
     def taken(self, slugs: list[str]) -> set[str]:
-        """Which of these slugs a team has."""
-        return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
+        """Which of these slugs a team has, or gave up so lately that it is free for that team
+        alone; one query.
+        """
+        former = FormerTeamSlug.objects.filter(slug__in=slugs, given_up_at__gt=kept_since())
+        taken = self.filter(slug__in=slugs).values_list("slug").union(former.values_list("slug"))
+        return {slug for (slug,) in taken}
 
     def search(self, text: str) -> TeamQuerySet:
         """Teams with this text in name or slug, ignoring case."""
@@ -86,11 +93,19 @@ class Team(models.Model):
         return None
 
 
+def kept_since() -> dt.datetime:
+    """No other team may take yet what a team gave up after this."""
+    return timezone.now() - KEPT_FOR
+
+
 class FormerTeamSlug(models.Model):
-    """A slug that a team gave up. It leads to the team until somebody takes it."""
+    """A slug that a team gave up. It leads to the team until somebody takes it: that team at once,
+    another after `KEPT_FOR`, so that old clone addresses do not lead to somebody else's code.
+    """
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="former_slugs")
     slug = models.CharField(max_length=TEAM_SLUG_MAX, unique=True)
+    given_up_at = models.DateTimeField(default=timezone.now)
 
     def __str__(self) -> str:
         return f"{self.slug}, now {self.team_id}"

@@ -131,7 +131,8 @@ class Account(PageForm):
         length=EMAIL_MAX,
         required=False,
         widget=forms.EmailInput,
-        help_text="For a new password, should you forget yours. Others do not see it.",
+        help_text="For a new password, should you forget yours. Others do not see it. A new "
+        "address counts from when you open the link that is sent to it.",
         autocomplete="email",
     )
     current = password_field(

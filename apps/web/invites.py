@@ -14,7 +14,7 @@ from apps.accounts.models import Invite, InviteQuerySet, InviteStatus
 from apps.accounts.queries import list_invites
 from apps.accounts.rules import check_invites_open
 from apps.core.access import Level
-from apps.core.views import base_url
+from apps.core.views import site_url
 from apps.web.decorators import FORM, page
 from apps.web.forms import NewInvite
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to, render_page, secret
@@ -24,14 +24,14 @@ from apps.web.responses import PageRequest, page_number, page_of, redirect_to, r
 def invites(request: PageRequest) -> HttpResponse:
     """One's own invites, with their links; staff finds those of others in the admin."""
     check_invites_open(request.principal)
-    form, base = NewInvite(request), base_url(request)
+    form = NewInvite(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.create_invite(by=request.principal, **form.cleaned_data)
             messages.success(request, "The invite is made. Copy its link, and send it.")
             return redirect_to("invites")
     rows = own_invites(request)
-    shown = page_of(request, page_number(request), rows, lambda invite: invite_row(invite, base))
+    shown = page_of(request, page_number(request), rows, invite_row)
     return secret(form.shown(request, "invites", page=shown))
 
 
@@ -52,7 +52,7 @@ def own_invites(request: PageRequest) -> InviteQuerySet:
     return list_invites(request.principal).filter(created_by=request.user)
 
 
-def invite_row(invite: Invite, base: str) -> dict[str, Any]:
+def invite_row(invite: Invite) -> dict[str, Any]:
     """What the list shows of an invite; its link while it works."""
-    pending = invite.status is InviteStatus.PENDING
-    return {"invite": invite, "state": invite.status, "link": invite.url(base) if pending else ""}
+    link = invite.url(site_url()) if invite.status is InviteStatus.PENDING else ""
+    return {"invite": invite, "state": invite.status, "link": link}

@@ -3,37 +3,57 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.accounts.rules import address_proof
+from apps.core.views import site_url
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
 """One at a time; what is waiting is still sent when the process ends."""
+NO_MAIL = "This site sends no mail: ask its staff for the link, which the server has printed"
 logger = logging.getLogger(__name__)
 
 
-def send_resets(people: Iterable[User], base: str) -> None:
-    """Send each of them the way to a new password; `base` begins its address.
+def send_resets(people: Iterable[User]) -> None:
+    """Send each of them the way to a new password.
 
     Returns at once, and as soon for nobody as for somebody: making and sending the message would
     tell by its time who has an account.
     """
-    SENDER.submit(_send_resets, list(people), base)
+    SENDER.submit(_send_resets, list(people))
 
 
-def _send_resets(people: list[User], base: str) -> None:
+def send_confirmation(user: User, email: str) -> str:
+    """Send to an address the link by which it becomes the person's; returns what to tell them.
+
+    Nobody looks whether another account has it: whoever opens the link is told.
+    """
+    secret = {"token": address_proof(user, email)}
+    SENDER.submit(_send, email, "Your e-mail address at Guildhall", "confirm-email", user, secret)
+    way = f"A link is on its way to {email}" if settings.SENDS_MAIL else NO_MAIL
+    return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
+
+
+def _send_resets(people: list[User]) -> None:
     for user in people:
         secret = {"user": user.uuid, "token": default_token_generator.make_token(user)}
-        link = f"{base}{reverse('new-password')}?{urlencode(secret)}"
-        text = render_to_string("web/mail/reset.txt", {"user": user, "link": link})
-        try:
-            EmailMessage("A new password for Guildhall", text, to=[user.email]).send()
-        except Exception as error:  # whatever the way out is, and its text may hold the address
-            logger.error("A message could not be sent: %s", type(error).__name__)
+        _send(user.email, "A new password for Guildhall", "new-password", user, secret)
+
+
+def _send(to: str, subject: str, page: str, user: User, secret: Mapping[str, object]) -> None:
+    """Send the template of this page's name, with a link to the page that carries the secret."""
+    link = f"{site_url()}{reverse(page)}?{urlencode(secret)}"
+    text = render_to_string(f"web/mail/{page}.txt", {"user": user, "link": link})
+    try:
+        EmailMessage(subject, text, to=[to]).send()
+    except Exception as error:  # whatever the way out is, and its text may hold the address
+        logger.error("A message could not be sent: %s", type(error).__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.tokens import default_token_generator
@@ -13,7 +12,6 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import NotFound
-from apps.core.views import base_url
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
@@ -43,19 +41,9 @@ def reset(request: PageRequest) -> HttpResponse:
     form = AskReset(request)
     if request.method == "POST" and form.is_valid():
         key = form.cleaned_data["email"].lower()
-        send_resets(User.objects.filter(email_key=key, is_active=True), here(request))
+        send_resets(User.objects.filter(email_key=key, is_active=True))
         return redirect_to("reset-sent")
     return form.shown(request, "reset")
-
-
-def here(request: PageRequest) -> str:
-    """Scheme and host of the link in a mail: never a host that only whoever asks has named.
-
-    Without BASE_URL, and with every host allowed, it is this machine alone that can follow it.
-    """
-    if "*" in settings.ALLOWED_HOSTS and not settings.BASE_URL:
-        return f"http://localhost:{settings.PORT}"
-    return base_url(request)
 
 
 @page(Level.PUBLIC)

@@ -16,6 +16,7 @@ urlpatterns = [
     path("reset/sent", passwords.reset_sent, name="reset-sent"),
     path("reset/new", passwords.new_password, name="new-password"),
     path("settings", settings.settings, name="settings"),
+    path("settings/email", settings.confirm_email, name="confirm-email"),
     path("settings/password", passwords.password, name="password"),
     path("settings/invites", invites.invites, name="invites"),
     path("settings/invites/<uid:uid>/delete", invites.delete_invite, name="delete-invite"),

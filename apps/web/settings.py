@@ -1,4 +1,4 @@
-"""`/settings`: one's own account."""
+"""`/settings`: one's own account, and the link by which an address is confirmed."""
 
 from __future__ import annotations
 
@@ -6,26 +6,48 @@ from django.contrib import messages
 from django.http import HttpResponse
 
 from apps.accounts import actions
+from apps.accounts.rules import check_email, proven_address
 from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
-from apps.web.forms import NOT_YOURS, Account
-from apps.web.responses import PageRequest, redirect_to
+from apps.web.forms import NOT_YOURS, Account, PageForm
+from apps.web.mail import send_confirmation
+from apps.web.responses import PageRequest, named, redirect_to, secret
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
 def settings(request: PageRequest) -> HttpResponse:
-    """Another e-mail address takes the password: whoever reads mail there gets a new one."""
+    """Another e-mail address takes the password: whoever reads mail there gets a new one.
+
+    It is the account's once the link that is sent there was opened; none at all is so at once.
+    """
     user = request.user
     form = Account(request, display_name=user.display_name, email=user.email)
     if request.method == "POST" and form.is_valid():
-        sent = {name: form.cleaned_data[name] for name in ("display_name", "email")}
-        moved = sent["email"].lower() != user.email.lower()
+        name, email = (form.cleaned_data[field] for field in ("display_name", "email"))
+        moved = email.lower() != user.email.lower()
         if moved and not user.check_password(form.cleaned_data["current"]):
             form.add_error("current", NOT_YOURS)
         else:
             with form.refusals():
-                actions.update_user(by=request.principal, user=user, **sent)
+                check_email(email)
+                now = None if moved and email else email
+                actions.update_user(by=request.principal, user=user, display_name=name, email=now)
                 messages.success(request, "Your account is saved.")
+                if now is None:
+                    messages.success(request, send_confirmation(user, email))
                 return redirect_to("settings")
     return form.shown(request, "settings")
+
+
+@page(Level.NONE, methods=FORM)
+def confirm_email(request: PageRequest) -> HttpResponse:
+    """Only the account that asked for the link can use it, so that nobody confirms another's."""
+    form, proof = PageForm(request), named(request, "token")
+    email = proven_address(request.user, proof)
+    if request.method == "POST":
+        with form.refusals():
+            actions.confirm_email(by=request.principal, proof=proof)
+            messages.success(request, "Your e-mail address is confirmed.")
+            return redirect_to("settings")
+    return secret(form.shown(request, "confirm_email", email=email, token=proof))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib import messages
 from django.contrib.auth import authenticate, login, logout
 from django.http import HttpResponse, HttpResponseRedirect
 
@@ -15,6 +16,7 @@ from apps.site.kinds import RateScope
 from apps.site.models import SiteSettings
 from apps.web.decorators import FORM, page
 from apps.web.forms import SignIn, SignUp
+from apps.web.mail import send_confirmation
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
@@ -59,7 +61,9 @@ def signup(request: PageRequest) -> HttpResponse:
                 wanted = {
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
                 }
-                start_session(request, actions.sign_up(by=ANONYMOUS, invite=invite, **wanted))
+                user = actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
+                start_session(request, user)
+                messages.success(request, send_confirmation(user, wanted["email"]))
                 return redirect_to("home")
     else:
         invite = invite_of(request)

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from apps.accounts import actions
 from apps.accounts.principal import ANONYMOUS, Principal
+from apps.accounts.rules import address_proof
 from apps.core.access import Level
 from apps.core.errors import ApiError
 from apps.site import actions as site
@@ -56,6 +57,7 @@ def test_a_credential_that_only_reads_changes_nothing_of_its_persons(alice, acme
     with events():
         for act, options in (
             (actions.update_user, {"user": alice, "display_name": "Al"}),
+            (actions.confirm_email, {"proof": address_proof(alice, "al@example.org")}),
             (actions.change_password, {"user": alice, "password": "first horse battery"}),
             (actions.create_token, {"owner": alice, "name": "x"}),
             (actions.revoke_token, {"token": token}),

@@ -8,7 +8,8 @@ import pytest
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
-from apps.accounts.principal import ANONYMOUS
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.accounts.rules import address_proof
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from tests.accounts.test_invites import PASSWORD, invite, site
@@ -22,6 +23,11 @@ EVE = {"username": "Eve", "email": "eve@Example.org", "password": PASSWORD}
 def join(invite: Invite | None = None, **fields: Any) -> User:
     wanted: dict[str, Any] = {**EVE, **fields}
     return actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
+
+
+def confirm(user: User, email: str) -> None:
+    """As whoever has signed up, with what was sent to the address."""
+    actions.confirm_email(by=Principal(user), proof=address_proof(user, email))
 
 
 def refused(code: str, *arguments: Any, **fields: Any) -> str:
@@ -47,9 +53,11 @@ def test_nobody_comes_without_an_invite_where_one_is_needed(db, site):
     assert "invite" in refused("forbidden")
     site(signups_require_invite=False)
     eve = join()
-    assert (eve.username, eve.email, eve.is_staff) == ("Eve", "eve@example.org", False)
+    assert (eve.username, eve.email, eve.is_staff) == ("Eve", "", False)
     eve.refresh_from_db()
-    assert eve.check_password(PASSWORD)
+    assert eve.check_password(PASSWORD) and not eve.email
+    confirm(eve, EVE["email"])
+    assert User.objects.get(username="Eve").email == "eve@example.org"
 
 
 def test_an_invite_with_an_address_is_for_that_address_ignoring_case(sam):
@@ -94,16 +102,20 @@ def test_what_cannot_be_is_refused_and_uses_no_invite_up(sam, field, value):
     join(invited)
 
 
-def test_a_name_or_an_address_that_is_taken_uses_no_invite_up(sam):
+def test_a_name_that_is_taken_uses_no_invite_up_and_an_address_is_told_to_its_reader_alone(sam):
     UserFactory.create(username="eve", email="other@example.org")
     invited = invite(sam)
     refused("slug_taken", invited)
-    assert "Another account" in refused(
-        "validation_failed", invited, username="eva", email="OTHER@example.org"
-    )
     invited.refresh_from_db()
     assert invited.accepted_at is None
-    join(invited, username="eva")
+    eva = join(invited, username="eva", email="OTHER@example.org")
+    with pytest.raises(ApiError) as taken:
+        confirm(eva, "OTHER@example.org")
+    assert (taken.value.code, "Another account" in taken.value.detail) == (
+        "validation_failed",
+        True,
+    )
+    assert not User.objects.get(username="eva").email
 
 
 @pytest.mark.django_db(transaction=True)
@@ -122,12 +134,14 @@ def test_of_two_who_accept_one_invite_one_joins(sam):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_who_want_one_address_one_joins(db, site):
+def test_of_two_who_confirm_one_address_one_gets_it(db, site):
     site(signups_require_invite=False)
+    eves = [join(username=f"eve{n}") for n in range(2)]
     found = at_once(
-        *(lambda n=n: Outcome(lambda: join(username=f"eve{n}")) for n in range(2)),
+        *(lambda n=n: Outcome(lambda: confirm(eves[n], EVE["email"])) for n in range(2)),
     )
     assert found == {(200, None): 1, (422, "validation_failed"): 1}
+    assert User.objects.filter(email="eve@example.org").count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

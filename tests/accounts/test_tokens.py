@@ -58,6 +58,22 @@ def test_a_token_may_expire_after_a_duration(api, alice):
     assert dt.timedelta(minutes=89) < left <= dt.timedelta(minutes=90)
 
 
+def test_a_token_made_with_a_token_ends_no_later_than_that_one(api, alice, sam):
+    for parent in (alice, sam):
+        made = api(parent).post("/api-tokens", name="short", expires_at="1d").gives(201)
+        caller = Api(made["token"])
+        for wanted in ({}, {"expires_at": None}, {"expires_at": FAR}, {"expires_at": "2d"}):
+            for whose in {parent.username, alice.username}:
+                child = caller.post("/api-tokens", name="x", username=whose, **wanted).gives(201)
+                assert child["expires_at"] == made["expires_at"]
+                told = Api(child["token"]).get("/api-tokens/self").gives()
+                assert told["expires_at"] == made["expires_at"]
+        sooner = caller.post("/api-tokens", name="x", expires_at="1h").gives(201)
+        assert sooner["expires_at"] < made["expires_at"]
+        grandchild = Api(sooner["token"]).post("/api-tokens", name="x", expires_at="1d").gives(201)
+        assert grandchild["expires_at"] == sooner["expires_at"]
+
+
 @pytest.mark.parametrize("sent", ["", "0s", "2020-01-01T00:00:00Z", "2999-01-01T00:00:00", 3600])
 def test_a_token_expires_in_the_future_or_never(api, alice, sent):
     refused = api(alice).post("/api-tokens", name="laptop", expires_at=sent)

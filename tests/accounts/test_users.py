@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
@@ -9,6 +11,8 @@ from django.db import connection
 
 from apps.accounts import actions
 from apps.accounts.models import User
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.accounts.rules import address_proof, proven_address
 from apps.core.errors import ApiError
 from tests.factories import ApiTokenFactory, UserFactory
 from tests.principals import principal_of
@@ -76,23 +80,60 @@ def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
         actions.update_user(by=principal_of(alice), user=alice, email=ADDRESS)
 
 
-def test_an_address_belongs_to_one_person_ignoring_case(alice, bob):
+def test_an_address_belongs_to_one_person_ignoring_case(alice, bob, sam):
     carol = UserFactory.create(username="carol", email=ADDRESS)
     for email in (ADDRESS.lower(), ADDRESS.upper()):
-        change = {"by": principal_of(bob), "user": bob, "email": email}
+        bob.refresh_from_db()
+        proven = {"by": principal_of(bob), "proof": address_proof(bob, email)}
+        assert "Another account" in refused("validation_failed", actions.confirm_email, **proven)
+        change = {"by": principal_of(sam), "user": bob, "email": email}
         assert "Another account" in refused("validation_failed", actions.update_user, **change)
         new = {"by": None, "username": "dave", "email": email}
         assert "Another account" in refused("validation_failed", actions.create_user, **new)
     refused(
         "validation_failed",
         actions.update_user,
-        by=principal_of(bob),
+        by=principal_of(sam),
         user=bob,
         email="bob at home",
     )
-    actions.update_user(by=principal_of(carol), user=carol, email="carol@example.com")
-    actions.update_user(by=principal_of(bob), user=bob, email=ADDRESS.lower())
+    actions.update_user(by=principal_of(sam), user=carol, email="carol@example.com")
+    actions.update_user(by=principal_of(sam), user=bob, email=ADDRESS.lower())
+    actions.update_user(by=principal_of(bob), user=bob, email=ADDRESS)
+    assert User.objects.get(username="bob").email == ADDRESS
     assert {alice.email, UserFactory.create(username="erin").email} == {""}
+
+
+def test_a_person_gets_another_address_by_proving_to_read_its_mail(alice, bob, events):
+    refused(
+        "staff_required", actions.update_user, by=principal_of(bob), user=bob, email="b@example.org"
+    )
+    proof = address_proof(bob, ADDRESS)
+    for by, wrong in ((bob, proof[:-1]), (bob, ""), (bob, "\0:é:1"), (alice, proof)):
+        refused("not_found", actions.confirm_email, by=principal_of(by), proof=wrong)
+    read_only = {"by": Principal(bob, read_only=True), "proof": proof}
+    refused("role_required", actions.confirm_email, **read_only)
+    refused("not_authenticated", actions.confirm_email, by=ANONYMOUS, proof=proof)
+    with events("user-updated") as recorded:
+        actions.confirm_email(by=principal_of(bob), proof=proof)
+    assert (recorded[0].data, recorded[0].actor) == ({"changed": ["email"]}, bob)
+    assert User.objects.get(username="bob").email == ADDRESS
+    refused("not_found", actions.confirm_email, by=principal_of(bob), proof=proof)
+    actions.update_user(by=principal_of(bob), user=bob, email="")
+    assert not User.objects.get(username="bob").email
+
+
+def test_a_proof_of_an_address_ends_in_a_day_and_with_another_password(bob, monkeypatch):
+    proof = address_proof(bob, ADDRESS)
+    assert proven_address(bob, proof) == ADDRESS
+    bob.password = "another"
+    refused("not_found", proven_address, user=bob, proof=proof)
+    proof = address_proof(bob, ADDRESS)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 23 * 3600)
+    assert proven_address(bob, proof) == ADDRESS
+    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    refused("not_found", proven_address, user=bob, proof=proof)
 
 
 def test_staff_says_who_is_staff_and_keeps_the_last_one(alice, bob, sam, events):

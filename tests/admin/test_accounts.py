@@ -137,7 +137,7 @@ def test_an_invite_is_made_with_its_link(staff, sam, events):
         made = staff.post(admin_url(Invite, "add"), expires_at="1 day", email="zoe@example.org")
     invite = Invite.objects.get(created_by=sam)
     made.redirects_to(row_url(invite), 302)
-    assert f"http://testserver/signup?invite={invite.uuid}" in staff.get(row_url(invite)).html
+    assert f"http://127.0.0.1:8000/signup?invite={invite.uuid}" in staff.get(row_url(invite)).html
 
 
 def test_an_invite_is_expired_and_renewed(staff, sam, events):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from apps.accounts.actions import sign_up
+from apps.accounts.principal import ANONYMOUS
 from apps.git import run
+from apps.site.models import SiteSettings
 from tests.factories import MemberFactory, UserFactory
 from tests.gitclient import Clone
 from tests.pulls import followers, paths
@@ -78,6 +81,19 @@ def test_an_address_that_is_in_no_commit_stays_private(api, make, clone, alice):
     pull = make.pull(clone.repo, by=carla)
     api(alice).post(merge_url(pull), merge_strategy="squash").gives()
     assert log(clone, "-1", "main")[0][1] == "carla <carla@users.noreply.localhost>"
+
+
+def test_an_address_that_is_not_confirmed_is_no_author(api, make, clone, alice):
+    """Whoever signs up with somebody else's address does not get to write in their name."""
+    SiteSettings.load()
+    SiteSettings.objects.update(signups_require_invite=False)
+    wanted = {"username": "mallory", "email": "dan@example.org", "password": "first horse battery"}
+    mallory = sign_up(by=ANONYMOUS, invite=None, **wanted)
+    clone.commit("feature", {"a": "1"}, onto="main", email="dan@example.org")
+    clone.push("feature")
+    pull = make.pull(clone.repo, by=mallory)
+    api(alice).post(merge_url(pull), merge_strategy="squash").gives()
+    assert log(clone, "-1", "main")[0][1] == "mallory <mallory@users.noreply.localhost>"
 
 
 def test_rebase_replays_each_commit_and_keeps_its_author(api, make, clone, alice, sam):

@@ -43,6 +43,7 @@ def test_every_field_of_a_pull_without_a_protection(read, make, pull, bob):
     assert read(pull) == {
         "pull_number": 1,
         "source_branch": "feature",
+        "source_moved": False,
         "target_branch": "main",
         "head_sha": pull.head_sha,
         "base_sha": pull.base_sha,

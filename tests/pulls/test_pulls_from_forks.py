@@ -2,86 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Thread
-from typing import Any
-
 import pytest
-from django.db import connection
 
 from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos import jobs
-from apps.repos.actions import create_fork
-from apps.repos.models import BRANCHES, Fork, Repo
+from apps.repos.models import BRANCHES, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
-from tests.api import Api
 from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
-from tests.prepared_data import given, with_people
-from tests.principals import access_of, space_access_of
-from tests.pulls import followers
+from tests.prepared_data import given
+from tests.pulls import followers, forks
+from tests.pulls.forks import body, opened
+from tests.races import Aside
 from tests.server import PATIENCE
-from tests.waiting import eventually
-
-
-def with_upstream(make, folder):
-    """A public repository of team acme with one commit on main."""
-    things = with_people(make, folder)
-    upstream = make.repo(things["acme"], "api", by=things["alice"], visibility="public")
-    clone = Clone(folder / "upstream", upstream, things["alice"])
-    clone.commit("main", {"README": "one\n"})
-    clone.push("main")
-    return things | {"upstream": upstream}
-
-
-def with_fork(make, folder):
-    """carol's fork of it."""
-    things = with_upstream(make, folder)
-    create_fork(
-        by=access_of(things["carol"], things["upstream"]),
-        into=space_access_of(things["carol"], things["carol"]),
-    )
-    jobs.make_next_fork()
-    return things | {"fork": Fork.objects.get().repo}
-
-
-def with_clone(make, folder):
-    """carol's work tree of her fork, with `topic` one commit ahead."""
-    things = with_fork(make, folder)
-    fork = things["fork"]
-    clone = Clone(folder / "fork", fork, things["carol"])
-    clone.git("fetch", "--quiet", str(fork.git.path), "main:refs/seen/base")
-    clone.git("checkout", "--quiet", "-B", "main", "refs/seen/base")
-    clone.commit("topic", {"arch": "open\n"}, onto="main")
-    clone.push("topic")
-    return things | {"clone": clone}
-
-
-def with_pull(make, folder):
-    """carol's pull of it: as it was answered, and its address."""
-    things = with_clone(make, folder)
-    upstream, carol = things["upstream"], Api(make.token(things["carol"]))
-    made = carol.post(f"{upstream.api_path}/pulls", **body("carol:topic")).gives(201)
-    return things | {"pull": (made, f"{upstream.api_path}/pulls/{made['number']}")}
 
 
 @pytest.fixture
 def builds():
-    return {"pull": with_pull, "clone": with_clone, "fork": with_fork, "upstream": with_upstream}
+    return forks.BUILDS
 
 
 upstream, fork = given("upstream"), given("fork")
-
-
-def body(source, target="main"):
-    return {"title": "Open", "body": "", "source_branch": source, "target_branch": target}
-
-
-def opened(api, upstream, by, source="carol:topic"):
-    made = api(by).post(f"{upstream.api_path}/pulls", **body(source)).gives(201)
-    return made, f"{upstream.api_path}/pulls/{made['number']}"
 
 
 @pytest.mark.parametrize("source", ["carol:topic", "users/carol:topic", "Carol:topic"])
@@ -321,41 +264,6 @@ def test_a_push_to_a_fork_asks_git_no_more_for_many_pulls_than_for_one(api, upst
     assert {pull.head_sha for pull in Pull.objects.filter(source_branch="many")} == {
         clone.git("rev-parse", "many")
     }
-
-
-class Aside(Thread):
-    """Somebody who does this meanwhile, and waits for whoever is in the way."""
-
-    def __init__(self, act: Callable[[], object]) -> None:
-        super().__init__()
-        self.act = act
-        self.is_writing = False
-
-    def begin(self) -> None:
-        """Start it inside a transaction; returns when it has ended, or waits for the caller."""
-        self.start()
-        eventually(lambda: not self.is_alive() or self.is_held_up())
-
-    def is_held_up(self) -> bool:
-        if connection.vendor == "sqlite":  # one writes at a time, and that is the caller
-            return self.is_writing
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_backend_pid() = ANY(pg_blocking_pids(pid)) FROM pg_locks")
-            return (True,) in cursor.fetchall()
-
-    def run(self) -> None:
-        try:
-            with connection.execute_wrapper(self.note):
-                self.act()
-        finally:
-            connection.close()
-
-    def note(self, execute: Any, sql: str, *rest: Any) -> Any:
-        self.is_writing = not sql.startswith("SELECT")
-        try:
-            return execute(sql, *rest)
-        finally:
-            self.is_writing = False
 
 
 @pytest.mark.slow

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import pytest
+from django.utils import timezone
+
 from apps.repos import jobs
 from apps.repos.models import Repo
+from apps.teams.models import FormerTeamSlug, Team
 from tests.api import Answer
+from tests.factories import TeamFactory
 
 
 def rename(api, repo, slug: str, by) -> str:
@@ -89,10 +96,68 @@ def test_a_former_slug_of_the_team_leads_to_all_below_it(api, make, acme, alice,
     api(alice).get("/teams/acme/repos/nothing").fails(404, "not_found")
 
 
-def test_whoever_takes_a_former_team_slug_has_it(api, make, acme, alice, carol):
+def asked(api, slug):
+    answer = api().get(f"/check-team-slug?slug={slug}")
+    return answer.status, answer.json["suggestion"]
+
+
+def test_no_other_team_takes_a_slug_that_was_given_up_lately(api, make, acme, alice, carol, events):
+    repo = make.repo(acme, "api", by=alice)
+    old = repo.api_path
+    api(alice).put("/teams/acme", name="Acme", slug="guild").gives()
+    assert asked(api, "acme") == asked(api, "Acme") == (409, "acme-2")
+    with events():
+        api(carol).post("/teams", name="Other", slug="acme").fails(409, "slug_taken")
+        api(alice).post("/teams", name="Other", slug="acme").fails(409, "slug_taken")
+    TeamFactory.create(slug="other", owner=carol)
+    with events():
+        api(carol).put("/teams/other", name="Other", slug="acme").fails(409, "slug_taken")
+    leads_to(api(alice).get(old), "/api/v1/teams/guild/repos/api")
+
+
+def test_a_team_takes_its_own_former_slug_again_at_once(api, acme, alice):
+    for slug in ("guild", "acme", "guild", "acme"):
+        team = Team.objects.get(pk=acme.pk)
+        api(alice).put(f"/teams/{team.slug}", name="Acme", slug=slug).gives()
+    assert api(alice).get("/teams/acme").gives()["slug"] == "acme"
+    leads_to(api(alice).get("/teams/guild"), "/api/v1/teams/acme")
+    assert asked(api, "guild") == (409, "guild-2")
+
+
+@pytest.mark.parametrize("by_renaming", [False, True])
+def test_whoever_takes_a_former_team_slug_after_ninety_days_has_it(
+    api, make, acme, alice, carol, by_renaming
+):
     make.repo(acme, "api", by=alice)
     api(alice).put("/teams/acme", name="Acme", slug="guild").gives()
-    taken = api(carol).post("/teams", name="Other", slug="acme").gives(201)
+    days_ago(89)
+    api(carol).post("/teams", name="Other", slug="acme").fails(409, "slug_taken")
+    days_ago(90)
+    leads_to(api(alice).get("/teams/acme"), "/api/v1/teams/guild")
+    assert asked(api, "acme") == (200, None)
+    if by_renaming:
+        TeamFactory.create(slug="other", owner=carol)
+        taken = api(carol).put("/teams/other", name="Other", slug="acme").gives()
+    else:
+        taken = api(carol).post("/teams", name="Other", slug="acme").gives(201)
     assert api(alice).get("/teams/acme").gives()["uuid"] == taken["uuid"]
     api(alice).get("/teams/acme/repos/api").fails(404, "not_found")
+    make.repo(Team.objects.get(slug="acme"), "api", by=carol, visibility="public")
+    assert api(alice).get("/teams/acme/repos/api").gives()["owner_slug"] == "acme"
     api(alice).put("/teams/guild", name="Acme", slug="acme").fails(409, "slug_taken")
+
+
+def days_ago(days):
+    """All former slugs were given up that long ago."""
+    FormerTeamSlug.objects.update(given_up_at=timezone.now() - dt.timedelta(days=days))
+
+
+def test_a_repo_slug_that_was_given_up_is_free_in_its_own_space_alone(
+    api, make, repo, alice, carol, bob
+):
+    """A slug is one of its owner's space, so nobody else can take it there."""
+    rename(api, repo, "engine", alice)
+    space = repo.owner.path
+    assert api(alice).get(f"/{space}/check-repo-slug?slug=api").gives()["available"]
+    api(carol).post(f"/{space}/repos", name="Api", slug="api").fails(403, "forbidden")
+    api(alice).post(f"/{space}/repos", name="Api", slug="api").gives(201)

@@ -24,12 +24,12 @@ def token_in(html):
     return re.findall(r'value="(ght_\w+)"', html)[0]
 
 
-def link_in(folder: Path) -> str:
-    """The link of the one message in the folder, as soon as it is there."""
+def link_in(folder: Path, page: str) -> str:
+    """The link to this page in a message in the folder, as soon as it is there."""
 
     def links() -> list[str]:
         messages = "\n".join(message.read_text() for message in folder.glob("*"))
-        return re.findall(r"http\S+/reset/new\S+", messages)
+        return re.findall(rf"http\S+{page}\S+", messages)
 
     return eventually(links)[0]
 
@@ -44,13 +44,24 @@ def join(server, person):
     return made["uuid"]
 
 
+def confirm(person, folder):
+    """The address is not the account's before the link is opened that was sent to it."""
+    assert person.send("/reset", email=ADDRESS).status == 303
+    assert ADDRESS not in person.get("/settings").html
+    link = link_in(folder, "/settings/email")
+    assert person.send(link).location == "/settings"
+    assert ADDRESS in person.get("/settings").html
+    assert person.get(link).status == 404
+    return re.findall(r"token=(\S+)", link)[0]
+
+
 def forget(person, folder):
     """The password is forgotten, and made anew by mail; the last link does not work again."""
     person.ask("POST", "/signout", {"csrfmiddlewaretoken": person.cookies["csrftoken"]})
     assert person.get("/settings").status == 302
     assert person.send("/signin", username="zoe", password="guessed wrong").status == 422
     assert person.send("/reset", email=ADDRESS).status == 303
-    link = link_in(folder)
+    link = link_in(folder, "/reset/new")
     assert person.ask("POST", link, {"password": NEXT, "again": NEXT}).status == 403
     assert person.send(link, password=NEXT, again=NEXT).location == "/signin"
     assert person.get(link).status == 404
@@ -79,6 +90,7 @@ def test_a_first_day_that_ends_early(tmp_path, kind):
         server.tokens["zoe"] = token_in(made.html)
         zoe = server.api("zoe")
         assert zoe.get("/users/self").gives()["username"] == "zoe"
+        proof = confirm(person, folder)
         reset = forget(person, folder)
         zoe.get("/users/self").gives()
 
@@ -89,7 +101,7 @@ def test_a_first_day_that_ends_early(tmp_path, kind):
         assert person.get("/settings").status == 302
         assert person.send("/signin", username="zoe", password=NEXT).status == 422
 
-    secrets = {ADDRESS, "eve@example.org", PASSWORD, NEXT, "guessed wrong", invite, reset}
+    secrets = {ADDRESS, "eve@example.org", PASSWORD, NEXT, "guessed wrong", invite, reset, proof}
     secrets |= {*server.tokens.values(), *person.seen, *staff.seen, STAFF}
     assert len(person.seen) >= 4 and all(secrets)
     assert not [secret for secret in secrets if secret in server.log], server.log

@@ -33,6 +33,15 @@ def test_of_two_teams_that_want_one_slug_one_gets_it(api, alice):
     assert found == {(200, None): 1, (409, "slug_taken"): 1}
 
 
+def test_nobody_takes_a_slug_while_it_is_given_up(api, acme, alice, carol):
+    giver, taker = api(alice), api(carol)
+    found = at_once(
+        lambda: giver.put("/teams/acme", name="Acme", slug="guild"),
+        lambda: taker.post("/teams", name="x", slug="acme"),
+    )
+    assert found == {(200, None): 1, (409, "slug_taken"): 1}
+
+
 def test_of_two_repos_with_one_slug_one_is_made(api, acme, alice, bob):
     callers = [api(alice), api(bob)]
     found = at_once(

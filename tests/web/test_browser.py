@@ -30,6 +30,7 @@ from django.utils import timezone
 from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
 from apps.accounts.principal import Principal
+from apps.accounts.rules import address_proof
 from apps.repos.actions import create_repo
 from apps.site.models import SiteSettings
 
@@ -46,13 +47,14 @@ reset = default_token_generator.make_token(people[2])
 print(json.dumps({{
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),
     "reset": f"user={{people[2].uuid}}&token={{reset}}",
+    "proof": address_proof(ada, "a" * 60 + "@example.org"),
 }}))
 """
 PUBLIC = ["/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
 PUBLIC += ["/reset/new?{reset}", "/nowhere"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
-SIGNED_IN += ["/settings/invites/{invite}/delete"]
+SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOCUSED = """() => {
@@ -70,7 +72,9 @@ class Site:
     url: str
     browser: Browser
     values: dict[str, str]
-    """A token and an invite of Ada0's, and a link by which Ada2 may reset her password."""
+    """A token, an invite and an unconfirmed address of Ada0's, and a link by which Ada2 may reset
+    her password.
+    """
     signed_in: StorageState
     """The cookies of Ada0, who has signed in."""
 

@@ -27,7 +27,7 @@ def test_only_staff_invites_until_the_site_lets_everybody(visit, ada, sam, event
 
 def test_an_invite_is_listed_with_its_link_for_its_creator_only(visit, sam):
     visit(sam).post(PATH, email="zoe@example.org", expires_at="30 days").redirects_to(PATH)
-    link = f"http://testserver/signup?invite={Invite.objects.get().uuid}"
+    link = f"http://127.0.0.1:8000/signup?invite={Invite.objects.get().uuid}"
     page = visit(sam).get(PATH)
     assert link in page.html and "zoe@example.org" in page.text
     assert page.header("Cache-Control") == "no-store"
@@ -68,3 +68,10 @@ def test_deleting_asks_first_and_ends_the_link(visit, sam, events):
     with events():
         visit(sam).post(path).gives(404)
     visit().get(f"/signup?invite={invite.uuid}").gives(404)
+
+
+def test_the_link_has_the_address_of_the_server_whatever_was_asked_for(server):
+    staff, body = server.api("sam"), b'{"expires_at": "1 day"}'
+    for host in ("localhost:6666", "127.0.0.1"):
+        made = staff.send("POST", "/signup-invites", body, Host=host).gives(201)
+        assert made["invite_url"].startswith(f"{server.url}/signup?")

@@ -9,6 +9,7 @@ from django.core import mail
 from django.core.mail.backends.locmem import EmailBackend
 
 from apps.accounts import actions
+from apps.accounts.models import Invite
 from apps.web import mail as sending
 from tests.api import Api
 from tests.factories import UserFactory
@@ -30,7 +31,7 @@ def mails():
 
 
 def link_in(message):
-    return re.findall(r"http://testserver(/reset/\S+)", message.body)[0]
+    return re.findall(r"http://127.0.0.1:8000(/reset/\S+)", message.body)[0]
 
 
 @pytest.mark.parametrize(
@@ -75,16 +76,33 @@ def test_a_reset_answers_the_same_whether_there_is_such_an_account_or_not(visit,
     visit().post("/reset", email="").gives(422)
 
 
-def test_the_link_does_not_lead_to_a_host_that_the_request_names(visit, ada, settings):
-    settings.ALLOWED_HOSTS, settings.PORT = ["*"], 8000
-    sent = visit().post("/reset", {"host": "evil.example"}, email=ada.email)
-    sent.redirects_to("/reset/sent")
-    settings.BASE_URL = "https://code.example.org"
-    visit().post("/reset", {"host": "evil.example"}, email=ada.email)
-    bodies = [message.body for message in mails()]
-    assert "http://localhost:8000/reset/new?" in bodies[0]
-    assert "https://code.example.org/reset/new?" in bodies[1]
-    assert "evil" not in "".join(bodies)
+@pytest.mark.parametrize(
+    ("listening", "base_url", "begin"),
+    [
+        ("127.0.0.1", "", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "", "http://localhost:8000"),  # noqa: S104 - read, not bound
+        ("::", "", "http://localhost:8000"),
+        ("::1", "", "http://[::1]:8000"),
+        ("0.0.0.0", "https://code.example.org", "https://code.example.org"),  # noqa: S104
+    ],
+)
+@pytest.mark.parametrize("asked", ["evil.example", "code.example.org:6666", "localhost:6666"])
+def test_no_link_leads_to_a_host_or_port_that_a_request_names(
+    visit, ada, sam, api, settings, listening, base_url, begin, asked
+):
+    settings.ALLOWED_HOSTS, settings.HOST, settings.PORT = ["*"], listening, 8000
+    settings.BASE_URL, host = base_url, {"host": asked}
+    visit().post("/reset", host, email=ada.email).redirects_to("/reset/sent")
+    assert f"{begin}/reset/new?" in mails()[0].body and asked not in mails()[0].body
+    caller = api(sam)
+    caller.headers |= host
+    made = caller.post("/signup-invites", expires_at="1d").gives(201)
+    link = f"{begin}/signup?invite={made['uuid']}"
+    found = caller.get(f"/signup-invites/{made['uuid']}").gives()["invite_url"]
+    assert made["invite_url"] == found == link
+    assert link in visit(sam).get("/settings/invites", **host).html
+    invite = Invite.objects.get()
+    assert link in visit(sam).get(f"/admin/accounts/invite/{invite.pk}/change/", **host).html
 
 
 def test_the_answer_does_not_wait_for_the_mail(visit, ada, monkeypatch):

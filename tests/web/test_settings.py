@@ -1,10 +1,28 @@
 """`/settings`: one's own name and address."""
 
+import re
+from urllib.parse import quote
+
 import pytest
 
 from apps.accounts.models import DISPLAY_NAME_MAX
 from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD
+from tests.web.test_passwords import mails
+
+NEW = "lovelace@example.org"
+
+
+@pytest.fixture
+def named(ada, settings):
+    """ada with the name that `save` sends, on a site that sends mail."""
+    settings.SENDS_MAIL = True
+    ada.display_name = "Ada L."
+    ada.save()
+
+
+def link_in(message):
+    return re.findall(r"http://127.0.0.1:8000(/settings/email\S+)", message.body)[0]
 
 
 def save(person, **changed):
@@ -25,24 +43,69 @@ def test_a_name_is_changed_without_the_password(visit, ada, events):
     assert "Ada L." in person.get("/").h1
 
 
-@pytest.mark.parametrize("address", ["lovelace@example.org", ""])
-def test_an_address_is_changed_with_the_password_only(visit, ada, events, address):
+@pytest.mark.parametrize("address", [NEW, ""])
+def test_an_address_is_changed_with_the_password_only(visit, ada, named, events, address):
     person = visit(ada)
     with events():
         for wrong in ("", "wrong"):
             page = save(person, email=address, current=wrong).gives(422)
             assert "not your password" in page.alert() and page.value("email") == address
-    with events("user-updated"):
+    assert not mails()
+    with events(*([] if address else ["user-updated"])):
         save(person, email=address, current=PASSWORD).redirects_to("/settings")
-    assert person.get("/settings").value("email") == address
+    assert person.get("/settings").value("email") == ("ada@example.org" if address else "")
+    assert [message.to for message in mails()] == ([[address]] if address else [])
 
 
-def test_a_refusal_of_the_action_is_shown_at_its_field(visit, ada, events):
-    UserFactory.create(username="bob", email="bob@example.org")
+def test_an_address_is_the_accounts_when_its_link_is_opened_there(visit, ada, alice, named, events):
+    person = visit(ada)
+    save(person, email=NEW, current=PASSWORD).redirects_to("/settings")
+    link = link_in(mails()[0])
     with events():
-        for address in ("nonsense", "BOB@example.org"):
-            page = save(visit(ada), email=address, current=PASSWORD).gives(422)
-            assert 'href="#id_email"' in page.html and page.value("email") == address
+        visit().get(link).redirects_to(f"/signin?next={quote(link)}", 302)
+        assert "another account" in visit(alice).get(link).gives(404).text
+        page = person.get(link).gives(200)
+        assert NEW in page.text and page.header("Cache-Control") == "no-store"
+        assert person.get("/settings").value("email") == "ada@example.org"
+        for wrong in (link[:-1], "/settings/email", "/settings/email?token=\0"):
+            person.get(wrong).gives(404)
+    with events("user-updated"):
+        person.post("/settings/email", token=page.value("token")).redirects_to("/settings")
+    shown = person.get("/settings")
+    assert shown.value("email") == NEW and "is confirmed" in shown.text
+    person.get(link).gives(404)
+    person.post("/settings/email", token=page.value("token")).gives(404)
+
+
+def test_the_page_says_the_same_whether_the_address_is_known_or_not(visit, ada, named, events):
+    UserFactory.create(username="bob", email="bob@example.org")
+    person, said = visit(ada), []
+    with events():
+        for address in ("nobody@example.org", "BOB@example.org"):
+            save(person, email=address, current=PASSWORD).redirects_to("/settings")
+            shown = person.get("/settings").text
+            assert f"on its way to {address}" in shown
+            said.append(shown.replace(address, "…"))
+        assert said[0] == said[1]
+        assert [message.to for message in mails()] == [["nobody@example.org"], ["BOB@example.org"]]
+        link = link_in(mails()[1])
+        page = person.post("/settings/email", token=person.get(link).value("token"))
+        assert "Another account" in page.gives(422).alert()
+    assert person.get("/settings").value("email") == "ada@example.org"
+
+
+def test_where_no_mail_is_sent_the_page_says_so(visit, ada, named, settings):
+    settings.SENDS_MAIL = False
+    person = visit(ada)
+    save(person, email=NEW, current=PASSWORD).redirects_to("/settings")
+    assert "sends no mail" in person.get("/settings").text
+
+
+def test_a_text_that_is_no_address_is_refused_at_its_field(visit, ada, events):
+    with events():
+        page = save(visit(ada), email="nonsense", current=PASSWORD).gives(422)
+    assert 'href="#id_email"' in page.html and page.value("email") == "nonsense"
+    assert not mails()
 
 
 def test_the_address_is_shown_to_its_owner_only(visit, ada, alice):

@@ -11,6 +11,8 @@ from apps.site.models import SiteSettings
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
 from tests.web.test_limits import set_rate_limit
+from tests.web.test_passwords import mails
+from tests.web.test_settings import link_in
 
 WANTED = {"username": "Zoe", "email": "zoe@example.org", "password": PASSWORD, "again": PASSWORD}
 
@@ -98,7 +100,6 @@ def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, event
         ({"username": "ADA"}, 409, "taken"),
         ({"email": "nonsense"}, 422, "valid email"),
         ({"email": ""}, 422, "needed"),
-        ({"email": "ADA@example.org"}, 422, "Another account"),
         ({"password": "short1!", "again": "short1!"}, 422, "too short"),
         ({"again": "other"}, 422, "not the same"),
     ],
@@ -113,6 +114,35 @@ def test_an_invalid_field_is_named_and_nothing_typed_is_lost(
     assert said in page.alert()
     assert (page.value("username"), page.value("email")) == (sent["username"], sent["email"])
     assert not page.value("password") and not page.value("again")
+
+
+def test_an_address_is_shown_and_used_once_its_link_was_opened(visit, ada, api, alice, events):
+    """Whether another account has it is told to whoever opens the link, and to nobody else."""
+    change_site_settings(signups_require_invite=False)
+    answers = []
+    for name, address in (("Zoe", "zoe@example.org"), ("Eve", "ADA@example.org")):
+        person = visit()
+        with events("user-joined"):
+            person.post("/signup", **WANTED | {"username": name, "email": address}).redirects_to(
+                "/"
+            )
+        home = person.get("/").text
+        assert "not confirmed yet" in home
+        answers.append(home.replace(name, "…").replace(address, "…"))
+        assert person.get("/settings").value("email") == ""
+    assert answers[0] == answers[1]
+    assert [message.to for message in mails()] == [["zoe@example.org"], ["ADA@example.org"]]
+    visit().post("/reset", email="zoe@example.org")
+    assert len(mails()) == 2
+    suggested = api(alice).get("/suggest-users?email=zoe@example.org")
+    assert suggested.gives()["results"] == []
+    for name, message in zip(("Zoe", "Eve"), mails(), strict=True):
+        person = visit(User.objects.get(username=name))
+        token = person.get(link_in(message)).value("token")
+        answer = person.post("/settings/email", token=token)
+        assert answer.status == (303 if name == "Zoe" else 422)
+    kept = dict(User.objects.exclude(email="").values_list("username", "email"))
+    assert kept == {"Ada": "ada@example.org", "Zoe": "zoe@example.org"}
 
 
 def test_who_is_signed_in_signs_nobody_up(visit, alice, events):

@@ -15,7 +15,8 @@ from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos.access import OwnerAccess, RepoAccess
-from apps.repos.models import RANK, FormerRepoSlug, Repo, Visibility
+from apps.repos.models import FormerRepoSlug, Repo, Visibility
+from apps.repos.visibility import check_visibility, hide, lock_with_forks
 
 
 @transaction.atomic
@@ -57,15 +58,17 @@ def update_repo(
     description: str | EllipsisType | None = ...,
     visibility: str | None = None,
 ) -> None:
-    """Change what people see of a repository; what is not given stays. Its admins may. Locks it.
+    """Change what people see of a repository; what is not given stays. Its admins may.
 
-    The slug it had leads to it until another takes it. Errors: those of `require_change`,
-    409 `slug_taken`, 422 for a fork that would be more visible than its upstream.
+    The slug it had leads to it until another takes it. Forks become no more visible than it, all
+    the way down, with a `repo-updated` each. Errors: those of `require_change`, 409 `slug_taken`,
+    422 for a fork that would be more visible than its upstream. Locks the forks that are more
+    visible, then the repository, then its upstream where it becomes more visible.
     """
     by.require_change(Level.ADMIN)
-    repo = by.locked()
+    repo, forks = by.repo, lock_with_forks(by, visibility)
     if visibility is not None:
-        _check_visibility(repo, visibility)
+        check_visibility(repo, visibility)
     wanted = given(name=name, slug=slug)
     if description is not ...:
         wanted["description"] = description
@@ -82,7 +85,10 @@ def update_repo(
     if slug != former:
         repo.take_slug()
         FormerRepoSlug.objects.create(repo=repo, slug=former)
+    hide(forks, repo.visibility)
     record(Kind.REPO_UPDATED, actor=by.user, about=repo, data={"changed": changed})
+    for fork in forks:
+        record(Kind.REPO_UPDATED, actor=by.user, about=fork, data={"changed": ["visibility"]})
 
 
 @transaction.atomic
@@ -119,15 +125,6 @@ def set_default_branch(*, by: RepoAccess, branch: str) -> None:
     repo.save(update_fields=["default_branch", "updated_at"])
     repo.git.set_head_branch(branch)
     record(Kind.REPO_UPDATED, actor=by.user, about=repo, data={"changed": ["default_branch"]})
-
-
-def _check_visibility(repo: Repo, visibility: str) -> None:
-    """A fork shows no more people what its upstream hides from them."""
-    if repo.upstream is None:
-        return
-    if RANK[visibility] > max(RANK[repo.visibility], RANK[repo.upstream.visibility]):
-        text = "A fork may not be more visible than its upstream"
-        raise Invalid("validation_failed", f"visibility: {text}: {repo.upstream.visibility}.")
 
 
 def _slug_taken(slug: str) -> Conflict:

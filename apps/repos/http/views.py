@@ -1,7 +1,8 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
-Refusals come in the order of the API: 401 → 429 → 404 → 403. They are plain text, which git
-prints behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
+Refusals come in the order of the API: 403 for another site → 401 → 429 → 404 → 403. They are plain
+text, which git prints behind `remote:`. Bodies stream both ways; nothing is held whole but a
+fetch's request.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from apps.core.errors import (
     plain_error,
 )
 from apps.core.locks import give_back_connection
-from apps.core.views import base_url
+from apps.core.views import base_url, check_same_site
 from apps.git.protocol import Service, advertisement
 from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.http import push, streams
@@ -50,6 +51,7 @@ def git_view(method: str) -> Callable[[View], View]:
             try:
                 if request.method != method:
                     raise plain_error(405)
+                check_same_site(request)
                 return view(request, names)
             except Exception as exception:
                 error = as_api_error(exception)

@@ -13,7 +13,6 @@ from django.conf import settings
 
 class Command(runserver.Command):  # type: ignore[misc] # daphne has no types
     def inner_run(self, *args: Any, **options: Any) -> None:
-        """Serve. Stream frames carry the address that the server was started on."""
-        settings.HOST = f"[{self.addr}]" if ":" in self.addr else self.addr
-        settings.PORT = int(self.port)
+        """Serve. Links and stream frames carry the address that the server was started on."""
+        settings.HOST, settings.PORT = self.addr, int(self.port)
         super().inner_run(*args, **options)

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from apps.accounts import actions
 from apps.accounts.models import User
+from apps.core.views import server_url
 from apps.jobs import worker
 from config import demo
 from config.server import Server, end_at_once, listen
@@ -37,7 +38,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         end_at_once()
         listening = self.listen()
-        address = f"http://{settings.HOST}:{settings.PORT}"
+        address = server_url()
         call_command("migrate", verbosity=0, interactive=False)
         self.welcome(address)
         if options["demo"]:
@@ -52,7 +53,7 @@ class Command(BaseCommand):
     def listen(self) -> socket:
         """Listen before anything else happens, so that a taken port changes nothing.
 
-        Stream frames carry the address that the server was started on, which is known from here.
+        Links and stream frames carry the address that is known from here.
         """
         try:
             listening = listen(settings.HOST, settings.PORT)
@@ -61,8 +62,7 @@ class Command(BaseCommand):
                 f"Cannot listen at {settings.HOST}:{settings.PORT}: {error.strerror}. "
                 "Choose another port with PORT=8001, say."
             ) from None
-        host, settings.PORT = listening.getsockname()[:2]
-        settings.HOST = f"[{host}]" if ":" in host else host
+        settings.HOST, settings.PORT = listening.getsockname()[:2]
         return listening
 
     def welcome(self, address: str) -> None:
