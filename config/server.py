@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
-from django.db import DatabaseError, connection, connections
+from django.db import connection, connections
 from gunicorn.app.base import BaseApplication
 
 WAITING = 2048
@@ -111,7 +113,9 @@ def fold_journal() -> None:
     close none. It waits only a moment for another process that is writing.
     """
     if connection.vendor == "sqlite":
-        with suppress(DatabaseError), connection.cursor() as cursor:
-            cursor.execute("PRAGMA busy_timeout = 250")
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.close()
+        there = f"{Path(connection.settings_dict['NAME']).absolute().as_uri()}?mode=rw"
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(there, uri=True, timeout=0.25)) as database,
+        ):
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -135,8 +135,8 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
 
     Whoever asks for the old one does so before. Errors: 403 `staff_required`, 422 for a password
     that is too weak, 409 `invalid_transition` where it has changed since `user` was read: of two
-    who show the same old one, or use the same link, one chooses. The event says that it changed,
-    and nothing about it.
+    who show the same old one, or use the same link, one chooses; 401 for an account that has been
+    deactivated meanwhile. The event says that it changed, and nothing about it.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")

@@ -99,19 +99,13 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
 
 
 def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
-    """The tree that merging `head` into `target` gives. Leaves nothing behind.
-
-    None where they conflict, and where the repository has no commit `head` any more.
+    """The tree that merging `head` into `target` gives; None where they conflict. Leaves nothing
+    behind.
     """
     if not is_sha(target) or not is_sha(head):
         raise ValueError(f"no full object name: {target!r}, {head!r}")
-    try:
-        with repo.dry() as dry:
-            merged = _merge_trees(dry, target, head)
-    except GitError:
-        if repo.has_commit(head):
-            raise
-        return None
+    with repo.dry() as dry:
+        merged = _merge_trees(dry, target, head)
     return merged.tree if isinstance(merged, Merged) else None
 
 

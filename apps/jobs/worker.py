@@ -33,7 +33,7 @@ class Job:
     """A row of `settings.JOBS`. `every`: seconds between two runs; None: whenever there is work."""
 
     function: JobFunction
-    every: float | None
+    every: float | None = None
     due: float = 0
 
     def run(self, on_done: OnDone) -> bool:
@@ -52,7 +52,7 @@ def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:
     Each round runs the jobs in their order until one has found work; then the next round begins,
     so that jobs further up go first. An error ends a round, and is logged.
     """
-    jobs = [Job(import_string(row["function"]), row.get("every")) for row in settings.JOBS]
+    jobs = [Job(**{**row, "function": import_string(row["function"])}) for row in settings.JOBS]
     while not stop.is_set():
         if not run_round(jobs, on_done):
             stop.wait(PAUSE)

@@ -6,8 +6,9 @@ docs/protections.md says whose approval counts, and for how long.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from time import monotonic
 from typing import Self
 
 from apps.accounts.models import User
@@ -23,6 +24,9 @@ from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blo
 from apps.repos.access import level_on
 from apps.repos.models import Protection
 
+PATIENCE = 5.0
+"""Seconds for which the records of one request ask git whether reviews are stale."""
+
 
 def level_of_author(review: Review) -> Level:
     """The level of who wrote a row of `ReviewQuerySet.with_people`."""
@@ -34,12 +38,13 @@ def level_of_author(review: Review) -> Level:
 class Eligibility:
     """Whose decision counts on a pull now, and for which commits, with or without protections.
 
-    `facts` has what git was asked before a lock.
+    `facts` has what git was asked before a lock. `until` ends the time that records wait for git.
     """
 
     pull: Pull
     protections: Sequence[Protection]
     facts: GitFacts
+    until: float = field(default_factory=lambda: monotonic() + PATIENCE)
 
     @classmethod
     def of(cls, pull: Pull, facts: GitFacts | None = None) -> Self:
@@ -51,18 +56,29 @@ class Eligibility:
         """Whether merging the head would give another result than merging what was reviewed.
 
         Compares the trees of both merges into the target as it is now. Asks git only where the
-        head has moved since; 503 when git cannot tell.
+        head has moved since and the pull is active; `GitError` when git cannot tell.
         """
-        head, target = self.pull.head_sha, self.pull.base_sha
-        if review.commit_sha == head:
+        commit, head, target = review.commit_sha, self.pull.head_sha, self.pull.base_sha
+        if commit == head:
             return False
-        if review.commit_sha is None or head is None or target is None:
+        if commit is None or head is None or target is None or not self.pull.is_active:
             return True
         try:
-            reviewed = self._tree(target, review.commit_sha)
-            return reviewed is None or reviewed != self._tree(target, head)
+            reviewed = self._tree(target, commit)
         except GitError:
-            raise unavailable() from None
+            if self.pull.repo.git.has_commit(commit):
+                raise
+            return True
+        return reviewed is None or reviewed != self._tree(target, head)
+
+    def shows_stale(self, review: Review) -> bool:
+        """`is_stale` as a record says it: true as well where git cannot tell in time."""
+        if review.commit_sha == self.pull.head_sha:
+            return False
+        try:
+            return monotonic() > self.until or self.is_stale(review)
+        except GitError:
+            return True
 
     def _tree(self, target: str, head: str) -> str | None:
         return self.facts.ask(cache.merged_tree, self.pull.repo.git, target, head)
@@ -139,9 +155,12 @@ class Approval:
 
     @cached_property
     def counting(self) -> list[Review]:
-        """Those that are not stale, of people who are eligible."""
+        """Those that are not stale, of people who are eligible. 503 when git cannot tell."""
         of_people = [one for one in self.approvals if self.reason_against(one) is None]
-        return [one for one in of_people if not self.eligibility.is_stale(one)]
+        try:
+            return [one for one in of_people if not self.eligibility.is_stale(one)]
+        except GitError:
+            raise unavailable() from None
 
     @cached_property
     def changes_requested_by(self) -> list[str]:

@@ -1,7 +1,8 @@
 """Pull requests, their reviews, and merges under way.
 
 Title, body, author and time of creation are those of the companion thread, which alone stores them.
-What git knows of a pull is stored when a push or a merge happens: reads run no git.
+What git knows of a pull is stored when a push or a merge happens; reads ask git only whether it can
+be merged, and whether reviews are stale.
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
         "status": review.status,
         "body": review.body,
         "commit_sha": review.commit_sha,
-        "is_stale": eligibility.is_stale(review),
+        "is_stale": eligibility.shows_stale(review),
         "is_eligible": reason is None,
         "reason": reason,
         "dismissed_by_username": review.dismissed_by.username if review.dismissed_by else None,
@@ -283,7 +283,7 @@ def given_approval(review: Review, approval: Approval) -> dict[str, Any]:
         "user_uuid": review.created_by.uuid,
         "username": review.created_by.username,
         "commit_sha": review.commit_sha,
-        "is_stale": approval.eligibility.is_stale(review),
+        "is_stale": approval.eligibility.shows_stale(review),
         "is_eligible": reason is None,
         "reason": reason,
     }

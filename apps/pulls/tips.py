@@ -97,8 +97,8 @@ def update_pull_ref(git: GitRepo, pull_id: int) -> None:
 def keep_head(pull: Pull) -> None:
     """Keep the commits of the head in the repository, however often its branch is forced.
 
-    Before the row: a ref more does no harm. Where git cannot do it the approval counts until the
-    head moves and git has removed the old one, weeks later.
+    It comes before the row, since a ref without a row does no harm. If git fails here, the commit
+    stays for as long as it is the head, and some weeks more.
     """
     if pull.head_sha is None:
         return

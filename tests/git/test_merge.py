@@ -172,7 +172,8 @@ def test_the_tree_of_a_merge_is_told_without_making_it(
     made = built(repo, Strategy.MERGE, *fork)
     assert git(repo.path, "rev-parse", f"{made}^{{tree}}").decode() == tree
     assert merged_tree(repo, *clash) is None
-    assert merged_tree(repo, fork[0], "1" * 40) is None
+    with pytest.raises(GitError):
+        merged_tree(repo, fork[0], "1" * 40)
 
 
 def test_a_rebase_combines_changes_to_one_file(repo: Scratch) -> None:

@@ -177,6 +177,41 @@ def test_a_commit_that_has_gone_approves_nothing(clone, pull, approved, blockers
     assert blockers(pull) == APPROVED
 
 
+def test_a_closed_pull_whose_base_has_gone_shows_its_reviews(api, clone, pull, approved, alice):
+    clone.commit("feature", {"other": "1\n"})
+    clone.push("feature")
+    clone.commit("main", {"x": "1\n"})
+    clone.push("main")
+    api(alice).put(f"{paths.pull(pull)}/status", status="closed").gives()
+    base = Pull.objects.get().base_sha
+    clone.commit("main", {"y": "1\n"}, onto="main~1")
+    clone.push("main")
+    clone.server("gc", "--prune=now", "--quiet")
+    assert not clone.repo.git.has_commit(base)
+    [shown] = api(alice).get(paths.reviews(pull)).gives()["results"]
+    assert shown["is_stale"]
+    assert api(alice).get(f"{paths.pull(pull)}/protection").gives()["approval_count"] == 0
+
+
+def test_a_review_that_git_cannot_compare_is_shown_as_stale(api, make, clone, pull, alice, bob):
+    """Its commit is there, and the tree is not: git fails, and the others are shown as ever."""
+    make.review(pull, by=bob, status="commented")
+    tree = clone.git("rev-parse", f"{pull.head_sha}^{{tree}}")
+    clone.commit("feature", {"other": "1\n"})
+    clone.push("feature")
+    make.review(Pull.objects.get(), by=alice, status="commented")
+    (clone.repo.git.path / "objects" / tree[:2] / tree[2:]).unlink()
+    shown = api(alice).get(paths.reviews(pull)).gives()["results"]
+    assert [one["is_stale"] for one in shown] == [True, False]
+
+
+def test_an_approval_that_is_said_again_keeps_its_commit(api, pull, approved, bob):
+    ref = f"refs/approved/{pull.number}/{pull.head_sha}"
+    assert pull.repo.git.update_ref(ref, "0" * 40, pull.head_sha)  # as before there were such refs
+    api(bob).put(paths.review(approved), status="approved").gives()
+    assert pull.repo.git.ref(ref) == pull.head_sha
+
+
 def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make, clone, alice):
     clone.commit("main", {"t": "1\n"})
     clone.push("main")

@@ -33,14 +33,16 @@ class ActionForm(ModelForm):
         self.wanted: dict[str, Any] = {}
 
     def full_clean(self) -> None:
-        """As Django's, which writes the values into the row and asks the model's rules: it is given
-        a copy that has none.
+        """As Django's, which writes the values into the row and asks the model's rules: it gets a
+        copy of the row, whose rules are switched off.
         """
         row, without_rules = self.instance, copy(self.instance)
         without_rules.full_clean = lambda **_: None
         self.instance = without_rules
-        super().full_clean()
-        self.instance = row
+        try:
+            super().full_clean()
+        finally:
+            self.instance = row
 
     def clean(self) -> dict[str, Any]:
         """Ask the request serializer; a refusal of the action is shown at the field it names."""

@@ -86,9 +86,9 @@ def _check_blockers(merge: Merge) -> None:
     def git_says(target: str, source: str) -> rules.Blocker | None:
         if not refused:
             rules.check_head(source, merge.expected_head)
-            if not approval.blockers():
-                return None  # it is asked with the lease, when the commit is built
         fetch_commit(pull, source)
+        if not refused and not approval.blockers():
+            return None  # git is asked with the lease, when the commit is built
         with pull.repo.git.dry() as dry:
             built = _build(merge, dry, target, source)
         return None if isinstance(built, str) else built

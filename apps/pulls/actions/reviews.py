@@ -89,10 +89,10 @@ def _revise(actor: User, review: Review, status: str | None, body: str | None) -
     if decides:
         wanted["commit_sha"] = review.pull.head_sha
     changed = set_changed(review, wanted)
+    if status == ReviewStatus.APPROVED:
+        keep_head(review.pull)
     if decides and (changed or rules.has_decided_since(review)):
         review.decided_at = timezone.now()
-        if status == ReviewStatus.APPROVED:
-            keep_head(review.pull)
         changed = changed or ["status"]
     if review.status == ReviewStatus.DISMISSED and "status" in changed:
         review.dismissed_by = actor
