@@ -152,10 +152,10 @@ def events_are_recorded_in_actions(source: Source) -> Iterator[str]:
         return
     if not source.is_actions and source.names[-1] != "pushes":
         for line, name in imports(source):
-            if name == "apps.events.record.record":
+            if name in {"apps.events.record.record", "apps.events.record.record_all"}:
                 yield f"{line}: imports record()"
     for call, called in source.calls:
-        if called.endswith("record.record") and not source.is_actions:
+        if called.endswith(("record.record", "record.record_all")) and not source.is_actions:
             yield f"{call.lineno}: calls {called}()"
         if re.match(r"Event\.objects\.(create|bulk|get_or|update_or)", called):
             yield f"{call.lineno}: writes an event past record()"
@@ -195,7 +195,7 @@ def record_comes_last(source: Source) -> Iterator[str]:
 
 def _after_record(body: list[ast.stmt], recorded: bool) -> Iterator[str]:
     for statement in body:
-        records = any(dotted(call) == "record" for call in calls(statement))
+        records = any(dotted(call) in {"record", "record_all"} for call in calls(statement))
         if recorded and not records and not isinstance(statement, ast.Return):
             yield f"{statement.lineno}: comes after record()"
         for inner in ("body", "orelse", "handlers", "finalbody"):

@@ -74,6 +74,7 @@ RULES = [
         VIEWS,
         "from apps.events import record\nrecord.record()",
     ),
+    (rules.events_are_recorded_in_actions, VIEWS, "from apps.events.record import record_all"),
     (rules.events_are_recorded_in_actions, ACTIONS, "Event.objects.create(kind='x')"),
     (rules.actions_are_atomic, ACTIONS, "def retire(*, by): ..."),
     (rules.actions_are_atomic, "apps/pulls/actions/merge.py", "def merge(*, by): ..."),

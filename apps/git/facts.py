@@ -27,3 +27,7 @@ class GitFacts:
     def know(self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
         """Keep an answer that follows from what was done: git need not be asked."""
         self._answers[question, args, tuple(kwargs.items())] = answer
+
+    def knows(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether git would not be asked for this."""
+        return (question, args, tuple(kwargs.items())) in self._answers

@@ -1,6 +1,11 @@
 """Questions about the history of several commits at once."""
 
-from apps.git.repo import GitRepo, is_sha
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from contextlib import suppress
+
+from apps.git.repo import Distance, GitRepo, is_sha
+from apps.git.run import GitError
 
 
 def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> frozenset[str]:
@@ -22,3 +27,63 @@ def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> f
         if commit in gained or not sharing.isdisjoint(parents):
             sharing.add(commit)
     return heads & sharing
+
+
+def distances(repo: GitRepo, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Distance]:
+    """`GitRepo.distance` of each (old, new), by two gits for all of them together.
+
+    Pairs that git cannot compare are left out. Where it cannot compare all at once, because an
+    object is missing or the history is too long for one answer, each is asked about by itself.
+    """
+    pairs = list(dict.fromkeys(pairs))
+    if not all(is_sha(sha) for pair in pairs for sha in pair):
+        raise ValueError("full object names are needed")
+    if len(pairs) > 1:
+        with suppress(GitError):
+            return _distances_at_once(repo, pairs)
+    found = {}
+    for old, new in pairs:
+        with suppress(GitError):
+            found[old, new] = repo.distance(old, new)
+    return found
+
+
+def _distances_at_once(
+    repo: GitRepo, pairs: list[tuple[str, str]]
+) -> dict[tuple[str, str], Distance]:
+    """Walk from all tips to what all have in common, noting at each commit which tips have it.
+
+    Such a note is a number of which each bit stands for a pair.
+    """
+    tips = {sha for pair in pairs for sha in pair}
+    base = repo.git("merge-base", "--octopus", *tips, ok=(0, 1)).word
+    lines = [*tips, *([f"^{base}"] if base else []), ""]
+    options = ("--topo-order", "--parents", "--stdin")
+    history = repo.git("rev-list", *options, stdin="\n".join(lines).encode()).out.decode()
+    of_old, of_new = defaultdict[str, int](int), defaultdict[str, int](int)
+    for place, (old, new) in enumerate(pairs):
+        of_old[old] |= 1 << place
+        of_new[new] |= 1 << place
+    lost, gained = Counter[int](), Counter[int]()
+    for line in history.splitlines():  # children before parents
+        commit, *parents = line.split(" ")
+        old_bits, new_bits = of_old[commit], of_new[commit]
+        for parent in parents:
+            of_old[parent] |= old_bits
+            of_new[parent] |= new_bits
+        lost[old_bits & ~new_bits] += 1
+        gained[new_bits & ~old_bits] += 1
+    losses, gains = _counts(lost, len(pairs)), _counts(gained, len(pairs))
+    return {pair: Distance(losses[at], gains[at]) for at, pair in enumerate(pairs)}
+
+
+def _counts(noted: Counter[int], size: int) -> list[int]:
+    """How often each of `size` bits was noted."""
+    counts = [0] * size
+    for bits, times in noted.items():
+        rest = bits
+        while rest:
+            lowest = rest & -rest
+            counts[lowest.bit_length() - 1] += times
+            rest ^= lowest
+    return counts

@@ -15,7 +15,8 @@ ZERO: Final = "0" * 40
 FLUSH: Final = b"0000"
 DELIMITER: Final = b"0001"
 MAX_PAYLOAD: Final = 65516
-MAX_COMMAND_LIST: Final = 1024 * 1024
+MAX_COMMAND_LIST: Final = 8 * 1024 * 1024
+"""Bytes; 20,000 refs whose names are as long as names may be."""
 MAX_FILTER: Final = 256
 """Bytes of a filter specification, and it may combine others once: git parses it in a time that
 grows with the square of its length.

@@ -6,7 +6,7 @@ before the lock, to ask git, the second inside the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from apps.pulls.models import (
     PullStatus,
 )
 from apps.pulls.tips import state_between, update_pull_ref_on_commit
-from apps.repos.models import Repo
+from apps.repos.models import BRANCHES, Repo
 from apps.repos.pushes import EventWriter
 from apps.repos.rules import ZERO, RefMove
 
@@ -42,6 +42,16 @@ WRITTEN = [
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
     *("merge_commit_sha", "source_moved", "updated_at"),
 ]
+
+
+def together(repo: Repo, names: Collection[str]) -> set[str]:
+    """Source and target of a pull, where both move: what happens to it follows from the two."""
+    either = IS_ACTIVE | Q(attempt__isnull=False)
+    pulls = repo.pulls.filter(either, source_repo=repo)
+    branches = pulls.values_list("source_branch", "target_branch").distinct()
+    pairs = ({BRANCHES + source, BRANCHES + target} for source, target in branches)
+    moved = set(names)
+    return set[str]().union(*(pair for pair in pairs if pair <= moved))
 
 
 def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
@@ -114,7 +124,7 @@ def with_new_base_only(
     """
     moved = {move.full_name for move in moves}
     found: set[int] = set()
-    for name in moved:
+    for name in moved.intersection(pull.target_ref for pull in pulls):
         steps = [move for move in moves if move.full_name == name]
         plain = [pull for pull in pulls if pull.target_ref == name and is_at(pull, steps[0].old)]
         plain = [pull for pull in plain if pull.source_ref not in moved]

@@ -10,12 +10,12 @@ from django.conf import settings
 
 from apps.accounts.models import User
 from apps.core.errors import Conflict, Forbidden, Invalid
-from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.git import merge
 from apps.git.merge import Strategy
-from apps.git.repo import Person, valid_branch_name
+from apps.git.repo import Person
 from apps.pulls.models import IS_ACTIVE, Pull, PullStatus, Review, ReviewStatus
+from apps.repos.rules import branch_problem
 
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
 SETTABLE = [PullStatus.OPEN, PullStatus.DRAFT, PullStatus.CLOSED]
@@ -32,13 +32,8 @@ DECISIONS = [ReviewStatus.APPROVED, ReviewStatus.CHANGES_REQUESTED, ReviewStatus
 """What reviewers say; `dismissed` is said about a review."""
 
 
-def branch_problem(name: str) -> str | None:
-    """Why this cannot be the name of a branch; None when it can."""
-    return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
-
-
 def source_problem(text: str) -> str | None:
-    """The same of a source, which may name the owner of a fork before a colon."""
+    """What is wrong with a source, which may name the owner of a fork before a colon."""
     return branch_problem(text.rpartition(":")[2])
 
 

@@ -24,6 +24,7 @@ from apps.pulls.approval import Approval, Eligibility, MergeReadiness, level_of_
 from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo
+from apps.repos.rules import branch_problem
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
@@ -47,7 +48,7 @@ class CreatePull(RequestSerializer):
     title = StrictCharField(max_length=TITLE_MAX)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
     source_branch = RuleCharField(problem=rules.source_problem, max_length=SOURCE_MAX)
-    target_branch = RuleCharField(problem=rules.branch_problem, max_length=REF_MAX)
+    target_branch = RuleCharField(problem=branch_problem, max_length=REF_MAX)
 
 
 class UpdatePull(RequestSerializer):

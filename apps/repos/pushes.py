@@ -1,34 +1,38 @@
 """Writes what git has moved into the database: stored heads, events, pulls.
 
-A push: `open_journal`, then git moves the refs, then `settle`. A merge moves its one ref under
-the repository's lock and ends in `apply_moves` as well. Should a process die in between, `settle`
-or `reconcile` follow up from the journal. All lock the repository.
+A push: `open_journal`, then git moves the refs, then `settle`, some hundred refs at a time. A merge
+moves its one ref under the repository's lock and ends in `apply_moves` as well. Should a process
+die in between, `settle` or `reconcile` follow up from the journal. All lock the repository.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from typing import Protocol, TypeAlias, cast
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.locks import lock
-from apps.events.record import record
+from apps.events.record import Change, record_all
 from apps.git.facts import GitFacts
+from apps.git.history import distances
 from apps.git.repo import GitRepo
-from apps.git.run import SERVICE_LIMITS, GitError
-from apps.repos.models import PushJournal, Ref, Repo
+from apps.git.run import SERVICE_LIMITS
+from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, longest_chain
 
 EventWriter: TypeAlias = Callable[[], None]
 """Records one event."""
+BATCH = 300
+"""Refs that are settled in one transaction: nobody waits longer than that for a large push."""
 MOST_NAMED = 500
 """Refs that one query names; past that all of a repository are read."""
 LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
@@ -37,10 +41,11 @@ LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
 def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
     """Store `(full_name, old, new)` moves before git may carry them out; returns the push's id."""
     push = uuid.uuid4()
-    PushJournal.objects.bulk_create(
+    rows = (
         PushJournal(repo=repo, push=push, actor=actor, full_name=name, old=old, new=new)
         for name, old, new in moves
     )
+    PushJournal.objects.bulk_create(rows, batch_size=1000)
     return push
 
 
@@ -51,15 +56,20 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
     together keep their order and their people. `own`: the steps of this push, as its process
     remembers them. Those in the journal may be fewer: another push removes steps that do not start
     at the ref's current commit, and the ref may return to where such a step starts.
+
+    Many refs are settled in batches. Should the process die between two, the journal explains the
+    rest. What other pushes have left is settled as well, if all of it fits into one batch; else it
+    is the worker's.
     """
-    rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
-    own = own or [move_of(row, repo) for row in rows if row.push == push]
-    facts = read_facts(repo, own)
-    with transaction.atomic():
-        lock(repo)
-        moves = find_moves(repo, list(rows.all()), own=own)
-        PushJournal.objects.filter(repo=repo, push=push).delete()
-        apply_moves(repo, moves, facts)
+    own = own or [move_of(row, repo) for row in journal_of(repo).filter(push=push)]
+    steps = defaultdict[str, list[RefMove]](list)
+    for move in own:
+        steps[move.full_name].append(move)
+    others = journal_of(repo).exclude(push=push).values_list("full_name", flat=True)[: BATCH + 1]
+    known = [*dict.fromkeys(others), *steps]
+    for names in batches(repo, known if len(known) <= BATCH else steps):
+        these = [move for name in names for move in steps.get(name, ())]
+        settle_refs(repo, names, these, over=Q(push=push))
 
 
 def reconcile(*, repo: Repo) -> int:
@@ -68,49 +78,80 @@ def reconcile(*, repo: Repo) -> int:
     The journal says who. Steps that git has not carried out stay while their push may still be
     under way, and are dropped after that.
     """
-    rows = PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
-    facts = read_facts(repo, [move_of(row, repo) for row in rows])
+    over = Q(created_at__lt=timezone.now() - LONGEST_PUSH)
+    present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
+    changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
+    names = [*journal_of(repo).values_list("full_name", flat=True), *changed]
+    return sum(settle_refs(repo, some, (), over) for some in batches(repo, names))
+
+
+def journal_of(repo: Repo) -> QuerySet[PushJournal]:
+    """The steps in a repository's journal, in their order."""
+    return PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
+
+
+def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
+    """These refs, each once, in lists of `BATCH`; one list at least.
+
+    The first list has the default branch, or an empty repository would get another one, and all
+    that has to be settled in one transaction.
+    """
+    each = list(dict.fromkeys(names))
+    if len(each) <= BATCH:
+        return [each]
+    first = {BRANCHES + repo.default_branch}.union(
+        *(follower.together(repo, each) for follower in followers())
+    )
+    each.sort(key=lambda name: name not in first)
+    size = max(BATCH, len(first.intersection(each)))
+    rest = range(size, len(each), BATCH)
+    return [each[:size], *(each[start : start + BATCH] for start in rest)]
+
+
+def settle_refs(repo: Repo, names: list[str], own: Sequence[RefMove], over: Q) -> int:
+    """Settle these refs in one transaction; returns how many moves that were.
+
+    `over`: the journal rows of these refs that go, whatever git has done.
+    """
+    journal = journal_of(repo).filter(full_name__in=names)
+    moves, _ = find_moves(repo, names, journal, own)
+    facts = read_facts(repo, moves)
     with transaction.atomic():
         lock(repo)
-        present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
-        changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
-        moves = find_moves(repo, list(rows.all()), changed)
-        rows.filter(created_at__lt=timezone.now() - LONGEST_PUSH).delete()
+        moves, used = find_moves(repo, names, journal.all(), own)
+        journal.filter(Q(pk__in=used) | over).delete()
         apply_moves(repo, moves, facts)
     return len(moves)
 
 
 def find_moves(
-    repo: Repo,
-    journal: Sequence[PushJournal],
-    names: Iterable[str] = (),
-    own: Sequence[RefMove] = (),
-) -> list[RefMove]:
-    """The steps from each stored head to git's present value, of the refs in the journal, of `own`
-    and of `names`.
+    repo: Repo, names: Collection[str], journal: Iterable[PushJournal], own: Sequence[RefMove]
+) -> tuple[list[RefMove], list[int]]:
+    """The steps of these refs from the stored head to git's present value, and the ids of journal
+    rows that are of no more use.
 
-    Deletes the journal rows that these steps use, and all that do not start at the present value,
-    since git moves a ref from nowhere else: those are of a push that was cut off and sent again.
-    Where no chain of rows leads to the present value, it is one step, by who wanted that value.
+    Those are the rows of these steps, and all that do not start at the present value, since git
+    moves a ref from nowhere else: they are of a push that was cut off and sent again. Where no
+    chain of rows leads to the present value, it is one step, by who wanted that value.
     """
-    known = [*(move_of(row, repo) for row in journal), *own]
+    rows = defaultdict[str, list[PushJournal]](list)
+    for row in journal:
+        rows[row.full_name].append(row)
+    known = [*(move_of(row, repo) for some in rows.values() for row in some), *own]
     last = {(move.full_name, move.new): move.actor for move in known}
-    names = dict.fromkeys([*(move.full_name for move in known), *names])
     present, stored = repo.git.some_refs(names), stored_heads(repo, names)
     moves: list[RefMove] = []
     used: list[int] = []
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        here = [row for row in journal if row.full_name == name]
-        chain = longest_chain(start, end, here)
-        used += [row.pk for row in here if row.old != end]
+        chain = longest_chain(start, end, rows[name])
+        used += [row.pk for row in rows[name] if row.old != end]
         if chain is None:
             moves.append(RefMove(repo, name, start, end, last.get((name, end))))
             continue
         moves += [move_of(row, repo) for row in chain]
         used += [row.pk for row in chain]
-    PushJournal.objects.filter(pk__in=used).delete()
-    return moves
+    return moves, used
 
 
 def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:
@@ -143,8 +184,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             repo.git.set_head_branch(repo.default_branch)
     repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
     later = [write for one in followers() for write in one.follow(repo, moves, facts)]
-    for move in moves:
-        record(move.kind, actor=move.actor, about=move, data=move_data(move, facts))
+    record_all([Change(one.kind, one.actor, one, move_data(one, facts)) for one in moves])
     for write in later:
         write()
 
@@ -153,8 +193,9 @@ def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
     """Store where each ref is after all moves."""
     last = {move.full_name: move for move in moves}
     kept = [move for move in last.values() if move.new != ZERO]
-    for name in set(last) - {move.full_name for move in kept}:
-        repo.refs.filter(full_name=name).delete()
+    gone = [move.full_name for move in last.values() if move.new == ZERO]
+    if gone:
+        repo.refs.filter(full_name__in=gone).delete()
     Ref.objects.bulk_create(
         (Ref(repo=repo, full_name=m.full_name, sha=m.new, pushed_by=m.actor) for m in kept),
         update_conflicts=True,
@@ -166,13 +207,13 @@ def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
 def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = None) -> GitFacts:
     """Ask git all that `apply_moves` will need for these moves, so that no lock waits for git.
 
-    What is `known` is not asked. A move that git has refused may name objects that never arrived;
-    it is not applied either.
+    What is `known` is not asked.
     """
-    facts = known or GitFacts()
-    for move in moves:
-        with suppress(GitError):
-            move_data(move, facts)
+    facts, git = known or GitFacts(), repo.git
+    pushed = [(move.old, move.new) for move in moves if move.is_pushed_branch]
+    compared = [one for one in pushed if not facts.knows(GitRepo.distance, git, *one)]
+    for (old, new), distance in distances(git, compared).items():
+        facts.know(distance, GitRepo.distance, git, old, new)
     for follower in followers():
         follower.read(repo, moves, facts)
     return facts
@@ -186,7 +227,7 @@ def move_data(move: RefMove, facts: GitFacts) -> dict[str, object]:
         "before": None if move.old == ZERO else move.old,
         "after": None if move.new == ZERO else move.new,
     }
-    if move.is_branch and ZERO not in (move.old, move.new):
+    if move.is_pushed_branch:
         distance = facts.ask(GitRepo.distance, move.repo.git, move.old, move.new)
         data["forced"] = distance.lost > 0
         data["commit_count"] = distance.gained
@@ -195,6 +236,9 @@ def move_data(move: RefMove, facts: GitFacts) -> dict[str, object]:
 
 class Follower(Protocol):
     """A module of `settings.AFTER_PUSH`: is called for every push and every merge."""
+
+    def together(self, repo: Repo, names: Collection[str]) -> set[str]:
+        """Those of many refs that have to be settled in one transaction; others may be too."""
 
     def read(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
         """Ask git what `follow` will need, before the lock; `facts` keeps the answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from apps.repos.access import access_to
 from apps.repos.models import BRANCHES, PushJournal, Repo
 
 ZERO = "0" * 40
+CONTROLS = "control characters or marks that turn the direction of text"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class RefMove:
     @property
     def is_branch(self) -> bool:
         return self.full_name.startswith(BRANCHES)
+
+    @property
+    def is_pushed_branch(self) -> bool:
+        """A branch that was there before and is there after."""
+        return self.is_branch and ZERO not in (self.old, self.new)
 
     @property
     def name(self) -> str:
@@ -111,8 +119,22 @@ def _with_detours(
     return chain
 
 
+def has_controls(name: str) -> bool:
+    """Whether a name has `CONTROLS`, which make it look like another one."""
+    return _CONTROL.search(name) is not None
+
+
+def branch_problem(name: str) -> str | None:
+    """Why this cannot be the name of a branch; None when it can."""
+    if has_controls(name):
+        return f"The name of a branch has no {CONTROLS}."
+    return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
+
+
 def pattern_problem(text: str) -> str | None:
     """Why this can be no branch to protect, exact or a glob; None when it can."""
+    if has_controls(text):
+        return branch_problem(text)
     if "**" in text:
         return '"**" is not known here: "*" stands for anything but "/".'
     if valid_branch_name(text.replace("*", "x")):

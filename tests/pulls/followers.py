@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from apps.git.facts import GitFacts
 from apps.repos.models import Repo
@@ -14,6 +14,10 @@ following: list[Callable[[], object]] = []
 """Called inside the next follows, each once."""
 failing: list[Exception] = []
 """Raised by the next follows, each once."""
+
+
+def together(repo: Repo, names: Collection[str]) -> set[str]:
+    return set()
 
 
 def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:

@@ -41,6 +41,8 @@ NO_PULLS: list[tuple[dict[str, Any], str]] = [
     ({"body": "x" * 65_537}, "validation_failed"),
     ({"source_branch": "-x"}, "validation_failed"),
     ({"source_branch": "a..b"}, "validation_failed"),
+    ({"source_branch": "main\u202e"}, "validation_failed"),
+    ({"target_branch": "main\x85"}, "validation_failed"),
     ({"source_branch": "users/alice:"}, "validation_failed"),
     ({"target_branch": "alice:main"}, "validation_failed"),
     ({"target_branch": "refs heads"}, "validation_failed"),

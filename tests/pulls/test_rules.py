@@ -8,19 +8,28 @@ from apps.core.errors import Invalid
 from apps.git import merge
 from apps.pulls import rules
 from apps.pulls.sources import find_source
+from apps.repos.rules import branch_problem, pattern_problem
 from tests.principals import access_of
 
 
 @pytest.mark.parametrize("name", ["main", "feature/one", "a.b", "é" * 125, "users"])
 def test_a_branch_name_is_taken(name):
-    assert rules.branch_problem(name) is None
+    assert branch_problem(name) is None
     assert rules.source_problem(f"teams/acme:{name}") is None
 
 
 @pytest.mark.parametrize("name", ["", "HEAD", "-a", "a..b", "a:b", "a b", "/a", "a.lock", "0" * 40])
 def test_a_name_that_is_no_branch_is_refused(name):
-    assert rules.branch_problem(name)
+    assert branch_problem(name)
     assert rules.source_problem(f"acme:{name}") or ":" in name
+
+
+@pytest.mark.parametrize("mark", ["\x07", "\x85", "\u061c", "\u200f", "\u202e", "\u2066"])
+def test_a_name_that_looks_like_another_is_refused_in_words(mark):
+    """Control characters, and what turns the direction of text."""
+    words = "The name of a branch has no control characters or marks that turn"
+    for problem in (branch_problem, rules.source_problem, pattern_problem):
+        assert str(problem(f"main{mark}gpj")).startswith(words)
 
 
 def test_a_source_of_a_team_is_not_meant_by_its_bare_name(team_repo, alice):

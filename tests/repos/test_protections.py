@@ -65,6 +65,7 @@ NO_PROTECTIONS: list[tuple[dict[str, Any], str]] = [
     ({"branch": 1}, "validation_failed"),
     ({"branch": "a b"}, "validation_failed"),
     ({"branch": "a..b"}, "validation_failed"),
+    ({"branch": "main\u202e"}, "validation_failed"),
     ({"branch": "-main"}, "validation_failed"),
     ({"branch": "release/**"}, "validation_failed"),
     ({"branch": "v[12]"}, "validation_failed"),

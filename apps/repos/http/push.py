@@ -34,9 +34,12 @@ from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Protection, Repo
 from apps.repos.pushes import open_journal, settle
-from apps.repos.rules import RefMove
+from apps.repos.rules import CONTROLS, RefMove, has_controls
 
-REPORT_LIMIT = 4 * 1024 * 1024
+MOST_REFS = 20_000
+"""Refs that one push may move: imports have thousands of tags."""
+REPORT_LIMIT = 16 * 1024 * 1024
+TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
 logger = logging.getLogger(__name__)
 
 
@@ -115,6 +118,8 @@ def refusals(
     commands = request.commands
     ruled = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
     found = {**stale, **ruled}
+    others = [command.ref for command in commands if command.ref not in found]
+    found |= dict.fromkeys(others[MOST_REFS:], TOO_MANY)
     if found and request.atomic:
         return {**{c.ref: "atomic push failed" for c in commands}, **found}
     return found
@@ -128,15 +133,17 @@ def reason_against(command: Command, protections: Sequence[Protection]) -> str |
     """
     if not command.ref.startswith((BRANCHES, TAGS)):
         return "only branches and tags can be pushed"
+    # One that was made before this rule can be deleted.
+    if not command.deletes and has_controls(command.ref):
+        return f"names have no {CONTROLS}"
     if not valid_ref_name(command.ref):
         return "this name is not allowed"
     if command.old == command.new:
         return "old and new are the same"
+    if command.creates or not command.ref.startswith(BRANCHES):
+        return None
     name = command.ref.removeprefix(BRANCHES)
-    protected = any(one.matches(name) for one in protections)
-    if name != command.ref and not command.creates and protected:
-        return "protected branch"
-    return None
+    return "protected branch" if any(one.matches(name) for one in protections) else None
 
 
 def run(

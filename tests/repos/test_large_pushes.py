@@ -1,0 +1,67 @@
+"""Somebody pushes thousands of tags to a real server, and another person goes on writing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from threading import Event, Thread
+
+import pytest
+
+from tests.repos.test_git_http import api_path
+
+pytestmark = pytest.mark.slow
+TAGS = 9_500
+LONGEST = 15.0
+"""Seconds that nobody may wait; the server gives up after 20."""
+
+
+class Writer(Thread):
+    """Opens threads one after the other until told to stop; an answer that is no 201 is kept."""
+
+    def __init__(self, client, url):
+        super().__init__()
+        self.client, self.url = client, url
+        self.over, self.waits, self.refused = Event(), [], []
+
+    def run(self):
+        while not self.over.wait(0.05):
+            begin = time.monotonic()
+            answer = self.client.post(self.url, title="x", body="y", kind="discussion")
+            self.waits.append(time.monotonic() - begin)
+            if answer.status != 201:
+                self.refused.append(answer.json)
+
+
+def make_tags(git, count):
+    sha = git("rev-parse", "HEAD")
+    lines = "".join(f"create refs/tags/v{number:05} {sha}\n" for number in range(count))
+    subprocess.run(
+        ["git", "update-ref", "--stdin"], input=lines.encode(), cwd=git.folder, check=True
+    )
+
+
+def test_others_write_while_thousands_of_tags_are_pushed(server, path, git):
+    ours, alice = git(), server.api("alice")
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    make_tags(ours, TAGS)
+    writers = [Writer(server.api("alice"), f"{api_path(path)}/threads")]
+    slug = f"{path.rpartition('/')[2]}-b"
+    server.api("bob").post("/users/bob/repos", name="Bob's", slug=slug).gives(201)
+    writers.append(Writer(server.api("bob"), f"/users/bob/repos/{slug}/threads"))
+    for writer in writers:
+        writer.start()
+    try:
+        ours("push", "--quiet", ours.url, "--tags")
+    finally:
+        for writer in writers:
+            writer.over.set()
+            writer.join()
+    for writer in writers:
+        print(f"{len(writer.waits)} threads, the slowest in {max(writer.waits):.2f} s")
+        assert writer.refused == []
+        assert max(writer.waits) < LONGEST
+    assert len(ours("ls-remote", "--tags", ours.url).splitlines()) == TAGS
+    found = alice.get(f"/events?scope=repo:{path}&kind=tag-created&per_page=1").gives()
+    assert found["results"][0]["target"]["name"] == f"v{TAGS - 1:05}"
