@@ -69,14 +69,8 @@ PULL_ROW = {
     name: JOINED.get(name, name)
     for name in (
         *("number", "uuid", "title", "body", "source_branch", "target_branch", "source_repo_id"),
-        *(
-            "source_moved",
-            "status",
-            "created_by_uuid",
-            "created_by_username",
-            "head_sha",
-            "base_sha",
-        ),
+        *("source_moved", "status", "created_by_uuid", "created_by_username"),
+        *("head_sha", "base_sha"),
         *("merge_commit_sha", "merge_strategy", "merged_at", "merged_by_uuid"),
         *("merged_by_username", "closed_at", "commit_count", "additions", "deletions"),
         *("changed_files", "created_at", "updated_at"),

@@ -93,8 +93,7 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
 def affected_pulls(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
     """The pulls from or into these branches, by number, with any merge under way.
 
-    A closed pull is among them only if its
-    merge may have died after git had carried it out.
+    A closed pull is among them only if its merge may have died after git had carried it out.
     """
     names = [move.name for move in moves if move.is_branch]
     numbers = [number for move in moves if (number := sources.pull_number(move.full_name))]
