@@ -62,6 +62,7 @@ def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
                 out = unpacker.decompress(rest, PIECE)
                 unpacked += len(out)
                 if max(packed, unpacked) > PACKED_LIMIT:
+                    drop(raw)  # else the client may meet a closed connection before the refusal
                     raise too_large(PACKED_LIMIT)
                 yield out
                 rest = unpacker.unconsumed_tail or unpacker.unused_data
