@@ -100,13 +100,15 @@ def update_user(
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
-    if is_staff is not None or (email or "").lower() not in {"", user.email_key}:
+    if is_staff is not None:
         by.check_staff()
     if is_staff is False:
         _check_somebody_stays(user)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
     lock(user)
+    if address not in {None, "", user.email}:
+        by.check_staff()
     changed = set_changed(user, given(display_name=display_name, email=address, is_staff=is_staff))
     if not changed:
         return

@@ -60,7 +60,7 @@ def before(
     request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: RateScope | None
 ) -> HttpResponse | None:
     """The steps before the page; an answer when one of them is the last."""
-    if request.method not in (*methods, "HEAD"):
+    if request.method not in (*methods, *(["HEAD"] if "GET" in methods else [])):
         error = plain_error(405)
         error.headers["Allow"] = ", ".join(methods)
         raise error

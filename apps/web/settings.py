@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 
 from apps.accounts import actions
+from apps.accounts.models import User
 from apps.accounts.rules import check_email, proven_address
 from apps.core.access import Level
 from apps.site.kinds import RateScope
@@ -25,16 +26,16 @@ def settings(request: PageRequest) -> HttpResponse:
     form = Account(request, display_name=user.display_name, email=user.email)
     if request.method == "POST" and form.is_valid():
         name, email = (form.cleaned_data[field] for field in ("display_name", "email"))
-        moved = email.lower() != user.email.lower()
+        moved = User.objects.normalize_email(email) != user.email
         if moved and not user.check_password(form.cleaned_data["current"]):
             form.add_error("current", NOT_YOURS)
         else:
             with form.refusals():
                 check_email(email)
-                now = None if moved and email else email
-                actions.update_user(by=request.principal, user=user, display_name=name, email=now)
+                gone = "" if moved and not email else None
+                actions.update_user(by=request.principal, user=user, display_name=name, email=gone)
                 messages.success(request, "Your account is saved.")
-                if now is None:
+                if moved and email:
                     messages.success(request, send_confirmation(user, email))
                 return redirect_to("settings")
     return form.shown(request, "settings")

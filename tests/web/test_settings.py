@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from apps.accounts.models import DISPLAY_NAME_MAX
+from apps.accounts.models import DISPLAY_NAME_MAX, User
 from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD
 from tests.web.test_passwords import mails
@@ -41,6 +41,15 @@ def test_a_name_is_changed_without_the_password(visit, ada, events):
     shown = person.get("/settings")
     assert shown.value("display_name") == "Ada L." and "is saved" in shown.text
     assert "Ada L." in person.get("/").h1
+
+
+def test_letters_that_look_alike_are_another_address(visit, ada, named):
+    """U+212A is a Kelvin sign, and a small k in lower case."""
+    User.objects.filter(pk=ada.pk).update(email="kevin@example.org", email_key="kevin@example.org")
+    person = visit(ada)
+    for address in ("\u212aevin@example.org", "Kevin@example.org"):
+        assert "not your password" in save(person, email=address).gives(422).alert()
+    assert User.objects.get(pk=ada.pk).email == "kevin@example.org"
 
 
 @pytest.mark.parametrize("address", [NEW, ""])

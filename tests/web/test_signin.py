@@ -117,3 +117,9 @@ def test_the_admin_uses_the_same_sign_in_page(visit, alice, sam):
     assert visit(alice).get("/admin/login/?next=/admin/").gives(403).h1
     visit(sam).get("/admin/login/?next=/admin/").redirects_to("/admin/", 302)
     visit(sam).get("/admin/").gives(200)
+
+
+def test_asking_for_the_head_of_a_page_does_not_sign_out(client, ada):
+    client.force_login(ada)
+    assert client.head("/signout").status_code == 405
+    assert client.get("/settings").status_code == 200
