@@ -109,6 +109,7 @@ def test_a_rebase_that_takes_too_long_is_not_offered(
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_thousands_of_renames_are_told_in_time(repo: Scratch) -> None:
     """Each file has another name and another line, and the target has changed it as well."""
     begin = [page(number) for number in range(RENAMES)]

@@ -148,6 +148,7 @@ def test_merges_are_those_of_the_program(history: History) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @settings(max_examples=IN_ALL)
 @given(branches())
 def test_many_merges_are_those_of_the_program(history: History) -> None:

@@ -38,6 +38,7 @@ def test_a_thread_waits_for_bytes_no_longer_than_that(pair):
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
 def test_a_silent_clone_ends_with_its_git(tmp_path, tables, django_db_blocker, kind):
     server = Server(tmp_path, kind)

@@ -191,6 +191,7 @@ def gits(server: Server) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_unread_clones_have_so_many_places_and_give_them_back(server, path, public):
     """16 of an address; under gunicorn 4, two thirds of three quarters of its threads."""
     most = 4 if server.kind == "gunicorn" else 16
@@ -207,6 +208,7 @@ def test_unread_clones_have_so_many_places_and_give_them_back(server, path, publ
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("strangers", [1, 8])
 def test_slow_clones_leave_threads_for_the_api(tmp_path, tables, django_db_blocker, strangers):
     """gunicorn as docs/deploy.md starts it: two processes with 16 threads each."""
