@@ -242,13 +242,18 @@ def _one_line(text: str) -> str:
 
 
 def check_filters(fetch: bytes) -> None:
-    """Raise `ProtocolError` if the request of a fetch has a filter that is long or nested."""
+    """Raise `ProtocolError` if the request of a fetch has a filter that is long or nested, or takes
+    its paths from a file: git then visits a tree once for each path that leads to it.
+    """
     at = 0
     while _LENGTH.match(header := fetch[at : at + _HEADER]):
         size = max(int(header, 16), _HEADER)  # what is shorter has no payload
         word, _, spec = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
-        if word == b"filter" and (len(spec) > MAX_FILTER or _decoded(spec).count(b"combine:") > 1):
-            raise ProtocolError(f"A filter may be {MAX_FILTER} bytes long and combine others once")
+        if word == b"filter":
+            plain = _decoded(spec)
+            if len(spec) > MAX_FILTER or plain.count(b"combine:") > 1 or b"sparse:" in plain:
+                most = f"{MAX_FILTER} bytes long and combine others once"
+                raise ProtocolError(f"A filter may be {most}, and not be a sparse one")
         at += size
 
 

@@ -92,13 +92,20 @@ class Eligibility:
             return f"The pull is {self.pull.status}."
         if person.pk == self.pull.thread.created_by_id:
             return "The author of the pull."
-        if person.pk == self.pull.head_pushed_by_id:
-            return "Pushed the current head."
+        if (reason := self._pushed_head(person)) is not None:
+            return reason
         if not person.is_active:
             return "The account has been deactivated."
         if level < Level.READ:
             return "No access to the repository."
         return self._not_asked(person, level)
+
+    def _pushed_head(self, person: User) -> str | None:
+        """Where nobody knows who pushed the head it may have been anybody: nobody is eligible."""
+        pusher = self.pull.head_pushed_by_id
+        if pusher is None and self.pull.head_sha is not None:
+            return "Nobody knows who pushed the current head."
+        return "Pushed the current head." if person.pk == pusher else None
 
     def _not_asked(self, person: User, level: Level) -> str | None:
         if any(asks(protection, person, level) for protection in self.protections):

@@ -212,6 +212,16 @@ def test_an_approval_that_is_said_again_keeps_its_commit(api, pull, approved, bo
     assert pull.repo.git.ref(ref) == pull.head_sha
 
 
+def test_nobody_approves_a_head_of_which_nobody_knows_who_pushed_it(
+    api, pull, approved, blockers, bob
+):
+    """It may have been whoever approves: a push can be cut off so that nobody knows of it."""
+    Pull.objects.update(head_pushed_by=None)
+    [shown] = api(bob).get(paths.reviews(pull)).gives()["results"]
+    assert (shown["is_eligible"], "Nobody knows" in shown["reason"]) == (False, True)
+    assert blockers(pull) == APPROVED
+
+
 def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make, clone, alice):
     clone.commit("main", {"t": "1\n"})
     clone.push("main")

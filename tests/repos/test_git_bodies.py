@@ -21,6 +21,8 @@ DEEP = "combine:" + "+".join(["blob:none"] * 6000)
 COSTLY = {
     "combined, of 60 KB": DEEP,
     "of 257 bytes": "sparse:oid=" + "x" * 246,
+    "by the paths in a file": "sparse:oid=main:paths",
+    "by the paths in a file, encoded": "combine:blob:none+sparse%3Aoid=main:paths",
     "nested": "combine:combine:blob:none+tree:0",
     "nested and encoded": "combine:combine%3Ablob:none+tree:0",
     "nested and encoded twice": "combine:combin%2565%253ablob:none",

@@ -34,7 +34,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Protection, Repo
 from apps.repos.pushes import open_journal, settle
-from apps.repos.rules import CONTROLS, RefMove, has_controls
+from apps.repos.rules import CONTROLS, ZERO, RefMove, has_controls
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
@@ -54,7 +54,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
-    push, refused = accept_refs(by, request, stale_deletions(repo, request))
+    push, refused = accept_refs(by, request, stale_moves(repo, request))
     give_back_connection()
     if push is None:
         drop(body)
@@ -99,15 +99,15 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
         raise BadRequest("malformed_request", f"This is no push: {error}.") from None
 
 
-def stale_deletions(repo: Repo, request: PushRequest) -> dict[str, str]:
-    """Deletions of something else than what is there now, with the reason against them.
+def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
+    """Moves and deletions of something else than what is there now, with the reason against them.
 
-    git compares the old value only if it has that object. Else it deletes whatever there is, and
-    no step of the journal would lead there.
+    git compares the old value of a deletion only if it has that object. And a step from where the
+    ref never was could make a loop in the journal with another, of moves that never happened.
     """
-    deleted = [command for command in request.commands if command.deletes]
-    present = repo.git.refs() if deleted else {}
-    wrong = [command for command in deleted if present.get(command.ref) != command.old]
+    moved = [command for command in request.commands if command.old != ZERO]
+    present = repo.git.refs() if moved else {}
+    wrong = [command for command in moved if present.get(command.ref) != command.old]
     return {command.ref: "this is not what is there now" for command in wrong}
 
 
