@@ -39,8 +39,10 @@ class Writer(Thread):
 
     def run(self) -> None:
         while not self.over.is_set():
-            write = lambda: self.client.post(f"{self.path}/threads", **THREAD).gives(201)  # noqa: E731
-            self.waits.append(seconds(write))
+            self.waits.append(seconds(self.write))
+
+    def write(self) -> None:
+        self.client.post(f"{self.path}/threads", **THREAD).gives(201)
 
     def stop(self) -> None:
         self.over.set()

@@ -16,6 +16,7 @@ from config.handler import Handler, Send
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
+# What follows has models below it, which need Django to be set up.
 from django.urls import path, re_path  # noqa: E402
 
 from apps.events.consumers import EventStreamConsumer  # noqa: E402

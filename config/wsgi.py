@@ -8,6 +8,7 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 application = get_wsgi_application()
 
+# These have models below them, which need Django to be set up.
 from apps.jobs.worker import start_if_wanted  # noqa: E402
 from apps.repos.http import slots  # noqa: E402
 from config.checks import gunicorn_threads, warn_at_start  # noqa: E402

@@ -9,12 +9,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.http import HttpRequest
+from django.test import RequestFactory
 
+from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.errors import TooMany
 from apps.git.protocol import FLUSH, pkt
@@ -35,11 +36,11 @@ def few(settings, monkeypatch):
 
 
 def of(person: int) -> Principal:
-    return Principal(person=SimpleNamespace(pk=person))  # type: ignore[arg-type]
+    return Principal(User(pk=person))
 
 
-def at(address: str) -> Any:
-    return SimpleNamespace(META={"REMOTE_ADDR": address})
+def at(address: str) -> HttpRequest:
+    return RequestFactory(REMOTE_ADDR=address).get("/")
 
 
 def test_a_person_an_address_and_all_together_have_so_many():
