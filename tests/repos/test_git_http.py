@@ -195,21 +195,6 @@ def test_a_deletion_has_to_say_what_is_there(server, path, git):
     assert events_of(server, path)[-1] == ("branch-deleted", "topic")
 
 
-def test_a_move_has_to_begin_where_the_ref_is(server, path, git):
-    """Two such steps in the journal would make a loop of moves that never happened."""
-    ours = git()
-    tip = ours.commit()
-    ours("push", "--quiet", ours.url, "main")
-    before = events_of(server, path)
-    for old, new in (("1" * 40, tip), ("1" * 40, "2" * 40)):
-        body = pkt(f"{old} {new} refs/heads/main\0report-status".encode()) + FLUSH
-        assert post(server, path, "receive-pack", body) == 200
-    assert ours("ls-remote", ours.url, "refs/heads/main").split()[0] == tip
-    assert events_of(server, path) == before
-    ours.commit()
-    ours("push", "--quiet", ours.url, "main")
-
-
 def test_a_client_that_goes_away_leaves_no_process_and_no_ref(server, path, git):
     connection = server.connect()
     connection.putrequest("POST", f"/{path}.git/git-receive-pack")
