@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cache
 from typing import Any
 
 from django import forms
@@ -86,6 +87,16 @@ class StrictFilterSet(FilterSet):
         every = type(self).base_filters
         self.base_filters = OrderedDict((name, every[name]) for name in every if name in data)
         super().__init__(data, *args, **options)
+
+    def get_form_class(self) -> type[forms.Form]:
+        """The form that checks these filters: made once, since each of its forms has own fields."""
+        return _form_class(type(self), tuple(self.base_filters))
+
+
+@cache
+def _form_class(kind: type[FilterSet], names: tuple[str, ...]) -> type[forms.Form]:
+    fields = {name: kind.base_filters[name].field for name in names}
+    return type(f"{kind.__name__}Form", (forms.Form,), fields)
 
 
 class StrictFilterBackend(DjangoFilterBackend):

@@ -190,11 +190,11 @@ def pull_records(
     records = [dict(zip(PULL_ROW, row, strict=True)) for row in rows]
     elsewhere = {record["source_repo_id"] for record in records} - {repo.pk}
     sources = {repo.pk: repo.path, **Repo.objects.paths_known_to(principal, elsewhere)}
+    web, api = f"{base}/{repo.path}/pulls/", f"{base}{PREFIX}{repo.api_path}/pulls/"
     for record in records:
-        segment = f"/pulls/{record['number']}"
         record["source_repo_path"] = sources.get(record.pop("source_repo_id"))
-        record["web_url"] = f"{base}/{repo.path}{segment}"
-        record["api_url"] = f"{base}{PREFIX}{repo.api_path}{segment}"
+        record["web_url"] = f"{web}{record['number']}"
+        record["api_url"] = f"{api}{record['number']}"
     return records
 
 

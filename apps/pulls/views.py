@@ -18,7 +18,7 @@ from apps.pulls import actions
 from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, Review
-from apps.pulls.queries import get_pull, list_pulls, list_reviews
+from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
@@ -82,7 +82,8 @@ class PullViewSet(RepoScoped):
     @operation(Level.READ, response=PullRecord)
     def list(self) -> Response:
         """List a repository's pulls."""
-        rows = self.paginate(list_pulls(self.repo))
+        pulls = list_pulls(self.repo) if self.filterset else PullRows(self.repo)
+        rows = self.paginate(pulls)
         records = pull_records(rows, self.principal, self.repo, self.base_url)
         return self.get_paginated_response(records)
 

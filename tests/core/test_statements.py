@@ -22,7 +22,7 @@ from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
 from apps.core.errors import Forbidden
 from apps.pulls.models import Pull
-from apps.pulls.queries import get_pull
+from apps.pulls.queries import PullRows, get_pull, list_pulls
 from apps.repos.access import RepoAccess, open_repo
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import find_team
@@ -187,6 +187,24 @@ def test_a_pull_comes_with_its_thread_and_its_people(
         assert_same(pull.thread, Thread.objects, created_by=bob)
     with pytest.raises(Http404):
         get_pull(repo, made.number + 1)
+
+
+def test_the_list_of_pulls_is_what_the_orm_gives(make, acme, alice, bob, django_assert_num_queries):
+    repo = make.repo(acme, "api", by=alice)
+    for merger in (None, alice, bob):
+        made = make.pull(repo, by=bob)
+        Pull.objects.filter(pk=made.pk).update(
+            merged_by=merger, merged_at=merger and timezone.now()
+        )
+    make.pull(make.repo(acme, "web", by=alice), by=bob)
+    with django_assert_num_queries(1):
+        found = PullRows(repo)[0:9]
+    stored = [*list_pulls(repo)]
+    assert len(found) == 3
+    for row, expected in zip(found, stored, strict=True):
+        assert row == expected
+        assert [*map(type, row)] == [*map(type, expected)]
+    assert PullRows(repo)[1:2] == found[1:2]
 
 
 @pytest.mark.django_db(transaction=True)
