@@ -21,7 +21,13 @@ from apps.repos.views import (
 )
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.teams.views import CheckTeamSlugViewSet, MemberViewSet, SuggestUsersViewSet, TeamViewSet
-from apps.threads.views import ParticipantViewSet, ReplyViewSet, ThreadViewSet
+from apps.threads.views import (
+    ParticipantViewSet,
+    ReplyVersionViewSet,
+    ReplyViewSet,
+    ThreadVersionViewSet,
+    ThreadViewSet,
+)
 from config.views import DocumentViewSet
 
 
@@ -79,7 +85,10 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/forks/team", ForkOfTeamViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/participants", ParticipantViewSet)
+    route(f"{repo}/threads/<number:number>/versions", ThreadVersionViewSet)
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
+    replies = f"{repo}/threads/<number:number>/replies"
+    route(f"{replies}/<number:reply_number>/versions", ReplyVersionViewSet)
     route(f"{repo}/pulls", PullViewSet)
     route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)
 

@@ -123,7 +123,7 @@ def views_list_by_queries(source: Source) -> Iterator[str]:
                     yield f"{inner.lineno}: {dotted(inner)} in list()"  # type: ignore[attr-defined]
 
 
-PARENTS = {"repo", "team", "thread", "pull", "protection", "owner", "space", "upstream"}
+PARENTS = {"repo", "team", "thread", "reply", "pull", "protection", "owner", "space", "upstream"}
 
 
 def queries_are_filtered(source: Source) -> Iterator[str]:

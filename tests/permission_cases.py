@@ -224,4 +224,5 @@ FILL = {
     "user_uuid": lambda case: case.sample.alice.uuid,
     "reply_number": PermissionCase.reply,
     "review_uuid": PermissionCase.review,
+    "version": lambda case: 1,
 }

@@ -22,7 +22,6 @@ OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
 LATER = {
     "pings",
-    "reply versions",
     "uploads",
 }
 """The subjects that have not been built yet."""
@@ -39,6 +38,10 @@ RECORDS = {
     "Thread": "number:integer title body kind priority status",
     "Reply": "number:integer parent_reply_number?:integer kind status body links:array "
     "created_by_uuid:string|null created_by_username:string|null",
+    "Thread version": "version:integer title body edited_by_uuid:string|null "
+    "edited_by_username:string|null created_at",
+    "Reply version": "version:integer kind status body links:array edited_by_uuid:string|null "
+    "edited_by_username:string|null created_at",
     "Rate limit": "uuid scope max_requests:integer window_seconds:integer is_enabled:boolean",
     "Site settings": "rate_limits_enabled:boolean signup_invite_creators "
     "signup_invite_max_per_24h:integer signup_invite_min_account_age signups_enabled:boolean "
@@ -196,7 +199,7 @@ def test_each_row_of_the_contract_asks_for_a_token_unless_it_is_open():
 
 
 def test_numbers_in_a_path_are_integers_and_everything_else_is_a_string():
-    numbers = {"number", "reply_number", "id"}
+    numbers = {"number", "reply_number", "version", "id"}
     kinds = {
         (str(row), parameter["name"]): parameter["schema"]["type"]
         for row in HERE

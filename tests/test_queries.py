@@ -181,6 +181,16 @@ class Many:
         for person in self.people:
             last = self.make.reply(thread, by=person, to=last)
 
+    def reply_versions(self) -> None:
+        reply = self.sample.replies[self.repo.pk]
+        for person in self.people:
+            reply.revise(by=person, body=f"Says {person.username}.")
+
+    def thread_versions(self) -> None:
+        thread = self.sample.threads[self.repo.pk]
+        for person in self.people:
+            thread.revise(by=person, body=f"Says {person.username}.")
+
     def pulls(self) -> None:
         for person in self.people:
             self.make.pull(self.repo, by=person)
@@ -213,6 +223,7 @@ class Many:
             self.make.thread(repo, by=self.bob)
 
 
+REPLY = "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}"
 LISTS: dict[str, Callable[[Many], Any]] = {
     "/api-tokens": Many.tokens,
     "/rate-limits": Many.rate_limits,
@@ -228,6 +239,8 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}": Many.replies,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies": Many.replies,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/participants": Many.replies,
+    "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/versions": Many.thread_versions,
+    f"{REPLY}/versions": Many.reply_versions,
     "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
     "/events": Many.events,
@@ -249,7 +262,9 @@ def test_four_rows_cost_what_one_does(path, sample, db):
     )
     number = pull.number if "/pulls" in path else thread.number
     protection = sample.protections[pull.repo_id].uuid
-    names = {"team_slug": "acme", "repo_slug": "private", "protection_uuid": protection}
+    reply = sample.replies[pull.repo_id].number
+    names = {"team_slug": "acme", "repo_slug": "private", "reply_number": reply}
+    names |= {"protection_uuid": protection}
     filled = path.format(number=number, **names) + "?per_page=100"
     filled += "&scope=self&scope=team:acme&scope=repo:teams/acme/private"
     api = sample.api("sam" if path in FOR_STAFF else "bob")

@@ -71,7 +71,7 @@ def update_thread(
     _lock_existing(by, thread)
     rules.check_not_mirrored(thread, set(wanted))
     before = thread.status
-    changed = thread.revise(**wanted)
+    changed = thread.revise(by=by.user, **wanted)
     if not changed:
         return
     data: dict[str, Any] = {"changed": changed}
@@ -138,7 +138,7 @@ def update_reply(
     wanted = given(kind=kind, body=body, status=status, links=links)
     _lock_live(by, reply)
     rules.check_may_edit_reply(reply, by, set(wanted))
-    changed = reply.revise(**wanted)
+    changed = reply.revise(by=by.user, **wanted)
     if changed:
         record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data={"changed": changed})
 

@@ -126,8 +126,8 @@ class ReplyAdmin(StaffAdmin):
             "blank",
             "Blank",
             moderate,
-            "Its words and links are gone for everybody, for good. Answers to it stay, below a "
-            "placeholder. The event names you.",
+            "Its words and links are gone for everybody but staff, who can read its versions. "
+            "Answers to it stay, below a placeholder. The event names you.",
             "{} is blanked.",
             lambda row: not row.is_deleted,
             ends=True,

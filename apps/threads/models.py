@@ -30,7 +30,7 @@ THREAD_ROW = {
     for name in (
         *("number", "uuid", "title", "body", "kind", "priority", "status", *CREATOR),
         *("reply_count", "participant_count", "last_activity_at", "closed_at"),
-        *("created_at", "updated_at"),
+        *("version", "created_at", "updated_at"),
     )
 }
 """What the record of a thread takes from its row: the name there, and the path in a query."""
@@ -96,6 +96,8 @@ class Thread(models.Model):
     """The author and everybody with a live reply."""
     last_activity_at = models.DateTimeField(default=timezone.now)
     """The newest of: opening, a change of the thread, a reply written or edited."""
+    version = models.PositiveIntegerField(default=1)
+    """How often title or body have been written."""
     closed_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -125,7 +127,7 @@ class Thread(models.Model):
     ) -> Thread:
         """Add a thread with the repository's next number. The caller holds the repo's lock."""
         now = timezone.now()
-        return cls.objects.create(
+        thread = cls.objects.create(
             repo=repo,
             number=repo.take_number(),
             created_by=created_by,
@@ -136,11 +138,14 @@ class Thread(models.Model):
             updated_at=now,
             **content,
         )
+        ThreadVersion.keep(thread, created_by)
+        return thread
 
-    def revise(self, **wanted: Any) -> list[str]:
+    def revise(self, *, by: User | None = None, **wanted: Any) -> list[str]:
         """Set what differs of title, body, kind, priority and status; returns those names.
 
-        `closed_at` follows the status. The caller holds this row's lock.
+        Another title or body is a new version, by this person; `closed_at` follows the status. The
+        caller holds this row's lock.
         """
         changed = set_changed(self, wanted)
         if changed:
@@ -148,7 +153,12 @@ class Thread(models.Model):
             self.updated_at = self.last_activity_at = now
             if "status" in changed:
                 self.closed_at = now if self.status == ThreadStatus.CLOSED else None
-            self.save(update_fields=[*changed, "closed_at", "updated_at", "last_activity_at"])
+            has_new_text = not {"title", "body"}.isdisjoint(changed)
+            self.version += int(has_new_text)
+            further = ["version", "closed_at", "updated_at", "last_activity_at"]
+            self.save(update_fields=[*changed, *further])
+            if has_new_text:
+                ThreadVersion.keep(self, by)
         return changed
 
     def has_participant(self, user_id: int) -> bool:
@@ -173,6 +183,7 @@ class Thread(models.Model):
             updated_at=now,
             **content,
         )
+        ReplyVersion.keep(reply, created_by)
         self._count(reply, 1, participants=int(joins))
         return reply
 
@@ -276,7 +287,7 @@ class Reply(models.Model):
     def is_deleted(self) -> bool:
         return self.deleted_at is not None
 
-    def revise(self, **wanted: Any) -> list[str]:
+    def revise(self, *, by: User, **wanted: Any) -> list[str]:
         """Set what differs of kind, body, status and links; returns those names.
 
         Such an edit is a new version. The caller holds this row's and the thread's locks.
@@ -286,6 +297,7 @@ class Reply(models.Model):
             self.version += 1
             self.edited_at = self.updated_at = timezone.now()
             self.save(update_fields=[*changed, "version", "edited_at", "updated_at"])
+            ReplyVersion.keep(self, by)
             self.thread.last_activity_at = self.edited_at
             self.thread.save(update_fields=["last_activity_at"])
         return changed
@@ -304,3 +316,78 @@ class Reply(models.Model):
 
     def event_title(self) -> str:
         return self.thread.title
+
+
+class Version(models.Model):
+    """What a thread or a reply said from some moment on; the newest says what it says now."""
+
+    version = models.PositiveIntegerField()
+    edited_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,
+    )
+    """Null: not known, of an edit from before versions were kept."""
+    created_at = models.DateTimeField()
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return f"version {self.version}"
+
+
+class ThreadVersion(Version):
+    """Title and body of a thread, or of the pull that it belongs to."""
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="versions")
+    title = models.CharField(max_length=255)
+    body = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["thread", "version"], name="version_of_thread"),
+        ]
+
+    @classmethod
+    def keep(cls, thread: Thread, by: User | None) -> None:
+        """Keep what the thread says now. The caller holds its lock."""
+        cls.objects.create(
+            thread=thread,
+            version=thread.version,
+            title=thread.title,
+            body=thread.body,
+            edited_by=by,
+            created_at=thread.updated_at,
+        )
+
+
+class ReplyVersion(Version):
+    """Kind, status, body and links of a reply; they stay when it is deleted."""
+
+    reply = models.ForeignKey(Reply, on_delete=models.CASCADE, related_name="versions")
+    kind = models.CharField(max_length=30)
+    status = models.CharField(max_length=10)
+    body = models.TextField()
+    links = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["reply", "version"], name="version_of_reply"),
+        ]
+
+    @classmethod
+    def keep(cls, reply: Reply, by: User) -> None:
+        """Keep what the reply says now. The caller holds its lock."""
+        cls.objects.create(
+            reply=reply,
+            version=reply.version,
+            kind=reply.kind,
+            status=reply.status,
+            body=reply.body,
+            links=reply.links,
+            edited_by=by,
+            created_at=reply.updated_at,
+        )

@@ -81,6 +81,25 @@ class ReplyRows:
         return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
 
 
+def list_thread_versions(thread: Thread) -> QuerySet[Any, Any]:
+    """What title and body have been, oldest first: the fields of `ThreadVersionRecord`."""
+    return _versions(thread.versions, "title", "body")
+
+
+def list_reply_versions(reply: Reply) -> QuerySet[Any, Any]:
+    """What a reply has been, oldest first: the fields of `ReplyVersionRecord`."""
+    return _versions(reply.versions, "kind", "status", "body", "links")
+
+
+def _versions(versions: Any, *text: str) -> QuerySet[Any, Any]:
+    found: QuerySet[Any, Any] = versions.order_by("version")
+    editor = {
+        "edited_by_uuid": F("edited_by__uuid"),
+        "edited_by_username": F("edited_by__username"),
+    }
+    return found.values("version", *text, "created_at", **editor)
+
+
 class Participants:
     """The people of a thread, its author first, the others by their first live reply.
 

@@ -132,6 +132,7 @@ class ThreadRecord(RecordSerializer):
     participant_count = serializers.IntegerField()
     last_activity_at = TimestampField()
     closed_at = TimestampField(allow_null=True)
+    version = serializers.IntegerField()
     created_at = TimestampField()
     updated_at = TimestampField()
     web_url = serializers.CharField()
@@ -143,6 +144,26 @@ class WholeThread(ThreadRecord):
 
     replies = ReplyRecord(many=True)
     replies_truncated = serializers.BooleanField()
+
+
+class ThreadVersionRecord(RecordSerializer):
+    version = serializers.IntegerField()
+    title = serializers.CharField()
+    body = serializers.CharField(allow_blank=True)
+    edited_by_uuid = serializers.UUIDField(allow_null=True)
+    edited_by_username = serializers.CharField(allow_null=True)
+    created_at = TimestampField()
+
+
+class ReplyVersionRecord(RecordSerializer):
+    version = serializers.IntegerField()
+    kind = serializers.CharField()
+    status = serializers.ChoiceField([*map(str, ReplyStatus)])
+    body = serializers.CharField(allow_blank=True)
+    links = LinkRecord(many=True)
+    edited_by_uuid = serializers.UUIDField(allow_null=True)
+    edited_by_username = serializers.CharField(allow_null=True)
+    created_at = TimestampField()
 
 
 class ParticipantRecord(RecordSerializer):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
 
 from apps.core.access import Level
@@ -17,6 +20,8 @@ from apps.threads.queries import (
     ReplyRows,
     get_reply,
     get_thread,
+    list_reply_versions,
+    list_thread_versions,
     list_threads,
 )
 from apps.threads.serializers import (
@@ -24,7 +29,9 @@ from apps.threads.serializers import (
     CreateThread,
     ParticipantRecord,
     ReplyRecord,
+    ReplyVersionRecord,
     ThreadRecord,
+    ThreadVersionRecord,
     UpdateReply,
     UpdateThread,
     WholeThread,
@@ -159,3 +166,62 @@ class ReplyViewSet(RepoScoped):
 
     def record(self, reply: Reply) -> dict[str, Any]:
         return reply_record(values_of(reply, REPLY_ROW), self.thread.number)
+
+
+class VersionViewSet(RepoScoped):
+    """What is alike in the versions of threads and of replies."""
+
+    schema_tags = ["threads"]
+    lookup_url_kwarg = "version"
+    lookup_value_converter = "number"
+    versions: QuerySet[Any, Any]
+
+    def version(self) -> dict[str, Any]:
+        """The version that the path names; 404."""
+        found: dict[str, Any] = get_object_or_404(self.versions, version=self.kwargs["version"])
+        return found
+
+
+class ThreadVersionViewSet(VersionViewSet):
+    """…/threads/{number}/versions"""
+
+    def load_objects(self) -> None:
+        self.versions = list_thread_versions(get_thread(self.repo, self.kwargs["number"]))
+
+    @operation(Level.READ, response=ThreadVersionRecord)
+    def list(self) -> Response:
+        """List what title and body of a thread or pull have been, oldest first.
+
+        The last one is what they are now.
+        """
+        return self.get_paginated_response(self.paginate(self.versions))
+
+    @operation(Level.READ, response=ThreadVersionRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read one version of a thread."""
+        return self.version()
+
+
+class ReplyVersionViewSet(VersionViewSet):
+    """…/replies/{reply_number}/versions"""
+
+    def load_objects(self) -> None:
+        """Load the reply; one that is deleted has versions for staff only."""
+        thread = get_thread(self.repo, self.kwargs["number"])
+        reply = get_reply(thread, self.kwargs["reply_number"], shown=False)
+        if reply.is_deleted and not self.principal.is_staff:
+            raise Http404
+        self.versions = list_reply_versions(reply)
+
+    @operation(Level.READ, response=ReplyVersionRecord)
+    def list(self) -> Response:
+        """List what a reply has been, oldest first. The last one is what it is now.
+
+        Those of a deleted reply are for staff.
+        """
+        return self.get_paginated_response(self.paginate(self.versions))
+
+    @operation(Level.READ, response=ReplyVersionRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read one version of a reply."""
+        return self.version()

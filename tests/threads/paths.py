@@ -20,3 +20,7 @@ def replies(row: Thread) -> str:
 
 def reply(row: Reply) -> str:
     return f"{replies(row.thread)}/{row.number}"
+
+
+def versions(row: Thread | Reply) -> str:
+    return f"{thread(row) if isinstance(row, Thread) else reply(row)}/versions"

@@ -90,7 +90,7 @@ def _update(
     before, kind = PullStatus(pull.status), Kind.PULL_UPDATED
     if status not in (None, before):
         kind = _set_status(pull, PullStatus(status), facts)
-    changed = pull.thread.revise(**wanted)
+    changed = pull.thread.revise(by=by.user, **wanted)
     data: dict[str, Any] = {"changed": changed}
     if kind is not Kind.PULL_UPDATED:
         data = {"changed": [*changed, "status"], "before": before, "after": status}

@@ -1,0 +1,34 @@
+"""What the migrations of threads do with rows that are there already."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from apps.threads.models import Reply, Thread
+
+
+def migrate(name: str) -> None:
+    executor = MigrationExecutor(connection)
+    executor.migrate([("threads", name)])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_said_before_versions_were_kept_is_the_newest_version(make, acme, alice, bob):
+    thread = make.thread(make.repo(acme, "api", by=alice), by=alice)
+    changed = make.thread(thread.repo, by=alice)
+    reply, edited = (make.reply(thread, by=bob) for _ in range(2))
+    later = timezone.now()
+    Thread.objects.filter(pk=changed.pk).update(updated_at=later)
+    Reply.objects.filter(pk=edited.pk).update(version=3, edited_at=later, body="Third.")
+    migrate("0002_replies")
+    migrate("0004_first_versions")
+    [first], [unknown] = thread.versions.all(), changed.versions.all()
+    assert (first.version, first.title, first.body) == (1, thread.title, thread.body)
+    assert (first.edited_by, first.created_at) == (alice, thread.created_at)
+    assert (unknown.version, unknown.edited_by, unknown.created_at) == (1, None, later)
+    [kept], [third] = reply.versions.all(), edited.versions.all()
+    assert (kept.version, kept.body, kept.links, kept.edited_by) == (1, reply.body, [], bob)
+    assert (third.version, third.body, third.edited_by) == (3, "Third.", None)
