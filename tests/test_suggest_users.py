@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actions import confirm_email, deactivate_user, update_user
 from apps.accounts.models import User
-from apps.accounts.rules import address_proof
+from apps.accounts.proofs import address_proof
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.principals import principal_of

@@ -14,6 +14,7 @@ from django.utils import timezone
 from apps.accounts import rules
 from apps.accounts.models import SHOWN, ApiToken, Invite, InviteStatus, User, digest, new_token
 from apps.accounts.principal import Principal
+from apps.accounts.proofs import proven_address
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
@@ -113,13 +114,14 @@ def update_user(
     if not changed:
         return
     user.is_superuser = user.is_staff
-    _save(user, [*changed, "is_superuser"])
+    ended = _end_proofs(user) if "email" in changed else []
+    _save(user, [*changed, "is_superuser", *ended])
     record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": changed})
 
 
 @transaction.atomic
 def confirm_email(*, by: Principal, proof: str) -> None:
-    """Give the caller the address to which `rules.address_proof` was sent; ends that proof.
+    """Give the caller the address to which `proofs.address_proof` was sent; ends that proof.
 
     Locks the person. Errors: 404 for a proof that has ended, 422 for an address that is in use,
     which is told to nobody but who reads its mail.
@@ -127,29 +129,29 @@ def confirm_email(*, by: Principal, proof: str) -> None:
     by.check_may_change()
     user = by.user
     lock(user)
-    user.email = rules.proven_address(user, proof)
-    _save(user, ["email"])
+    user.email = proven_address(user, proof)
+    _save(user, ["email", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=user, about=user, data={"changed": ["email"]})
 
 
 def change_password(*, by: Principal, user: User, password: str) -> None:
     """Give a new password, oneself or as staff; it ends the person's sessions, but no token.
 
-    Whoever asks for the old one does so before. Errors: 403 `staff_required`, 422 for a password
-    that is too weak, 409 `invalid_transition` where it has changed since `user` was read: of two
-    who show the same old one, or use the same link, one chooses; 401 for an account that has been
-    deactivated meanwhile. The event says that it changed, and nothing about it.
+    Whoever asks for the old one, or a link, does so before. Errors: 403 `staff_required`, 422 for
+    a password that is too weak, 409 `invalid_transition` where password, address or `is_active`
+    have changed since `user` was read: of two who show the same old one, or use the same link, one
+    chooses. The event says that it changed, and nothing about it.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
     rules.check_password(password, user)
-    known, hashed = user.password, make_password(password)
+    known, hashed = (user.credentials_version, user.password), make_password(password)
     with transaction.atomic():
         lock(user)
-        if user.password != known:
-            raise Conflict("invalid_transition", "The password has been changed in the meantime.")
+        if (user.credentials_version, user.password) != known:
+            raise Conflict("invalid_transition", "The account has been changed in the meantime.")
         user.password = hashed
-        user.save(update_fields=["password"])
+        user.save(update_fields=["password", *_end_proofs(user)])
         record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["password"]})
 
 
@@ -168,7 +170,7 @@ def deactivate_user(*, by: Principal, user: User) -> None:
     if not user.is_active:
         return
     user.is_active = False
-    user.save(update_fields=["is_active"])
+    user.save(update_fields=["is_active", *_end_proofs(user)])
     record(Kind.USER_DEACTIVATED, actor=actor, about=user)
 
 
@@ -180,8 +182,16 @@ def reactivate_user(*, by: Principal, user: User) -> None:
     if user.is_active:
         return
     user.is_active = True
-    user.save(update_fields=["is_active"])
+    user.save(update_fields=["is_active", *_end_proofs(user)])
     record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["is_active"]})
+
+
+def _end_proofs(user: User) -> list[str]:
+    """End what was sent to the person by mail, together with the change that is saved; returns
+    the field to save. The caller has locked the person.
+    """
+    user.credentials_version += 1
+    return ["credentials_version"]
 
 
 def _check_somebody_stays(user: User) -> None:

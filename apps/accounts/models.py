@@ -90,6 +90,9 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     """The address in lower case: no two accounts have one."""
     is_active = models.BooleanField(default=True)
     is_staff = models.BooleanField(default=False)
+    credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
+    """Grows with each change of address, password or `is_active`, so that what was sent by mail
+    before has ended for good (proofs.py)."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()

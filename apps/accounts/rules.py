@@ -5,16 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
-from django.core import signing
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils import timezone
-from django.utils.crypto import salted_hmac
 
 from apps.accounts.models import ApiToken, Invite, InviteStatus, User, validate_username
 from apps.accounts.principal import Principal
@@ -43,9 +40,6 @@ ORDERINGS = [
 
 SORTS = ["-created_at", "created_at", "expires_at", "-expires_at", "email", "-email"]
 INVITES_COUNT_FOR = dt.timedelta(hours=24)
-PROOF_LASTS = dt.timedelta(days=1)
-PROOF = "apps.accounts.address"
-"""Keeps the signature of a proof apart from what else the secret key signs."""
 
 
 def token_status(token: ApiToken) -> TokenStatus:
@@ -72,30 +66,6 @@ def check_email(email: str) -> None:
     """422 for a text that cannot be an e-mail address; none at all is fine."""
     if email:
         _check("email", validate_email, email)
-
-
-def address_proof(user: User, email: str) -> str:
-    """A signed text that is sent to an address, and by which the person shows to read mail there.
-
-    It holds for a day, and ends as soon as the person's address or password changes.
-    """
-    address = User.objects.normalize_email(email)
-    return signing.dumps([str(user.uuid), address, _proof_state(user)], salt=PROOF)
-
-
-def proven_address(user: User, proof: str) -> str:
-    """The address that a proof has been sent to; 404 for one that has ended or is another's."""
-    with suppress(signing.BadSignature):
-        uid, address, state = signing.loads(proof, salt=PROOF, max_age=PROOF_LASTS)
-        if (uid, state) == (str(user.uuid), _proof_state(user)):
-            return str(address)
-    detail = "This link has been used or has ended, or was sent for another account."
-    raise NotFound("not_found", detail)
-
-
-def _proof_state(user: User) -> str:
-    """A digest of what ends a proof by changing. The proof may be read by a stranger."""
-    return salted_hmac(PROOF, f"{user.password} {user.email}").hexdigest()
 
 
 def check_password(password: str, user: User) -> None:

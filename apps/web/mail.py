@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib.auth.tokens import default_token_generator
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from apps.accounts.models import User
-from apps.accounts.rules import address_proof
+from apps.accounts.proofs import address_proof, reset_proof
 from apps.core.views import site_url
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
@@ -45,7 +44,7 @@ def send_confirmation(user: User, email: str) -> str:
 
 def _send_resets(people: list[User]) -> None:
     for user in people:
-        secret = {"user": user.uuid, "token": default_token_generator.make_token(user)}
+        secret = {"token": reset_proof(user)}
         _send(user.email, "A new password for Guildhall", "new-password", user, secret)
 
 

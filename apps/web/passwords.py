@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.tokens import default_token_generator
 from django.http import HttpResponse
 
 from apps.accounts import actions
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.accounts.proofs import person_of_reset
 from apps.core.access import Level
-from apps.core.errors import NotFound
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
 from apps.web.mail import send_resets
-from apps.web.responses import PageRequest, named, redirect_to, render_page, secret, uid_in
-
-GONE = "This link has been used or has ended. Ask for another one."
+from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
@@ -58,15 +55,12 @@ def new_password(request: PageRequest) -> HttpResponse:
 
     Its secret stands behind the `?` and in the form: paths are logged.
     """
-    uid, token = uid_in(named(request, "user")), named(request, "token")
-    user = User.objects.filter(uuid=uid, is_active=True).first()
-    if user is None or not default_token_generator.check_token(user, token):
-        raise NotFound("not_found", GONE)
-    form = TwiceForm(request)
+    proof = named(request, "token")
+    user, form = person_of_reset(proof), TwiceForm(request)
     if request.method == "POST" and form.is_valid() and changed(form, Principal(user)):
         messages.success(request, "Your password is changed. Sign in with it.")
         return redirect_to("signin")
-    return secret(form.shown(request, "new_password", uid=uid, token=token))
+    return secret(form.shown(request, "new_password", token=proof))
 
 
 def changed(form: TwiceForm, principal: Principal) -> bool:

@@ -37,7 +37,7 @@ TEXTS = {
     404: "The address may be mistyped, or what was here is gone.",
     413: "What was sent is larger than this page takes.",
 }
-HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "user", "token"}
+HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
 HIDDEN |= {"password", "again", "current"}
 """What a form carries beside what was typed, and passwords."""
 

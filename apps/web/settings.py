@@ -7,7 +7,8 @@ from django.http import HttpResponse
 
 from apps.accounts import actions
 from apps.accounts.models import User
-from apps.accounts.rules import check_email, proven_address
+from apps.accounts.proofs import proven_address
+from apps.accounts.rules import check_email
 from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page

@@ -9,7 +9,10 @@ import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from apps.accounts import actions
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.accounts.proofs import address_proof, proven_address
 
 
 def migrate(name: str) -> None:
@@ -48,3 +51,38 @@ def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog
     ]
     assert "idle had the e-mail address of ann" in caplog.text
     assert "x.org" not in caplog.text.lower()
+
+
+@pytest.fixture
+def before_the_versions(transactional_db: None) -> Iterator[None]:
+    """The tables as they were when a proof ended with address and password alone."""
+    migrate("0005_admin_searches")
+    yield
+    migrate("")
+
+
+def test_people_who_were_there_get_proofs_that_end(before_the_versions):
+    columns = "password is_superuser uuid username username_key display_name display_name_key"
+    names = ", ".join([*columns.split(), "email", "is_active", "is_staff", "created_at"])
+    row: list[Any] = [
+        "",
+        False,
+        "0" * 32,
+        "ann",
+        "ann",
+        "",
+        "",
+        "",
+        True,
+        False,
+        "2026-01-01 00:00:00+00:00",
+    ]
+    with connection.cursor() as cursor:
+        marks = ", ".join(["%s"] * len(row))
+        cursor.execute(f"INSERT INTO accounts_user ({names}) VALUES ({marks})", row)  # noqa: S608
+    migrate("")
+    ann = User.objects.get()
+    proof = address_proof(ann, "ann@example.org")
+    assert proven_address(ann, proof) == "ann@example.org"
+    actions.confirm_email(by=Principal(ann), proof=proof)
+    assert User.objects.get().credentials_version == 1

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts import actions
 from apps.accounts.principal import ANONYMOUS, Principal
-from apps.accounts.rules import address_proof
+from apps.accounts.proofs import address_proof
 from apps.core.access import Level
 from apps.core.errors import ApiError
 from apps.site import actions as site

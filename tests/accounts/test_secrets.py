@@ -11,7 +11,7 @@ import pytest
 from apps.accounts import actions
 from apps.accounts.models import Invite
 from apps.accounts.principal import ANONYMOUS
-from apps.accounts.rules import address_proof
+from apps.accounts.proofs import address_proof
 from apps.core.errors import ApiError
 from tests.api import Api
 from tests.factories import UserFactory

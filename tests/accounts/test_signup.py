@@ -9,7 +9,7 @@ import pytest
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
 from apps.accounts.principal import ANONYMOUS, Principal
-from apps.accounts.rules import address_proof
+from apps.accounts.proofs import address_proof
 from apps.core.errors import ApiError
 from apps.events.models import Event
 from tests.accounts.test_invites import PASSWORD, invite, site

@@ -12,7 +12,7 @@ from django.db import connection
 from apps.accounts import actions
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
-from apps.accounts.rules import address_proof, proven_address
+from apps.accounts.proofs import address_proof, proven_address
 from apps.core.errors import ApiError
 from tests.factories import ApiTokenFactory, UserFactory
 from tests.principals import principal_of

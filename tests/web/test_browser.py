@@ -25,12 +25,11 @@ LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
 DATA = f"""
 import json
 from datetime import timedelta
-from django.contrib.auth.tokens import default_token_generator
 from django.utils import timezone
 from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
 from apps.accounts.principal import Principal
-from apps.accounts.rules import address_proof
+from apps.accounts.proofs import address_proof, reset_proof
 from apps.repos.actions import create_repo
 from apps.site.models import SiteSettings
 
@@ -43,10 +42,9 @@ tokens = [create_token(by=None, owner=ada, name="W" * 255)[0] for ada in people]
 ada, later = people[0], timezone.now() + timedelta(days=1)
 create_repo(by=access_to_user(Principal(ada), ada), name="Api", slug="a" * 100, visibility="public")
 invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
-reset = default_token_generator.make_token(people[2])
 print(json.dumps({{
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),
-    "reset": f"user={{people[2].uuid}}&token={{reset}}",
+    "reset": f"token={{reset_proof(people[2])}}",
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
 }}))
 """
