@@ -23,6 +23,10 @@ from apps.site.counters import Count, Limit, MemoryCounters, count_at
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 
+MOST_MAIL = Limit("mail", 5, 3600 * 1000)
+"""Messages to one address in an hour. It holds whatever staff records: who gets them may be no
+member of this site."""
+
 
 @cache
 def counters() -> MemoryCounters:
@@ -167,6 +171,16 @@ def refusal(state: LimitState) -> TooMany:
         f"used up. Try again in {state.wait} s.",
         headers={**state.headers(), "Retry-After": str(max(1, state.wait))},
     )
+
+
+def admits_mail(recipient: str) -> bool:
+    """Count a message to this address, whoever asks for it; whether there is room for it.
+
+    Ignores case, and what follows a `+`: both lead to one mailbox nearly everywhere.
+    """
+    name, _, host = recipient.lower().rpartition("@")
+    key = f"{MOST_MAIL.rate_scope}:{MOST_MAIL.window}:{name.partition('+')[0]}@{host}"
+    return counters().hit([(key, MOST_MAIL)]).admitted
 
 
 def personal(user: Person | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
@@ -15,6 +15,7 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.core.views import site_url
+from apps.site.limits import admits_mail
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
 """One at a time; what is waiting is still sent when the process ends."""
@@ -22,22 +23,26 @@ NO_MAIL = "This site sends no mail: ask its staff for the link, which the server
 logger = logging.getLogger(__name__)
 
 
-def send_resets(people: Iterable[User]) -> None:
-    """Send each of them the way to a new password.
+def send_reset(email: str) -> None:
+    """Send whoever has this address the way to a new password; nothing where it had enough mail.
 
     Returns at once, and as soon for nobody as for somebody: making and sending the message would
-    tell by its time who has an account.
+    tell by its time who has an account. For the same reason mail to nobody is counted as well.
     """
-    SENDER.submit(_send_resets, list(people))
+    people = list(User.objects.filter(email_key=email.lower(), is_active=True))
+    if admits_mail(email):
+        SENDER.submit(_send_resets, people)
 
 
 def send_confirmation(user: User, email: str) -> str:
     """Send to an address the link by which it becomes the person's; returns what to tell them.
 
-    Nobody looks whether another account has it: whoever opens the link is told.
+    Nobody looks whether another account has it: whoever opens the link is told. Where the address
+    had enough mail nothing is sent, and the same is told.
     """
-    secret = {"token": address_proof(user, email)}
-    SENDER.submit(_send, email, "Your e-mail address at Guildhall", "confirm-email", user, secret)
+    secret, title = {"token": address_proof(user, email)}, "Your e-mail address at Guildhall"
+    if admits_mail(email):
+        SENDER.submit(_send, email, title, "confirm-email", user, secret)
     way = f"A link is on its way to {email}" if settings.SENDS_MAIL else NO_MAIL
     return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
 

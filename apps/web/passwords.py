@@ -7,14 +7,13 @@ from django.contrib.auth import update_session_auth_hash
 from django.http import HttpResponse
 
 from apps.accounts import actions
-from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_reset
 from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
-from apps.web.mail import send_resets
+from apps.web.mail import send_reset
 from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
 
 
@@ -37,8 +36,7 @@ def reset(request: PageRequest) -> HttpResponse:
     """The answer is the same whether there is such an account or not."""
     form = AskReset(request)
     if request.method == "POST" and form.is_valid():
-        key = form.cleaned_data["email"].lower()
-        send_resets(User.objects.filter(email_key=key, is_active=True))
+        send_reset(form.cleaned_data["email"])
         return redirect_to("reset-sent")
     return form.shown(request, "reset")
 

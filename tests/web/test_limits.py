@@ -2,8 +2,11 @@
 
 import pytest
 
+from apps.site.limits import MOST_MAIL
 from apps.site.models import RateLimit
+from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
+from tests.web.test_passwords import mails
 
 LOGIN = [("/signin", {"username": "Ada", "password": "wrong"}), ("/reset", {"email": "a@b.org"})]
 OWN = ["/settings", "/settings/password"]
@@ -41,3 +44,37 @@ def test_wrong_passwords_within_a_session_are_counted_too(visit, ada, path):
         person.post(path, **fields).gives(422)
     person.post(path, **fields).gives(429)
     assert person.is_signed_in
+
+
+def recipients():
+    return [message.to[0] for message in mails()]
+
+
+def ask_for_reset(email, from_address):
+    stranger = PageClient()
+    stranger.client.defaults["REMOTE_ADDR"] = from_address
+    return stranger.post("/reset", email=email).redirects_to("/reset/sent")
+
+
+def test_mail_to_one_person_is_limited_whoever_asks_for_it(ada):
+    """The answer is the same, so that it tells nothing."""
+    UserFactory.create(username="bob", email="bob@example.org")
+    for number in range(MOST_MAIL.most + 2):
+        ask_for_reset(("ada@example.org", "ADA@example.org")[number % 2], f"192.0.2.{number}")
+    ask_for_reset("bob@example.org", "192.0.2.1")
+    assert recipients() == ["ada@example.org"] * MOST_MAIL.most + ["bob@example.org"]
+
+
+def test_links_that_confirm_an_address_count_together_with_those_of_resets(visit, ada, alice):
+    """Also to further names of one mailbox, which a `+` makes."""
+    alice.set_password(PASSWORD)
+    alice.save()
+    person, said = visit(alice), set()
+    for number in range(MOST_MAIL.most + 1):
+        email = f"Ada+{number}@example.org"
+        fields = {"display_name": "", "email": email, "current": PASSWORD}
+        person.post("/settings", **fields).redirects_to("/settings")
+        said.add(person.get("/settings").text.replace(email, ""))
+    ask_for_reset("ada@example.org", "192.0.2.1")
+    assert recipients() == [f"Ada+{number}@example.org" for number in range(MOST_MAIL.most)]
+    assert len(said) == 1
