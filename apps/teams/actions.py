@@ -32,9 +32,10 @@ def create_team(*, by: Principal, name: str, slug: str) -> Team:
 
 @transaction.atomic
 def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
-    """Rename, re-address, retire or revive a team. Locks it. 403, 409 `slug_taken`.
+    """Rename, re-address, retire or revive a team. Locks it.
 
-    The slug it had leads to it until somebody takes it; other teams may after 90 days.
+    The slug it had leads to it until somebody takes it; other teams may after 90 days. Errors:
+    403, 409 `slug_taken`, 429 `rate_limited` for a team that has given up many slugs lately.
     """
     by.require_change(Level.OWNER)
     team = by.team
@@ -47,6 +48,7 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
     _save(team, [*changed, "updated_at"])
     if slug != former:
         _take_slug(team)
+        rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
     record(Kind.TEAM_UPDATED, actor=by.user, about=team, data={"changed": changed})
 

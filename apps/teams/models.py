@@ -27,6 +27,8 @@ class Role(StrEnum):
 
 KEPT_FOR = dt.timedelta(days=90)
 """How long a slug that a team gave up is kept for it."""
+KEPT_MOST = 10
+"""How many slugs are kept for one team; it gives up no further one, so that none hoards names."""
 LEVEL_OF = {
     Role.OWNER: Level.OWNER,
     Role.ADMIN: Level.ADMIN,

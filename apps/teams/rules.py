@@ -1,11 +1,13 @@
-"""Who may give which role."""
+"""Who may give which role, and how often a team may change its slug."""
 
 from __future__ import annotations
 
+import math
+
 from apps.core.access import Level
-from apps.core.errors import Conflict
+from apps.core.errors import Conflict, TooMany
 from apps.teams.access import TeamAccess, access_to_team
-from apps.teams.models import Member, Role
+from apps.teams.models import KEPT_FOR, KEPT_MOST, Member, Role, Team, kept_since
 
 OWNERS_ONLY = frozenset({Role.ADMIN, Role.OWNER})
 
@@ -26,3 +28,21 @@ def check_not_last_owner(member: Member) -> None:
     owners = Member.objects.filter(team=member.team_id, role=Role.OWNER).exclude(pk=member.pk)
     if not owners.exists():
         raise Conflict("last_owner", "A team needs an owner. Make somebody else one first.")
+
+
+def check_may_give_up_slug(team: Team) -> None:
+    """429 `rate_limited` while as many former slugs are kept for the team as there may be.
+
+    It says when the oldest of them is kept no longer. The caller holds the team's lock.
+    """
+    since = kept_since()
+    kept = team.former_slugs.filter(given_up_at__gt=since).order_by("-given_up_at")
+    for oldest in kept[KEPT_MOST - 1 : KEPT_MOST]:
+        wait = math.ceil((oldest.given_up_at - since).total_seconds())
+        free_at = oldest.given_up_at + KEPT_FOR
+        raise TooMany(
+            "rate_limited",
+            f"{KEPT_MOST} slugs that this team gave up are kept for it, which is the most. It may "
+            f"take one of them again, or give up another from {free_at:%Y-%m-%d %H:%M} UTC on.",
+            headers={"Retry-After": str(wait)},
+        )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from datetime import timedelta
+from itertools import pairwise
 
-from apps.teams.models import Team
+import pytest
+from django.utils import timezone
+
+from apps.teams.models import KEPT_FOR, KEPT_MOST, FormerTeamSlug, Team
 from tests.factories import TeamFactory
 
 
@@ -120,3 +124,39 @@ def test_an_inactive_team_is_revived_by_its_owners(api, retired, alice, bob, eve
 def test_an_inactive_team_is_closed_to_strangers_and_can_be_renamed(api, retired, alice, carol):
     api(carol).get(retired).fails(403, "team_inactive")
     assert api(alice).put(retired, name="Was Acme", slug="acme").gives()["is_active"] is False
+
+
+def rename(caller, slug, to):
+    return caller.put(f"/teams/{slug}", name="Acme", slug=to)
+
+
+@pytest.fixture
+def wandering(api, acme, alice) -> str:
+    """The slug of a team that has given up as many as are kept for it."""
+    slugs = ["acme", *(f"acme-{number}" for number in range(KEPT_MOST))]
+    for slug, to in pairwise(slugs):
+        rename(api(alice), slug, to).gives()
+    return slugs[-1]
+
+
+def test_a_team_that_holds_many_former_slugs_gives_up_no_further_one(
+    api, wandering, alice, carol, sam, events
+):
+    with events():
+        for person in (alice, sam):
+            answer = rename(api(person), wandering, "one-more")
+            assert "10 slugs" in answer.fails(429, "rate_limited")
+            wait = int(answer.response.headers["Retry-After"])
+            assert timedelta(days=89) < timedelta(seconds=wait) <= KEPT_FOR
+        api(carol).post("/teams", name="x", slug="acme").fails(409, "slug_taken")
+    assert api(alice).put(f"/teams/{wandering}", name="Other", slug=wandering).gives()
+    rename(api(alice), wandering, "acme-3").gives()
+    rename(api(alice), "acme-3", "acme").gives()
+    rename(api(alice), "acme", "one-more").fails(429, "rate_limited")
+
+
+def test_it_may_again_when_the_oldest_is_kept_no_longer(api, wandering, alice):
+    FormerTeamSlug.objects.filter(slug="acme").update(given_up_at=timezone.now() - KEPT_FOR)
+    rename(api(alice), wandering, "one-more").gives()
+    rename(api(alice), "one-more", "two-more").fails(429, "rate_limited")
+    assert api(alice).get("/teams/acme").status == 301
