@@ -12,6 +12,7 @@ from django.http import HttpResponse
 
 from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
 from apps.accounts.serializers import CreateInvite, CreateToken
+from apps.core.changes import compare_with_what_was_shown
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError
 from apps.core.serializers import RequestSerializer
@@ -141,6 +142,11 @@ class Account(PageForm):
         required=False,
         hint="Only to change the e-mail address.",
     )
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        if not self.old:  # what was typed into an old one is shown, but not yet sent
+            compare_with_what_was_shown(self)
 
 
 class TwiceForm(PageForm):

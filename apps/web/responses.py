@@ -39,7 +39,9 @@ TEXTS = {
 }
 HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
 HIDDEN |= {"password", "again", "current"}
-"""What a form carries beside what was typed, and passwords."""
+SHOWN = "initial-"
+"""What a form carries beside what was typed, and passwords; and how the names begin of what Django
+has it carry of what was shown."""
 
 
 class PageRequest(HttpRequest):
@@ -131,7 +133,11 @@ def uid_in(text: str) -> UUID:
 
 def typed(request: HttpRequest) -> dict[str, str]:
     """What a person has typed into the form that was sent, without passwords and tokens."""
-    return {name: str(text) for name, text in request.POST.items() if name not in HIDDEN}
+    return {
+        name: str(text)
+        for name, text in request.POST.items()
+        if name not in HIDDEN and not name.startswith(SHOWN)
+    }
 
 
 def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:

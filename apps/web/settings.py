@@ -21,12 +21,14 @@ from apps.web.responses import PageRequest, named, redirect_to, secret
 def settings(request: PageRequest) -> HttpResponse:
     """Another e-mail address takes the password: whoever reads mail there gets a new one.
 
-    It is the account's once the link that is sent there was opened; none at all is so at once.
+    What the person has not changed on the page stays as it is, also where the page is old. The
+    address is the account's once the link that is sent there was opened; none at all is so at once.
     """
     user = request.user
     form = Account(request, display_name=user.display_name, email=user.email)
     if request.method == "POST" and form.is_valid():
-        name, email = (form.cleaned_data[field] for field in ("display_name", "email"))
+        changed = {name: form.cleaned_data[name] for name in form.changed_data}
+        name, email = changed.get("display_name"), changed.get("email", user.email)
         moved = User.objects.normalize_email(email) != user.email
         if moved and not user.check_password(form.cleaned_data["current"]):
             form.add_error("current", NOT_YOURS)

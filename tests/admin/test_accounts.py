@@ -41,6 +41,23 @@ def test_a_profile_is_changed_as_over_the_api(staff, events):
     assert "Bob <b>" not in staff.get(admin_url(User)).html and ada.email
 
 
+def test_an_old_page_writes_only_what_was_changed_on_it(staff, sam, bob, events):
+    """Somebody else has taken the staff's rights meanwhile: they are not given back."""
+    actions.update_user(by=principal_of(sam), user=bob, is_staff=True)
+    shown = staff.get(row_url(bob)).inputs()
+    assert shown["is_staff"] == "on"
+    by, email = principal_of(sam), "bob@example.org"
+    actions.update_user(by=by, user=bob, is_staff=False, email=email)
+    with events("user-updated") as recorded:
+        staff.post(row_url(bob), **shown | {"display_name": "Bob"})
+    assert recorded[0].data == {"changed": ["display_name"]}
+    bob.refresh_from_db()
+    assert (bob.display_name, bob.is_staff, bob.email) == ("Bob", False, email)
+    unticked = staff.get(row_url(sam)).inputs()
+    del unticked["is_staff"]
+    assert "last of the staff" in errors(staff.post(row_url(sam), **unticked).gives(409))
+
+
 def test_a_username_cannot_be_changed_here(staff, bob, events):
     with events():
         staff.post(row_url(bob), **profile(bob, username="eve", is_superuser="on", password="x"))

@@ -47,6 +47,15 @@ def test_the_default_branch_has_to_exist(staff, team_repo, alice, tmp_path, even
     assert team_repo.git.head_branch() == "next"
 
 
+def test_an_old_page_of_a_team_takes_back_no_new_slug(staff, api, acme, alice, events):
+    shown = staff.get(row_url(acme)).inputs()
+    api(alice).put("/teams/acme", name="Guild", slug="guild").gives()
+    del shown["is_active"]
+    with events("team-updated") as recorded:
+        staff.post(row_url(acme), **shown).redirects_to(admin_url(Team), 302)
+    assert recorded[0].data == {"changed": ["is_active"]}
+
+
 def test_more_approvals_are_asked_for(staff, make, team_repo, acme, alice, events):
     row = make.protection(team_repo, by=alice)
     with events():

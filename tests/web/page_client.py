@@ -58,6 +58,20 @@ class PageResponse:
         value = re.search(r' value="([^"]*)"', found[0]) if found else None
         return unescape(value[1]) if value else ""
 
+    def inputs(self) -> dict[str, Any]:
+        """What a browser would send of the inputs on this page, as they are."""
+        found = {}
+        for tag in re.findall(r"<input[^>]*>", self.html):
+            known = dict(re.findall(r' ([\w-]+)="([^"]*)"', tag))
+            ticked = known.get("type") == "checkbox"
+            if (
+                "name" in known
+                and known.get("type") != "submit"
+                and (not ticked or " checked" in tag)
+            ):
+                found[known["name"]] = unescape(known.get("value", "on" if ticked else ""))
+        return found
+
 
 def plain(html: str) -> str:
     """The text of this HTML, with single spaces."""

@@ -5,9 +5,11 @@ from urllib.parse import quote
 
 import pytest
 
+from apps.accounts import actions
 from apps.accounts.models import DISPLAY_NAME_MAX, User
 from tests.factories import UserFactory
-from tests.web.page_client import PASSWORD
+from tests.principals import principal_of
+from tests.web.page_client import PASSWORD, PageClient
 from tests.web.test_passwords import mails
 
 NEW = "lovelace@example.org"
@@ -122,3 +124,33 @@ def test_the_address_is_shown_to_its_owner_only(visit, ada, alice):
     assert "ada@example.org" in visit(ada).get("/settings").html
     for path in ("/", "/settings"):
         assert "ada@example.org" not in visit(alice).get(path).html
+
+
+def test_an_old_page_writes_only_what_the_person_has_changed_on_it(visit, ada, sam, named, events):
+    person = visit(ada)
+    first, second = (person.get("/settings").inputs() for _ in range(2))
+    person.post("/settings", **first | {"display_name": "Countess"}).redirects_to("/settings")
+    actions.update_user(by=principal_of(sam), user=ada, email=NEW)
+    with events():
+        person.post("/settings", **second).redirects_to("/settings")
+    with events("user-updated"):
+        person.post("/settings", **second | {"email": "", "current": PASSWORD})
+    assert User.objects.filter(display_name="Countess", email="").exists()
+    assert not mails()
+
+
+def test_what_was_typed_into_a_form_that_has_grown_old_is_still_a_change(ada, named):
+    person = PageClient(ada, strict=True)
+    typed = person.get("/settings").inputs() | {"display_name": "Countess"}
+    del typed["csrfmiddlewaretoken"]
+    ours = {"Sec-Fetch-Site": "same-origin"}
+    again = person.post("/settings", headers=ours, **typed).gives(403)
+    assert again.value("display_name") == "Countess"
+    person.post("/settings", **again.inputs()).redirects_to("/settings")
+    assert User.objects.get(pk=ada.pk).display_name == "Countess"
+
+
+def test_who_is_signed_out_is_shown_what_they_typed_and_nothing_else(visit, ada, named):
+    typed = visit(ada).get("/settings").inputs() | {"display_name": "Countess"}
+    page = visit().post("/settings", **typed).gives(401)
+    assert "Countess" in page.text and "Ada L." not in page.text and "nitial" not in page.text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 
+from apps.core.changes import compare_with_what_was_shown
 from apps.core.errors import ApiError
 from apps.core.serializers import RequestSerializer
 
@@ -19,8 +20,9 @@ else:
 class ActionForm(ModelForm):
     """`request_serializer` is that of the API which asks for the same; its rules are the form's.
 
-    `wanted` is what the action is given: on a change, only what has changed or has to be sent.
-    The row itself is left alone, so that the action compares with what is stored.
+    `wanted` is what the action is given: on a change, what was changed on the page, and what has to
+    be sent beside it, as it is stored. The row itself is left alone, so that the action compares
+    with what is stored.
     """
 
     request_serializer: type[RequestSerializer] | None = None
@@ -31,6 +33,8 @@ class ActionForm(ModelForm):
         super().__init__(*args, **options)
         self.label_suffix = ""
         self.wanted: dict[str, Any] = {}
+        if self.instance.pk is not None:
+            compare_with_what_was_shown(self)
 
     def full_clean(self) -> None:
         """As Django's, which writes the values into the row and asks the model's rules: it gets a
@@ -46,15 +50,7 @@ class ActionForm(ModelForm):
 
     def clean(self) -> dict[str, Any]:
         """Ask the request serializer; a refusal of the action is shown at the field it names."""
-        known = self.cleaned_data
-        declared = self.request_serializer().fields if self.request_serializer else {}
-        sent = {
-            name: value
-            for name, value in known.items()
-            if self.instance.pk is None
-            or name in self.changed_data
-            or getattr(declared.get(name), "required", False)
-        }
+        known, sent = self.cleaned_data, self._sent()
         if self.request_serializer is None:
             self.wanted = sent
         elif not self.errors:
@@ -64,6 +60,15 @@ class ActionForm(ModelForm):
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else self.refusal.detail)
         return known
+
+    def _sent(self) -> dict[str, Any]:
+        known = self.cleaned_data
+        if self.instance.pk is None:
+            return dict(known)
+        declared = self.request_serializer().fields if self.request_serializer else {}
+        needed = {name for name in known if getattr(declared.get(name), "required", False)}
+        stored = {name: self.initial[name] for name in needed}
+        return stored | {name: known[name] for name in known if name in self.changed_data}
 
     def _ask(self, incoming: RequestSerializer) -> None:
         if incoming.is_valid():
