@@ -17,7 +17,8 @@ URI_LIMIT = 4000
 def api_errors(get_response: Next) -> Next:
     """Answer in ErrorBody for an unknown route, a bad host, a malformed path or a 500.
 
-    Every answer gets the headers that have been left in `request.answer_headers`.
+    Every answer gets the headers that have been left in `request.answer_headers`. No cache keeps
+    any, unless it says so itself: it is for one caller and this moment, and may hold a token.
     """
 
     def answer(request: HttpRequest) -> HttpResponseBase:
@@ -31,6 +32,7 @@ def api_errors(get_response: Next) -> Next:
             response = error_answer(plain_error(response.status_code))
         for name, value in getattr(request, "answer_headers", {}).items():
             response[name] = value
+        response.setdefault("Cache-Control", "no-store")
         return response
 
     return answer

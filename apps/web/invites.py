@@ -37,14 +37,14 @@ def invites(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=FORM)
 def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
-    """Asks first: its link never works again."""
+    """Asks first: its link never works again. The address holds what the link does."""
     check_invites_open(request.principal)
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
         actions.delete_invite(by=request.principal, invite=invite)
         messages.success(request, "The invite is deleted.")
         return redirect_to("invites")
-    return render_page(request, "delete_invite", invite=invite)
+    return secret(render_page(request, "delete_invite", invite=invite))
 
 
 def own_invites(request: PageRequest) -> InviteQuerySet:

@@ -108,14 +108,18 @@ def secret(response: HttpResponse) -> HttpResponse:
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Somebody unknown is led to sign in; what they sent is shown, so that it is not lost."""
+    """Somebody unknown is led to sign in; what they sent is shown, so that it is not lost.
+
+    The page that they asked for may have a secret in its address, which goes along.
+    """
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
-        return HttpResponseRedirect(signin)
+        return secret(HttpResponseRedirect(signin))
     sent = {name.replace("_", " ").capitalize(): text for name, text in typed(request).items()}
-    return render_page(
+    page = render_page(
         request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent
     )
+    return secret(page)
 
 
 def named(request: HttpRequest, name: str) -> str:
@@ -156,7 +160,7 @@ def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
         )
     for name, value in error.headers.items():
         response[name] = value
-    return response
+    return secret(response)
 
 
 def said(error: ApiError) -> str:

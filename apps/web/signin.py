@@ -34,7 +34,10 @@ WRONG = "Username or password is wrong."
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def signin(request: PageRequest) -> HttpResponse:
-    """Who is signed in already is told so: a redirect could lead round in a circle."""
+    """Who is signed in already is told so: a redirect could lead round in a circle.
+
+    Where it leads on may have a secret in its address.
+    """
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
         user = authenticate(request, **form.cleaned_data)
@@ -44,7 +47,7 @@ def signin(request: PageRequest) -> HttpResponse:
         form.add_error(None, WRONG)
     goal = own_path(named(request, "next"))
     site = SiteSettings.load()
-    return form.shown(request, "signin", next=goal, site=site)
+    return secret(form.shown(request, "signin", next=goal, site=site))
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.SIGNUP)

@@ -29,6 +29,18 @@ def test_a_token_is_shown_once_and_only_its_digest_is_kept(api, alice):
     assert len(made["token_prefix"]) == 12
 
 
+def test_nobody_keeps_an_answer_of_the_api(api, alice):
+    """One may hold a token; and what a person may read today another may not, nor they tomorrow."""
+    for answer in (
+        api(alice).post("/api-tokens", name="laptop"),
+        api(alice).get("/api-tokens"),
+        api(alice).get("/nothing"),
+        api().get("/api-tokens"),
+        api().get("/openapi.json"),
+    ):
+        assert answer.response.headers["Cache-Control"] == "no-store"
+
+
 def test_a_tokens_text_can_be_recognised():
     texts = {new_token() for _ in range(50)}
     assert len(texts) == 50

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 
@@ -63,7 +65,7 @@ def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     for written, meant in (
         ("listen 80;", f"listen 127.0.0.1:{port};"),
-        ("/var/log/nginx/access.log", f"{folder}/access.log"),
+        ("/var/log/nginx/", f"{folder}/"),
         ("127.0.0.1:8000", pages.url.removeprefix("http://")),
         ("127.0.0.1:8001", stream.url.removeprefix("http://")),
     ):
@@ -81,8 +83,13 @@ def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
             process.terminate()
 
 
+HAS_NGINX = pytest.mark.skipif(
+    NGINX is None and "CI" not in os.environ, reason="nginx is not installed"
+)
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(NGINX is None and "CI" not in os.environ, reason="nginx is not installed")
+@HAS_NGINX
 @pytest.mark.parametrize("server", ["gunicorn"], indirect=True)
 def test_everything_works_behind_nginx(server, tmp_path):
     """A push that nginx would not hold in memory, its clone, and its events in a stream."""
@@ -102,8 +109,29 @@ def test_everything_works_behind_nginx(server, tmp_path):
             theirs = Git(tmp_path / "theirs", address, server.token("alice"))
             theirs("pull", "--quiet", theirs.url, "main")
             assert theirs("rev-parse", "HEAD") == head
-            with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
-                connection.request("GET", "/reset/new?token=hush")
-                assert connection.getresponse().status == 404
-        written = (tmp_path / "nginx" / "access.log").read_text()
-        assert "/reset/new" in written and "hush" not in written
+
+
+INVITE = str(uuid4())
+SECRETS = ["/signup?invite=hush", "/reset/new?token=hush", "/settings/email?token=hush"]
+SECRETS += ["/signin?next=/settings/email%3Ftoken%3Dhush", f"/api/v1/signup-invites/{INVITE}"]
+SECRETS += [f"/settings/invites/{INVITE}/delete"]
+
+
+@HAS_NGINX
+def test_no_log_of_nginx_holds_what_is_secret_in_an_address(tmp_path):
+    """Nobody listens behind it: a failure is what nginx tells most of."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        dead: Any = SimpleNamespace(url=f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        with nginx(tmp_path, dead, dead) as url:
+            for path in ["/teams/acme", *SECRETS]:
+                with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
+                    headers = {"Authorization": f"Basic {b64encode(b'ght_hush:').decode()}"}
+                    connection.request("GET", path, headers=headers)
+                    assert connection.getresponse().status == 502
+    written, told = ((tmp_path / f"{name}.log").read_text() for name in ("access", "error"))
+    assert "/teams/acme" in told and written.count(" 502 ") == 1 + len(SECRETS)
+    for known in ("/reset/new", "/api/v1/signup-invites/-", "/settings/invites/-"):
+        assert known in written
+    for secret in ("hush", INVITE):
+        assert secret not in written + told

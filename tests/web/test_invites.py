@@ -62,7 +62,8 @@ def test_deleting_asks_first_and_ends_the_link(visit, sam, events):
     other = visit(UserFactory.create(username="sue", staff=True))
     with events():
         other.post(path).gives(404)
-        assert visit(sam).get(path).gives().h1 == "Delete this invite?"
+        asks = visit(sam).get(path).gives()
+        assert asks.h1 == "Delete this invite?" and asks.header("Cache-Control") == "no-store"
     with events("invite-deleted"):
         visit(sam).post(path).redirects_to(PATH)
     with events():

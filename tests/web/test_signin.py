@@ -123,3 +123,13 @@ def test_asking_for_the_head_of_a_page_does_not_sign_out(client, ada):
     client.force_login(ada)
     assert client.head("/signout").status_code == 405
     assert client.get("/settings").status_code == 200
+
+
+def test_the_way_to_sign_in_keeps_the_secret_of_a_link_to_itself(visit):
+    """A link from a mail that is opened before signing in is in the address of each step."""
+    link = "/settings/email?token=hush"
+    steps = [visit().get(link), visit().post(link), visit().get(f"/signin?next={link}")]
+    steps += [visit().get("/signup?invite=hush"), visit().get("/admin/login/?next=/reset/new")]
+    for step in steps:
+        assert step.header("Cache-Control") == "no-store", step.text
+        assert step.header("Referrer-Policy") == "strict-origin", step.text
