@@ -157,7 +157,7 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
 
 @transaction.atomic
 def deactivate_user(*, by: Principal, user: User) -> None:
-    """Close an account: from here on every call is 401, and open streams end.
+    """Close an account: from here on every call is 401, and open streams and all sessions end.
 
     What the person wrote stays, and so do their tokens, which work again after a reactivation.
     Locks the active staff, then the person. Errors: 403 `staff_required`, 409
@@ -170,7 +170,8 @@ def deactivate_user(*, by: Principal, user: User) -> None:
     if not user.is_active:
         return
     user.is_active = False
-    user.save(update_fields=["is_active", *_end_proofs(user)])
+    user.deactivations += 1
+    user.save(update_fields=["is_active", "deactivations", *_end_proofs(user)])
     record(Kind.USER_DEACTIVATED, actor=actor, about=user)
 
 

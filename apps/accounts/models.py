@@ -93,6 +93,8 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
     """Grows with each change of address, password or `is_active`, so that what was sent by mail
     before has ended for good (proofs.py)."""
+    deactivations = models.PositiveIntegerField(default=0, editable=False)
+    """How often the account was closed: sessions from before have ended for good."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()
@@ -131,6 +133,10 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
             keys = {KEYS[field] for field in fields if field in KEYS}
             options["update_fields"] = {*fields, *keys}
         super().save(*args, **options)
+
+    def get_session_auth_hash(self) -> str:
+        """What a session began with, and ends without: password, and no deactivation since."""
+        return f"{super().get_session_auth_hash()}.{self.deactivations}"
 
     def _set_keys(self) -> None:
         self.username_key = self.username.lower()

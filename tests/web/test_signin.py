@@ -4,8 +4,10 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import hashers
 
+from apps.accounts import actions
 from apps.web.signin import WRONG
 from tests.factories import UserFactory
+from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
 
 ELSEWHERE = [
@@ -133,3 +135,15 @@ def test_the_way_to_sign_in_keeps_the_secret_of_a_link_to_itself(visit):
     for step in steps:
         assert step.header("Cache-Control") == "no-store", step.text
         assert step.header("Referrer-Policy") == "strict-origin", step.text
+
+
+def test_a_session_ends_for_good_when_the_account_is_deactivated(visit, ada, sam):
+    """Nobody has asked with it meanwhile."""
+    inside, staff = visit(ada), principal_of(sam)
+    assert inside.is_signed_in
+    actions.deactivate_user(by=staff, user=ada)
+    actions.reactivate_user(by=staff, user=ada)
+    assert not inside.is_signed_in
+    inside.sign_in("Ada").redirects_to("/")
+    actions.update_user(by=staff, user=ada, email="other@example.org")
+    assert inside.is_signed_in
