@@ -30,6 +30,7 @@ EXAMPLES = {
     "{repo_slug}": "private",
     "{number}": "1",
     "{reply_number}": "1",
+    "{version}": "1",
     "{id}": "1",
 }
 
