@@ -39,6 +39,7 @@ def test_the_number_of_workers_is_that_of_gunicorn(arguments, environment, worke
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
@@ -80,8 +81,8 @@ def usual_umask():
     "kind",
     [
         "serve",
-        pytest.param("gunicorn", marks=pytest.mark.slow),
-        pytest.param("gunicorn-asgi", marks=pytest.mark.slow),
+        pytest.param("gunicorn", marks=[pytest.mark.slow, pytest.mark.once]),
+        pytest.param("gunicorn-asgi", marks=[pytest.mark.slow, pytest.mark.once]),
     ],
 )
 def test_a_server_tells_of_an_open_folder_and_makes_files_for_its_user_alone(

@@ -39,6 +39,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             yield page
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("look", [(1280, "light"), (390, "dark")])
 @pytest.mark.parametrize("path", PATHS)
 def test_axe_finds_nothing_and_nothing_is_blocked(page, path, look):

@@ -272,6 +272,7 @@ def test_what_is_over_twenty_thousand_refs_is_refused_in_words():
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, alice, tmp_path):
     source = Scratch(tmp_path / "source.git")
     source.create()

@@ -25,6 +25,7 @@ def peak(server: Server) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_push_and_a_clone_of_300_mb_leave_memory_flat(server, tmp_path):
     server.api("alice").post("/users/alice/repos", name="Big", slug="big").gives(201)
     git = Git(tmp_path / "ours", f"{server.url}/users/alice/big.git", server.token("alice"))

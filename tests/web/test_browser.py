@@ -144,12 +144,14 @@ def tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"Tab does not reach {name}")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", PUBLIC)
 def test_axe_finds_nothing_for_anybody(site, page, path, looks):
     check_path(page, path.format(**site.values), looks)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", SIGNED_IN)
 def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):
