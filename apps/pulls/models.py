@@ -17,6 +17,7 @@ from django.db import models
 from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
@@ -220,6 +221,10 @@ class Pull(models.Model):
         self.additions, self.deletions = state.figures.additions, state.figures.deletions
         self.changed_files = state.figures.changed_files
 
+    def may_be_pushed_by(self, person: User) -> bool:
+        """Whether this person pushed the head; also true where nobody knows who did."""
+        return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
+
     def set_status(self, status: PullStatus) -> None:
         """Change the state, and the thread's with it, without saving the pull."""
         self.status = status
@@ -285,6 +290,9 @@ class Review(models.Model):
     body = models.TextField(blank=True)
     commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
     """The head when the decision was made."""
+    by_pusher = models.BooleanField(default=True)
+    """Whether its author had pushed that commit, or may have: then it approves nothing, whatever
+    becomes the head."""
     decided_at = models.DateTimeField(default=timezone.now)
     """Of several decisions of one person the newest counts."""
     created_by = models.ForeignKey(
