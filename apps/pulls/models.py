@@ -113,8 +113,8 @@ class Pull(models.Model):
     """Where the source branch is: in the same repository, or in a fork of it. Null: the fork has
     gone."""
     source_moved = models.BooleanField(default=False)
-    """Whether its fork's branch was moved by somebody who may not read the target: the pull keeps
-    its head, and does not look at the branch."""
+    """Whether its fork's branch was moved by somebody who may not move the pull: it keeps its
+    head, and does not look at the branch."""
     source_branch = models.CharField(max_length=REF_MAX)
     target_branch = models.CharField(max_length=REF_MAX)
     status = models.CharField(max_length=10, default=PullStatus.OPEN)
