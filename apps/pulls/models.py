@@ -248,7 +248,7 @@ class Pull(models.Model):
 
 
 class MergeAttempt(models.Model):
-    """A merge under way: its lease and, once its commit is built, its plan.
+    """A merge under way: its lease and, once its commit is built, its place and its plan.
 
     A target that is found at `result_sha` shows that the pull has been merged, also when the
     process died before it could write so.
@@ -258,6 +258,8 @@ class MergeAttempt(models.Model):
     token = models.UUIDField(default=uuid.uuid4)
     """Whoever holds this may go on; it changes when the lease is taken over."""
     leased_until = models.DateTimeField()
+    queued_at = models.DateTimeField(null=True)
+    """Its place among the merges into its target; null while it is built and holds up nobody."""
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     strategy = models.CharField(max_length=12)
     push = models.UUIDField(null=True)
