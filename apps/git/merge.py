@@ -205,9 +205,11 @@ def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict
 
 def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged | Conflict:
     args = ("--write-tree", "--name-only", "--no-messages", "-z", *options)
-    limit = {"merge.renameLimit": str(RENAME_LIMIT)}
+    # git 2.43 to 2.45 take the attributes of HEAD here, by which a push to one branch could decide
+    # how others are merged (`merge=union`).
+    config = {"merge.renameLimit": str(RENAME_LIMIT), "attr.tree": EMPTY_TREE}
     try:
-        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1), config=limit)
+        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1), config=config)
     except GitTooLarge:
         return Conflict()
     tree, *names = (field.decode("utf-8", "replace") for field in result.out.split(b"\0"))
