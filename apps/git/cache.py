@@ -4,13 +4,15 @@ An answer about two full object names never changes. What one piece of work asks
 its own `GitFacts` instead.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Final, Generic, TypeVar
 
-from apps.git.merge import Mergeability
+from apps.git.merge import Mergeability, Strategy
 from apps.git.merge import mergeability as _ask_mergeability
 from apps.git.merge import merged_tree as _ask_merged_tree
 from apps.git.repo import GitRepo
@@ -21,13 +23,42 @@ SLOW_SECONDS: Final = 600.0
 Answer = TypeVar("Answer")
 
 
+class _Slow:
+    """Two commits that git could not merge in time, and until when it is not asked to again."""
+
+    def __init__(self) -> None:
+        self.until: dict[tuple[Path, str, str], float] = {}
+
+    def check(self, repo: GitRepo, target: str, head: str) -> None:
+        if monotonic() < self.until.get((repo.path, target, head), 0.0):
+            raise GitTimeout(f"merging {head} into {target} took too long a while ago")
+
+    @contextmanager
+    def noted(self, repo: GitRepo, target: str, head: str) -> Iterator[None]:
+        """Inside, git is asked about the two; `GitTimeout` at once where it was too slow before."""
+        self.check(repo, target, head)
+        try:
+            yield
+        except GitTimeout:
+            self.note(repo, target, head)
+            raise
+
+    def note(self, repo: GitRepo, target: str, head: str) -> None:
+        now = monotonic()
+        kept = {pair: until for pair, until in [*self.until.items()] if until > now}
+        self.until = {**kept, (repo.path, target, head): now + SLOW_SECONDS}
+
+
+_merges: Final = _Slow()
+_rebases: Final = _Slow()
+
+
 class _Question(Generic[Answer]):
-    """What is known of two commits: the answer, or until when git is not asked for it again."""
+    """What is known of two commits."""
 
     def __init__(self) -> None:
         self.asking = Lock()
         self.answers: list[Answer] = []
-        self.too_slow_until = 0.0
 
 
 class _Answers(Generic[Answer]):
@@ -48,17 +79,19 @@ class _Answers(Generic[Answer]):
             question = self.find(repo, target, head)
         with question.asking:
             if not question.answers:
-                if monotonic() < question.too_slow_until:
-                    raise GitTimeout(f"merging {head} into {target} took too long a while ago")
-                try:
+                with _merges.noted(repo, target, head):
                     question.answers.append(self.function(repo, target, head))
-                except GitTimeout:
-                    question.too_slow_until = monotonic() + SLOW_SECONDS
-                    raise
             return question.answers[0]
 
 
-_mergeability: Final = _Answers(_ask_mergeability, 1_024)
+def _noting_rebases(repo: GitRepo, target: str, head: str) -> Mergeability:
+    found = _ask_mergeability(repo, target, head)
+    if found.rebase_too_slow:
+        _rebases.note(repo, target, head)
+    return found
+
+
+_mergeability: Final = _Answers(_noting_rebases, 1_024)
 _merged_tree: Final = _Answers(_ask_merged_tree, 4_096)
 
 
@@ -77,3 +110,21 @@ def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
     Whether approvals still count is asked again and again, for the same few commits.
     """
     return _merged_tree.of(repo, target, head)
+
+
+@contextmanager
+def building(repo: GitRepo, strategy: Strategy, target: str, head: str) -> Iterator[None]:
+    """Inside, the two are merged by `merge.build`. What took too long, here or for the answers
+    above, is a `GitTimeout` at once for ten minutes.
+
+    A fast-forward merges nothing, so that it is never too slow.
+    """
+    if strategy is Strategy.FAST_FORWARD:
+        yield
+    elif strategy is Strategy.REBASE:
+        _merges.check(repo, target, head)
+        with _rebases.noted(repo, target, head):
+            yield
+    else:
+        with _merges.noted(repo, target, head):
+            yield

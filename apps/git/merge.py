@@ -7,6 +7,7 @@ their limits, a rebase of more than `REBASE_LIMIT` commits.
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -84,6 +85,7 @@ class Mergeability:
     conflict_paths: tuple[str, ...]
     allowed_strategies: tuple[Strategy, ...]
     nothing_to_merge: bool
+    rebase_too_slow: bool = False
 
 
 def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
@@ -95,17 +97,17 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
         merged = _merge_trees(dry, target, head) if base else Conflict()
         if isinstance(merged, Conflict):
             return Mergeability(merged.paths, (), nothing_to_merge=False)
-        try:
+        rebased: Outcome | None = None
+        with suppress(GitTimeout):
             rebased = _rebase(dry, target, head, merged.tree, b"nobody <nobody> 0 +0000")
-        except GitTimeout:
-            rebased = Conflict()
         allowed = {
             Strategy.MERGE: True,
             Strategy.SQUASH: merged.tree != _commit(dry, target).tree,
             Strategy.REBASE: isinstance(rebased, Built),
             Strategy.FAST_FORWARD: base == target,
         }
-    return Mergeability((), tuple(s for s in Strategy if allowed[s]), nothing_to_merge=False)
+    strategies = tuple(strategy for strategy in Strategy if allowed[strategy])
+    return Mergeability((), strategies, nothing_to_merge=False, rebase_too_slow=rebased is None)
 
 
 def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
@@ -203,9 +205,11 @@ def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict
 
 def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged | Conflict:
     args = ("--write-tree", "--name-only", "--no-messages", "-z", *options)
-    limit = {"merge.renameLimit": str(RENAME_LIMIT)}
+    # git 2.43 to 2.45 take the attributes of HEAD here, by which a push to one branch could decide
+    # how others are merged (`merge=union`).
+    config = {"merge.renameLimit": str(RENAME_LIMIT), "attr.tree": EMPTY_TREE}
     try:
-        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1), config=limit)
+        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1), config=config)
     except GitTooLarge:
         return Conflict()
     tree, *names = (field.decode("utf-8", "replace") for field in result.out.split(b"\0"))

@@ -100,12 +100,20 @@ class Eligibility:
             return "No access to the repository."
         return self._not_asked(person, level)
 
+    def reason_against_review(self, review: Review) -> str | None:
+        """Why it does not count: `reason_against` its author, a row of `with_people`, or that it
+        approves what its author has pushed.
+        """
+        reason = self.reason_against(review.created_by, level_of_author(review))
+        own = review.by_pusher and review.status == ReviewStatus.APPROVED
+        return reason or ("Pushed the approved commit, or nobody knows who did." if own else None)
+
     def _pushed_head(self, person: User) -> str | None:
         """Where nobody knows who pushed the head it may have been anybody: nobody is eligible."""
-        pusher = self.pull.head_pushed_by_id
-        if pusher is None and self.pull.head_sha is not None:
-            return "Nobody knows who pushed the current head."
-        return "Pushed the current head." if person.pk == pusher else None
+        if not self.pull.may_be_pushed_by(person):
+            return None
+        known = self.pull.head_pushed_by_id is not None
+        return "Pushed the current head." if known else "Nobody knows who pushed the current head."
 
     def _not_asked(self, person: User, level: Level) -> str | None:
         if any(asks(protection, person, level) for protection in self.protections):
@@ -152,8 +160,8 @@ class Approval:
         return self.eligibility.protections
 
     def reason_against(self, review: Review) -> str | None:
-        """Why its author's decision does not count; None when it does."""
-        return self.eligibility.reason_against(review.created_by, level_of_author(review))
+        """Why it does not count; None when it does."""
+        return self.eligibility.reason_against_review(review)
 
     @property
     def approvals(self) -> list[Review]:

@@ -17,6 +17,7 @@ from django.db import models
 from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
@@ -112,8 +113,8 @@ class Pull(models.Model):
     """Where the source branch is: in the same repository, or in a fork of it. Null: the fork has
     gone."""
     source_moved = models.BooleanField(default=False)
-    """Whether its fork's branch was moved by somebody who may not read the target: the pull keeps
-    its head, and does not look at the branch."""
+    """Whether its fork's branch was moved by somebody who may not move the pull: it keeps its
+    head, and does not look at the branch."""
     source_branch = models.CharField(max_length=REF_MAX)
     target_branch = models.CharField(max_length=REF_MAX)
     status = models.CharField(max_length=10, default=PullStatus.OPEN)
@@ -220,6 +221,10 @@ class Pull(models.Model):
         self.additions, self.deletions = state.figures.additions, state.figures.deletions
         self.changed_files = state.figures.changed_files
 
+    def may_be_pushed_by(self, person: User) -> bool:
+        """Whether this person pushed the head; also true where nobody knows who did."""
+        return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
+
     def set_status(self, status: PullStatus) -> None:
         """Change the state, and the thread's with it, without saving the pull."""
         self.status = status
@@ -243,7 +248,7 @@ class Pull(models.Model):
 
 
 class MergeAttempt(models.Model):
-    """A merge under way: its lease and, once its commit is built, its plan.
+    """A merge under way: its lease and, once its commit is built, its place and its plan.
 
     A target that is found at `result_sha` shows that the pull has been merged, also when the
     process died before it could write so.
@@ -253,6 +258,8 @@ class MergeAttempt(models.Model):
     token = models.UUIDField(default=uuid.uuid4)
     """Whoever holds this may go on; it changes when the lease is taken over."""
     leased_until = models.DateTimeField()
+    queued_at = models.DateTimeField(null=True)
+    """Its place among the merges into its target; null while it is built and holds up nobody."""
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     strategy = models.CharField(max_length=12)
     push = models.UUIDField(null=True)
@@ -285,6 +292,9 @@ class Review(models.Model):
     body = models.TextField(blank=True)
     commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
     """The head when the decision was made."""
+    by_pusher = models.BooleanField(default=True)
+    """Whether its author had pushed that commit, or may have: then it approves nothing, whatever
+    becomes the head."""
     decided_at = models.DateTimeField(default=timezone.now)
     """Of several decisions of one person the newest counts."""
     created_by = models.ForeignKey(

@@ -77,7 +77,7 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
     for target, theirs in sources.pull_ref_moves(repo, moves):
         lock(target)
         elsewhere += follow(target, sources.take_moves(repo, target, theirs), facts)
-        sources.mark_moved(target, theirs)
+        sources.mark_moved(repo, target, theirs)
     pulls = list(affected_pulls(repo, moves).select_for_update(of=("self",)))
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)

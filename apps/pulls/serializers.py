@@ -20,7 +20,7 @@ from apps.core.serializers import (
 from apps.core.slugs import PREFIX
 from apps.git.merge import Strategy
 from apps.pulls import rules
-from apps.pulls.approval import Approval, Eligibility, MergeReadiness, level_of_author
+from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo
@@ -212,7 +212,7 @@ def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
 
 def review_record(review: Review, eligibility: Eligibility) -> dict[str, Any]:
     """Needs the pull with its thread, and a row of `ReviewQuerySet.with_people`."""
-    reason = eligibility.reason_against(review.created_by, level_of_author(review))
+    reason = eligibility.reason_against_review(review)
     return {
         "uuid": review.uuid,
         "pull_number": review.pull.number,

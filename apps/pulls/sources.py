@@ -1,8 +1,8 @@
 """Pulls from forks: where their source is, and how its commits get into the target.
 
 A move of the fork's branch is treated as a move of `refs/pull/<n>/head` in the target, which keeps
-the commits there; so a pull from a fork follows, merges and outlives its branch as any other. A
-move by somebody who may not read the target moves no pull: its commits stay in the fork.
+the commits there; so a pull from a fork follows, merges and outlives its branch as any other.
+`may_move` says through whom: other commits stay in the fork.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from apps.core.json import quoted
 from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
 from apps.repos.access import RepoAccess, access_to
-from apps.repos.models import Fork, ForkStatus, Ref, Repo
+from apps.repos.models import RANK, Fork, ForkStatus, Ref, Repo, Visibility
 from apps.repos.rules import ZERO, RefMove
 
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
@@ -69,22 +69,41 @@ def pull_number(full_name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def may_move(target: Repo, actor: User | None) -> bool:
-    """Whether what this person pushes to a fork moves the pulls of its upstream: they must be able
-    to read that. Nobody known counts as nobody signed in. Needs the target's owner loaded.
+def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> bool:
+    """Whether what a fork's branch has gets into the target's pulls through this person, who pushes
+    it or reopens a pull of it.
+
+    Whoever may read the target and write to the fork decides that. What everybody who reads the
+    target may read in the fork anyway is no secret: then it is enough that `pusher`, who pushed it,
+    may read the target. Nobody known counts as nobody signed in.
     """
-    principal = Principal(actor) if actor is not None and actor.is_active else ANONYMOUS
-    return access_to(principal, target).level >= Level.READ
+    if _level(by, target) >= Level.READ and _level(by, fork) >= Level.WRITE:
+        return True
+    return _is_open_to_readers(fork, target) and _level(pusher, target) >= Level.READ
 
 
-def takes_tip(pull: Pull, tip: Ref) -> bool:
-    """Whether a pull that is opened or reopened has the tip of its branch as its head.
+def _level(person: User | None, repo: Repo) -> Level:
+    is_known = person is not None and person.is_active
+    return access_to(Principal(person) if is_known else ANONYMOUS, repo).level
 
-    Who opens one may write to the fork, and says so; of one that is reopened, whoever pushed the
-    tip must be able to read the target.
+
+def _is_open_to_readers(fork: Repo, target: Repo) -> bool:
+    """Whether everybody who may read the target may read the fork."""
+    retired = fork.owner_team is not None and not fork.owner_team.is_active
+    if retired or fork.visibility == Visibility.PRIVATE:
+        return False
+    return RANK[fork.visibility] >= RANK[target.visibility]
+
+
+def takes_tip(pull: Pull, tip: Ref, by: User) -> bool:
+    """Whether a pull that this person opens or reopens has the tip of its branch as its head.
+
+    Who opens one may write to the fork (`find_source`).
     """
-    own = pull._state.adding or not pull.is_from_fork
-    return own or tip.sha == pull.head_sha or may_move(pull.repo, tip.pushed_by)
+    if pull._state.adding or not pull.is_from_fork or pull.source_repo is None:
+        return True
+    unmoved = tip.sha == pull.head_sha
+    return unmoved or may_move(pull.source_repo, pull.repo, by, tip.pushed_by)
 
 
 def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo, list[RefMove]]]:
@@ -112,34 +131,35 @@ def pull_ref_moves(fork: Repo, moves: Sequence[RefMove]) -> Iterator[tuple[Repo,
 
 
 def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMove]:
-    """Those of `pull_ref_moves` that the target's pulls follow, by people who may read it now.
+    """Those of `pull_ref_moves` that the target's pulls follow, by people who `may_move` them now.
 
     Fetches the commits there first, once for all pulls. A branch that is deleted moves nothing: its
     pulls keep their heads.
     """
-    readers = _readers(target, moves)
-    taken = [move for move in moves if move.actor in readers and move.new != ZERO]
+    movers = _movers(fork, target, moves)
+    taken = [move for move in moves if move.actor in movers and move.new != ZERO]
     for sha in dict.fromkeys(move.new for move in taken):
         _fetch(fork, target, sha)
     return taken
 
 
-def mark_moved(target: Repo, moves: Sequence[RefMove]) -> None:
+def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
     """Store which pulls keep another head than the fork's branch has after these moves, because the
-    last of them was made by somebody who may not read the target. The caller holds its lock.
+    last of them was made by somebody who may not move them. The caller holds the target's lock.
     """
     last = {number: move for move in moves if (number := pull_number(move.full_name))}
-    readers = _readers(target, last.values())
+    movers = _movers(fork, target, last.values())
     for pull in target.pulls.filter(IS_ACTIVE, number__in=last):
         move = last[pull.number]
-        moved = move.actor not in readers and move.new != pull.head_sha
+        moved = move.actor not in movers and move.new != pull.head_sha
         if moved != pull.source_moved:
             Pull.objects.filter(pk=pull.pk).update(source_moved=moved)
 
 
-def _readers(target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
+def _movers(fork: Repo, target: Repo, moves: Iterable[RefMove]) -> set[User | None]:
     """Who of those that made these moves may move the target's pulls."""
-    return {actor for actor in {move.actor for move in moves} if may_move(target, actor)}
+    actors = {move.actor for move in moves}
+    return {actor for actor in actors if may_move(fork, target, actor, actor)}
 
 
 def fetch_commit(pull: Pull, sha: str) -> None:

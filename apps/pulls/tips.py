@@ -7,6 +7,7 @@ from functools import partial
 
 from django.db import transaction
 
+from apps.accounts.models import User
 from apps.git.facts import GitFacts
 from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref
 from apps.git.run import GitError
@@ -39,32 +40,32 @@ def read_figures(git: GitRepo, base: str | None, head: str | None, facts: GitFac
         return DiffStat(0, too_large=True)
 
 
-def read_tips(pull: Pull) -> GitFacts:
+def read_tips(pull: Pull, by: User) -> GitFacts:
     """Ask git what `update_from_tips` will need, before any lock. Changes no row."""
     facts = GitFacts()
-    state_at_tips(pull, facts)
+    state_at_tips(pull, by, facts)
     return facts
 
 
-def update_from_tips(pull: Pull, facts: GitFacts) -> None:
-    """Take head, base and figures from the stored tips, without saving.
+def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> None:
+    """Take head, base and figures from the stored tips, without saving, for who opens the pull.
 
-    A source branch that is gone, or that was moved by somebody who may not read the target, leaves
-    the head as it was.
+    A source branch that is gone, or a fork's that is not taken (`takes_tip`), leaves the head as it
+    was.
     """
-    state, pushed_by_id, pull.source_moved = state_at_tips(pull, facts)
+    state, pushed_by_id, pull.source_moved = state_at_tips(pull, by, facts)
     pull.set_git_state(state)
     pull.head_pushed_by_id = pushed_by_id
 
 
-def state_at_tips(pull: Pull, facts: GitFacts) -> tuple[GitState, int | None, bool]:
+def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> tuple[GitState, int | None, bool]:
     """The state of the pull at the tips that are stored now, who pushed that head, and whether the
     source is elsewhere.
     """
     source, target = pull.tip_refs()
     moved = pull.source_moved
     if source is not None:
-        moved = not sources.takes_tip(pull, source)
+        moved = not sources.takes_tip(pull, source, by)
         source = None if moved else source
     head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
     if source is not None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
 
 from apps.git import cache, merge, run
 from apps.git.merge import Mergeability, Strategy
-from apps.git.run import LIMITS, GitTimeout, Limits
-from tests.git.scratch import Scratch, git
+from apps.git.run import GitTimeout
+from tests.git.scratch import Scratch
+from tests.git.stuck import stuck
 
 BOTH = Mergeability((), (Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE), False)
 RENAMES = 2_000
@@ -24,21 +22,6 @@ def pair(repo: Scratch) -> tuple[str, str]:
     """A target and a head that go together."""
     base = repo.commit({"a": b"0"})
     return repo.commit({"a": b"0", "t": b"1"}, base), repo.commit({"a": b"0", "h": b"1"}, base)
-
-
-@contextmanager
-def stuck(repo: Scratch, commit: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever reads the files of this commit waits for ever, and a merge has half a second."""
-    tree = git(repo.path, "rev-parse", f"{commit}^{{tree}}").decode()
-    file = repo.path / "objects" / tree[:2] / tree[2:]
-    kept = file.read_bytes()
-    file.unlink()
-    os.mkfifo(file)
-    with monkeypatch.context() as impatient:
-        impatient.setitem(LIMITS, "merge-tree", Limits(deadline=0.5))
-        yield
-    file.unlink()
-    file.write_bytes(kept)
 
 
 def test_an_answer_is_kept(repo: Scratch, pair: tuple[str, str]) -> None:

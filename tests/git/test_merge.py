@@ -370,3 +370,16 @@ def test_a_time_needs_an_offset(repo: Scratch, fork: tuple[str, str]) -> None:
             message="m",
             when=datetime.now(UTC).replace(tzinfo=None),
         )
+
+
+def test_attributes_of_the_default_branch_decide_no_merge(
+    repo: Scratch, clash: tuple[str, str]
+) -> None:
+    git(
+        repo.path,
+        "update-ref",
+        "refs/heads/main",
+        repo.commit({".gitattributes": b"* merge=union\n"}),
+    )
+    git(repo.path, "symbolic-ref", "HEAD", "refs/heads/main")
+    assert merged_tree(repo, *clash) is None

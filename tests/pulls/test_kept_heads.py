@@ -119,16 +119,16 @@ def test_a_reopened_pull_has_the_tip_once_who_pushed_it_may_read_the_upstream_ag
     close(api, upstream, alice)
     tip = clone.commit("topic", {"trap": "set\n"})
 
-    def reopen():
+    def reopen(by=alice):
         for status in ("closed", "open"):
-            api(alice).put(f"{address}/status", status=status).gives()
+            api(by).put(f"{address}/status", status=status).gives()
 
     clone.push("topic")
     reopen()
     assert shown(api, alice, address) == (made["head_sha"], True)
     assert not upstream.git.has_commit(tip)
     MemberFactory.create(team=acme, user=carol, viewer=True)
-    reopen()
+    reopen(by=carol)
     assert shown(api, alice, address) == (tip, False)
     assert Pull.objects.get().head_pushed_by == carol
 

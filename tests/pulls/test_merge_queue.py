@@ -8,7 +8,6 @@ from threading import Thread
 import pytest
 from django.utils import timezone
 
-from apps.git import run
 from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt
 from tests.pulls import paths
@@ -25,10 +24,16 @@ def second(make, clone, alice):
     return make.pull(clone.repo, by=alice, source="topic")
 
 
-def begin_merge(pull, by, seconds=60):
-    """The row of a merge under way, with its lease."""
-    until = timezone.now() + dt.timedelta(seconds=seconds)
-    return MergeAttempt.objects.create(pull=pull, actor=by, strategy="merge", leased_until=until)
+def begin_merge(pull, by, seconds=60, *, is_built=True):
+    """The row of a merge under way, with its lease and its place in the queue."""
+    now = timezone.now()
+    return MergeAttempt.objects.create(
+        pull=pull,
+        actor=by,
+        strategy="merge",
+        leased_until=now + dt.timedelta(seconds=seconds),
+        queued_at=now if is_built else None,
+    )
 
 
 def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
@@ -36,12 +41,12 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
 ):
     begin_merge(pull, alice)
     monkeypatch.setattr(merging, "BUDGET", 0)
-    before = run.spawned
+    before = pull.repo.git.refs(pulls=True)
     with events():
         busy = api(alice).post(f"{paths.pull(second)}/merge")
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"
-    assert run.spawned == before, "git is asked for nothing before its turn"
+    assert pull.repo.git.refs(pulls=True) == before
     assert not MergeAttempt.objects.filter(pull=second).exists()
 
 
@@ -66,6 +71,47 @@ def test_a_dead_merge_holds_up_nobody_once_its_lease_has_expired(api, pull, seco
     begin_merge(pull, alice, seconds=0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert merging.BUDGET < merging.LEASE_SECONDS <= 30
+
+
+def test_a_merge_that_is_still_built_holds_up_nobody(api, pull, second, alice, monkeypatch):
+    begin_merge(pull, alice, is_built=False)
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
+
+
+def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatch):
+    """Else one that has waited for long would be taken for dead."""
+    ahead, left = begin_merge(pull, alice), []
+
+    def instead_of_sleeping(seconds):
+        now, waiting = timezone.now(), MergeAttempt.objects.filter(pull=second)
+        left.append(waiting.get().leased_until - now)
+        waiting.update(leased_until=now)
+        if len(left) == 3:
+            ahead.delete()
+
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    monkeypatch.setattr(merging, "TURN_SECONDS", 0)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
+    assert len(left) == 3
+
+
+def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(
+    api, pull, second, clone, alice, monkeypatch
+):
+    """The others wait meanwhile: for no longer than 20 seconds after the merge has begun."""
+    ahead, seconds = begin_merge(pull, alice), [0.0]
+
+    def instead_of_sleeping(_):
+        clone.commit("main", {"wall": "high\n"})
+        clone.push("main")
+        ahead.delete()
+        seconds[0] = merging.BUDGET + 1
+
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
+    api(alice).post(f"{paths.pull(second)}/merge").fails(503, "unavailable")
+    assert not MergeAttempt.objects.filter(pull=second).exists()
 
 
 def test_merges_into_other_branches_wait_for_nothing(

@@ -1,23 +1,27 @@
 """Merging a pull exactly once, whatever runs at the same time and wherever a process dies.
 
-Five steps: take a lease; wait for older merges into the same target; build the commit's objects;
+Five steps: take a lease; build the commit's objects; wait for older merges into the same target;
 store the plan; move the ref and write the rows in one transaction. If a process dies in the last,
 `settle` writes the rows, from the journal and the attempt. docs/pulls.md says more.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import uuid
 from dataclasses import dataclass
 from time import monotonic, sleep
+from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
 from apps.core.errors import Conflict, unavailable
 from apps.core.locks import give_back_connection, lock
+from apps.git import cache
 from apps.git.facts import GitFacts
 from apps.git.merge import Built, Strategy, build
 from apps.git.repo import Distance, GitRepo
@@ -34,7 +38,10 @@ from apps.repos.rules import RefMove
 BUDGET = 20.0
 """Seconds in which a merge has to get its turn: as long as any request waits for a lock."""
 LEASE_SECONDS = 25
-"""A little more, so that a merge whose process has died holds up the others for no longer."""
+"""A little more: while its commit is built, a merge keeps others of the same pull away."""
+TURN_SECONDS = 10
+"""The lease of a merge with a place in the queue, which it renews while it waits: one whose process
+has died holds up the others for no longer."""
 PAUSE = 0.02
 """Seconds between two looks at the queue for each merge that is ahead; half a second at most."""
 logger = logging.getLogger(__name__)
@@ -54,10 +61,14 @@ class Merge:
 
 @dataclass(frozen=True)
 class Plan:
-    """The move of the target that carries the merge out, and the head that is merged by it."""
+    """The move of the target that carries the merge out, and the head that is merged by it.
+
+    `seconds`: how long its objects took to build.
+    """
 
     move: RefMove
     head: str
+    seconds: float
 
     def facts(self, pull: Pull, strategy: Strategy) -> GitFacts:
         """How far the target moves, where that follows from what is stored of the pull."""
@@ -136,7 +147,7 @@ def _take_lease(merge: Merge) -> MergeAttempt:
         attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
     elif attempt.leased_until > timezone.now():
         raise _in_progress(pull)
-    attempt.pull, attempt.token = pull, uuid.uuid4()
+    attempt.pull, attempt.token, attempt.queued_at = pull, uuid.uuid4(), None
     attempt.renew(LEASE_SECONDS)
     attempt.save()
     return attempt
@@ -154,9 +165,11 @@ def _settle_earlier(attempt: MergeAttempt) -> None:
 
 
 def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
+    plan = _plan(merge)
+    _renew(attempt, TURN_SECONDS, queued_at=timezone.now())
     while True:
         _wait_for_turn(merge, attempt)
-        plan = _plan(merge)
+        plan = _plan_of_turn(merge, attempt, plan)
         push = _store_plan(merge, attempt, plan)
         facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
         read_approval(merge.pull, facts)
@@ -169,25 +182,40 @@ def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
 
 
 def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
-    """Return when no merge into the same target that began earlier is under way; 503 if that takes
-    too long.
+    """Return when no merge into the same target that was queued earlier is under way; 503 if that
+    takes too long.
 
     Only order comes from this: should two merges take their turn at once, because a lease has
     expired or been taken over, one finds the target moved and tries again.
     """
-    pull = merge.pull
+    pull, queued = merge.pull, attempt.queued_at
     same = {"pull__repo": pull.repo_id, "pull__target_branch": pull.target_branch}
-    earlier = MergeAttempt.objects.filter(**same, pk__lt=attempt.pk)
+    before = Q(queued_at__lt=queued) | Q(queued_at=queued, pk__lt=attempt.pk)
+    earlier = MergeAttempt.objects.filter(before, **same)
     while ahead := earlier.filter(leased_until__gt=timezone.now()).count():
         if monotonic() > merge.ends:
             raise unavailable()
+        if attempt.leased_until < timezone.now() + dt.timedelta(seconds=TURN_SECONDS / 2):
+            _renew(attempt, TURN_SECONDS)
         give_back_connection()
         sleep(min(PAUSE * ahead, 0.5))
 
 
+def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
+    """The plan if the tips are still those, else another one, while the others wait: 503 unless as
+    much time is left as the first has taken.
+    """
+    if merge.pull.tips() == (plan.head, plan.move.old):
+        return plan
+    if monotonic() + plan.seconds > merge.ends:
+        raise unavailable()
+    _renew(attempt, LEASE_SECONDS)
+    return _plan(merge)
+
+
 def _plan(merge: Merge) -> Plan:
     """Write the commit's objects, to which no ref points yet, and say which ref should move."""
-    pull = merge.pull
+    pull, began = merge.pull, monotonic()
     source, target = pull.tips()
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
@@ -199,25 +227,27 @@ def _plan(merge: Merge) -> Plan:
     if not isinstance(built, str):
         blocker = built
         raise rules.refuse(all_blockers(pull, approval_of(pull), lambda *_: blocker))
-    return Plan(RefMove(pull.repo, pull.target_ref, target, built, merge.by.user), source)
+    move = RefMove(pull.repo, pull.target_ref, target, built, merge.by.user)
+    return Plan(move, source, seconds=monotonic() - began)
 
 
 def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Blocker:
     """The commit that merges the two, or what git says against it."""
     author = rules.signature(merge.by.user)
-    if merge.strategy is Strategy.SQUASH:
-        author = rules.squash_author(merge.pull, git.commit_authors(target, head))
-    outcome = build(
-        git,
-        merge.strategy,
-        target,
-        head,
-        author=author,
-        committer=rules.signature(merge.by.user),
-        message=rules.merge_message(merge.pull, merge.strategy),
-        when=timezone.now(),
-        ahead=merge.pull.commits_between(target, head),
-    )
+    with cache.building(git, merge.strategy, target, head):
+        if merge.strategy is Strategy.SQUASH:
+            author = rules.squash_author(merge.pull, git.commit_authors(target, head))
+        outcome = build(
+            git,
+            merge.strategy,
+            target,
+            head,
+            author=author,
+            committer=rules.signature(merge.by.user),
+            message=rules.merge_message(merge.pull, merge.strategy),
+            when=timezone.now(),
+            ahead=merge.pull.commits_between(target, head),
+        )
     return outcome.sha if isinstance(outcome, Built) else rules.outcome_blocker(outcome)
 
 
@@ -227,17 +257,15 @@ def _store_plan(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
     move = plan.move
     step = (move.full_name, move.old, move.new)
     attempt.push = push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
-    attempt.renew(LEASE_SECONDS)
-    stored = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).update(
-        leased_until=attempt.leased_until,
+    _renew(
+        attempt,
+        TURN_SECONDS,
         actor=merge.by.user,
         strategy=merge.strategy,
         push=push,
         head_sha=plan.head,
         result_sha=move.new,
     )
-    if not stored:
-        raise _in_progress(merge.pull)
     return push
 
 
@@ -270,6 +298,15 @@ def _release_lease(attempt: MergeAttempt) -> None:
     if attempt.push is not None:
         settle(repo=attempt.pull.repo, push=attempt.push)
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
+
+
+def _renew(attempt: MergeAttempt, seconds: int, **values: Any) -> None:
+    """Extend the lease from now on, and store these values in its row; 409 when it is lost."""
+    attempt.renew(seconds)
+    own = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token)
+    if not own.update(leased_until=attempt.leased_until, **values):
+        raise _in_progress(attempt.pull)
+    attempt.queued_at = values.get("queued_at", attempt.queued_at)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:

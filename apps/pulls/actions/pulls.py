@@ -36,7 +36,7 @@ def create_pull(
     source, branch = find_source(by, source_branch)
     pull = Pull(repo=by.repo, source_repo=source, source_branch=branch, target_branch=target_branch)
     rules.check_branches_differ(pull)
-    _open(by, pull, title, body, read_tips(pull))
+    _open(by, pull, title, body, read_tips(pull, by.user))
     return pull
 
 
@@ -48,7 +48,7 @@ def _open(by: RepoAccess, pull: Pull, title: str, body: str, facts: GitFacts) ->
         pull.repo, kind=ThreadKind.PULL, created_by=by.user, title=title, body=body
     )
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
-    update_from_tips(pull, facts)
+    update_from_tips(pull, by.user, facts)
     pull.save()
     update_pull_ref_on_commit(pull)
     branches = {"source_branch": pull.source_branch, "target_branch": pull.target_branch}
@@ -74,7 +74,7 @@ def update_pull(
     by.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
     by.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
-    facts = read_tips(pull) if reopens else GitFacts()
+    facts = read_tips(pull, by.user) if reopens else GitFacts()
     wanted = given(title=title, body=body)
     _update(by, pull, wanted, None if status is None else PullStatus(status), facts)
 
@@ -89,7 +89,7 @@ def _update(
     lock(pull.thread)
     before, kind = PullStatus(pull.status), Kind.PULL_UPDATED
     if status not in (None, before):
-        kind = _set_status(pull, PullStatus(status), facts)
+        kind = _set_status(by, pull, PullStatus(status), facts)
     changed = pull.thread.revise(by=by.user, **wanted)
     data: dict[str, Any] = {"changed": changed}
     if kind is not Kind.PULL_UPDATED:
@@ -101,12 +101,12 @@ def _update(
     record(kind, actor=by.user, about=pull, data=data)
 
 
-def _set_status(pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
+def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:
     """Change to another status, without saving the pull; returns the event of it."""
     kind = rules.kind_of_move(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
-        update_from_tips(pull, facts)
+        update_from_tips(pull, by.user, facts)
         update_pull_ref_on_commit(pull)
     pull.set_status(status)
     return kind

@@ -37,7 +37,12 @@ def create_review(
     if status == ReviewStatus.APPROVED:
         keep_head(pull)
     review = Review.objects.create(
-        pull=pull, status=status, body=body, commit_sha=pull.head_sha, created_by=by.user
+        pull=pull,
+        status=status,
+        body=body,
+        commit_sha=pull.head_sha,
+        by_pusher=pull.may_be_pushed_by(by.user),
+        created_by=by.user,
     )
     record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": status})
     return review
@@ -91,14 +96,16 @@ def _revise(actor: User, review: Review, status: str | None, body: str | None) -
     changed = set_changed(review, wanted)
     if status == ReviewStatus.APPROVED:
         keep_head(review.pull)
-    if decides and (changed or rules.has_decided_since(review)):
-        review.decided_at = timezone.now()
+    by_pusher = review.pull.may_be_pushed_by(actor)
+    news = changed or review.by_pusher != by_pusher or rules.has_decided_since(review)
+    if decides and news:
+        review.decided_at, review.by_pusher = timezone.now(), by_pusher
         changed = changed or ["status"]
     if review.status == ReviewStatus.DISMISSED and "status" in changed:
         review.dismissed_by = actor
     if changed:
         review.updated_at = timezone.now()
-        stamps = ("dismissed_by", "decided_at", "updated_at")
+        stamps = ("by_pusher", "dismissed_by", "decided_at", "updated_at")
         review.save(update_fields=[*changed, *stamps])
     return changed
 

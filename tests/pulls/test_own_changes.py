@@ -1,0 +1,105 @@
+"""Nobody approves what they have pushed themselves, whatever becomes of the head later."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.pulls.models import Pull, Review
+from tests.pulls import paths
+
+REASON = "Pushed the approved commit, or nobody knows who did."
+
+
+@pytest.fixture
+def protection(make, pull, alice):
+    """`main` is protected; nobody is named, so that everybody with write access may approve."""
+    return make.protection(pull.repo, by=alice)
+
+
+@pytest.fixture
+def approvals(api, alice):
+    """`approvals(pull)`: how many count, the reason against each, and what blocks."""
+
+    def read(pull):
+        found = api(alice).get(f"{paths.pull(pull)}/protection").gives()
+        reasons = [one["reason"] for one in found["approvals"]]
+        return found["approval_count"], reasons, found["blocked_reasons"]
+
+    return read
+
+
+def push(clone, by, *, message):
+    """Force one and the same change to `feature`: another commit, with the same result."""
+    clone.commit("feature", {"arch": "ajar\n"}, onto="main", message=message)
+    clone.push("feature", by=by)
+
+
+def test_who_has_pushed_a_commit_does_not_approve_it_by_another_head_of_the_same_result(
+    api, make, clone, pull, protection, approvals, bob, sam
+):
+    push(clone, bob, message="bob's")
+    mine = make.review(pull, by=bob)
+    push(clone, sam, message="the same, put on main again by sam")
+    assert approvals(pull) == (0, [REASON], ["approval_required"])
+    shown = api(sam).get(paths.review(mine)).gives()
+    assert (shown["is_eligible"], shown["reason"]) == (False, REASON)
+    api(sam).post(f"{paths.pull(pull)}/merge").fails(409, "approval_required")
+    found = api(sam).get(f"{paths.pull(pull)}/protection").gives()
+    assert found["caller_can_review"] is False
+
+
+def test_what_somebody_else_has_pushed_is_approved_anew(
+    api, make, clone, pull, protection, approvals, bob, sam
+):
+    """A decision that is repeated is about the present head, also where its commit is the same."""
+    push(clone, bob, message="bob's")
+    mine = make.review(pull, by=bob)
+    kept = clone.sha("feature")
+    push(clone, sam, message="sam's")
+    clone.git("update-ref", "refs/heads/feature", kept)
+    clone.push("feature", by=sam)
+    assert approvals(pull)[0] == 0
+    again = api(bob).put(paths.review(mine), status="approved").gives()
+    assert (again["commit_sha"], again["is_eligible"]) == (kept, True)
+    assert again["updated_at"] > again["created_at"]
+    assert approvals(pull) == (1, [None], [])
+
+
+def test_a_commit_of_which_nobody_knows_who_pushed_it_is_approved_by_nobody_for_good(
+    make, clone, pull, protection, approvals, bob, sam
+):
+    """It may have been whoever approves it."""
+    Pull.objects.update(head_pushed_by=None)
+    make.review(Pull.objects.select_related("repo").get(), by=bob)
+    clone.commit("feature", {"arch": "open\n"}, onto="main", message="the same by sam")
+    clone.push("feature", by=sam)
+    assert approvals(pull) == (0, [REASON], ["approval_required"])
+
+
+def test_an_approval_is_of_its_commit_whoever_pushes_later(
+    make, clone, pull, protection, approvals, bob, sam
+):
+    push(clone, sam, message="sam's")
+    make.review(pull, by=bob)
+    push(clone, bob, message="bob puts it on main again")
+    assert approvals(pull) == (0, ["Pushed the current head."], ["approval_required"])
+    push(clone, sam, message="and sam again")
+    assert approvals(pull) == (1, [None], [])
+
+
+def test_a_request_for_changes_to_ones_own_commit_blocks_the_heads_of_others(
+    make, clone, pull, protection, approvals, bob, sam
+):
+    """No push takes a request for changes away."""
+    push(clone, bob, message="bob's")
+    make.review(pull, by=bob, status="changes_requested")
+    push(clone, sam, message="sam's")
+    assert "changes_requested" in approvals(pull)[2]
+
+
+def test_who_edits_a_review_has_not_approved_anew(api, make, clone, pull, protection, bob, sam):
+    push(clone, bob, message="bob's")
+    mine = make.review(pull, by=bob)
+    push(clone, sam, message="sam's")
+    assert api(bob).put(paths.review(mine), body="Fine.").gives()["is_eligible"] is False
+    assert Review.objects.get().by_pusher
