@@ -5,6 +5,7 @@ for byte; names that are not UTF-8 are refused later, by `repo.valid_ref_name`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,11 @@ MAX_COMMAND_LIST: Final = 8 * 1024 * 1024
 MAX_FILTER: Final = 256
 """Bytes of a filter specification, and it may combine others once: git parses it in a time that
 grows with the square of its length.
+"""
+MOST_LINES: Final = {b"have": 131_072, b"shallow": 65_536, b"ref-prefix": 8_192, b"deepen-not": 100}
+"""Lines of each kind that the request of a fetch may have: git looks through its history or its refs
+for each. A client that has a million commits of another project sends 90,000 haves in the end, all
+others much less.
 """
 
 _HEADER: Final = 4
@@ -241,20 +247,31 @@ def _one_line(text: str) -> str:
     return _CONTROL.sub(" ", text).encode("utf-8", "replace").decode().strip()[:200] or "failed"
 
 
-def check_filters(fetch: bytes) -> None:
-    """Raise `ProtocolError` if the request of a fetch has a filter that is long or nested, or takes
-    its paths from a file: git then visits a tree once for each path that leads to it.
-    """
+def check_fetch(fetch: bytes) -> None:
+    """Raise `ProtocolError` if git would take very long to understand the request of a fetch."""
+    found = Counter[bytes]()
     at = 0
     while _LENGTH.match(header := fetch[at : at + _HEADER]):
         size = max(int(header, 16), _HEADER)  # what is shorter has no payload
-        word, _, spec = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
+        word, _, rest = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
+        if word in MOST_LINES:
+            found[word] += 1
+            if found[word] > MOST_LINES[word]:
+                most = f"{MOST_LINES[word]:,} lines with {word.decode()}"
+                raise ProtocolError(f"A fetch may have {most}")
         if word == b"filter":
-            plain = _decoded(spec)
-            if len(spec) > MAX_FILTER or plain.count(b"combine:") > 1 or b"sparse:" in plain:
-                most = f"{MAX_FILTER} bytes long and combine others once"
-                raise ProtocolError(f"A filter may be {most}, and not be a sparse one")
+            _check_filter(rest)
         at += size
+
+
+def _check_filter(spec: bytes) -> None:
+    """Refuse one that is long or nested, or takes its paths from a file: git then visits a tree
+    once for each path that leads to it.
+    """
+    plain = _decoded(spec)
+    if len(spec) > MAX_FILTER or plain.count(b"combine:") > 1 or b"sparse:" in plain:
+        most = f"{MAX_FILTER} bytes long and combine others once"
+        raise ProtocolError(f"A filter may be {most}, and not be a sparse one")
 
 
 def _decoded(spec: bytes) -> bytes:

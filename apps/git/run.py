@@ -1,8 +1,8 @@
 """Starts git processes; no other module does. `LIMITS` lists the allowed subcommands.
 
-Each has a deadline, after which its whole process group is ended, and limits of output and of
-memory: 48 KB of hostile objects can otherwise take all that the machine has. Needs Linux
-(`RLIMIT_DATA`, pidfd).
+Each has a deadline, after which its whole process group is ended, and limits of output, of memory
+and of processor time: 48 KB of hostile objects can otherwise take all that the machine has. Needs
+Linux (`RLIMIT_DATA`, pidfd).
 """
 
 import os
@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from select import POLLIN, poll
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -32,11 +32,14 @@ GitProcess: TypeAlias = Popen[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one git process may use: seconds, bytes of output, bytes of memory (`RLIMIT_DATA`)."""
+    """What one git process may use: seconds, bytes of output, bytes of memory (`RLIMIT_DATA`),
+    seconds of processor time (`RLIMIT_CPU`), which two threads use up twice as fast.
+    """
 
     deadline: float = 10
     output: int = 16 * _MIB
     memory: int = 256 * _MIB
+    processor: int = 7200
 
 
 LIMITS: Final[dict[str, Limits]] = {
@@ -56,10 +59,12 @@ LIMITS: Final[dict[str, Limits]] = {
 }
 # A stream is as long as what it carries, so its output has no cap.
 SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
+# Anybody may ask for much: a clone of a kernel takes a few minutes of the processor's time.
+FETCH_LIMITS: Final = replace(SERVICE_LIMITS, processor=600)
 
 # `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
 # late on a busy server: git has its memory by then. The shell sees no text but its own.
-_LIMIT: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && exec "$@"')
+_LIMIT: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && ulimit -t "$1" && shift && exec "$@"')
 _ENVIRONMENT: Final = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -124,8 +129,7 @@ def run_git(
 
     The caller has checked every argument: no text of a user may reach git unchecked.
     """
-    memory = LIMITS[subcommand].memory
-    with _spawn(git_dir, subcommand, args, memory, PIPE, env, config) as process:
+    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
         try:
             out, err = _exchange(process, subcommand, stdin)
         except BaseException:
@@ -147,8 +151,9 @@ def spawn_service(
     """
     args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
     env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
-    process = _spawn(git_dir, service, args, SERVICE_LIMITS.memory, DEVNULL, env)
-    Thread(target=_watch, args=(process, SERVICE_LIMITS.deadline), daemon=True).start()
+    limits = FETCH_LIMITS if service is Service.UPLOAD_PACK else SERVICE_LIMITS
+    process = _spawn(git_dir, service, args, limits, DEVNULL, env)
+    Thread(target=_watch, args=(process, limits.deadline), daemon=True).start()
     return process
 
 
@@ -171,7 +176,7 @@ def _spawn(
     git_dir: Path,
     subcommand: str,
     args: Sequence[str],
-    memory: int,
+    limits: Limits,
     stderr: int,
     env: Mapping[str, str] | None,
     config: Mapping[str, str] | None = None,
@@ -181,7 +186,7 @@ def _spawn(
     git = ["git", *options, f"--git-dir={git_dir}", subcommand, *args]
     try:
         process = Popen(
-            [*_LIMIT, str(memory // 1024), *git],
+            [*_LIMIT, str(limits.memory // 1024), str(limits.processor), *git],
             stdin=PIPE,
             stdout=PIPE,
             stderr=stderr,

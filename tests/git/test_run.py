@@ -7,6 +7,7 @@ import resource
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
@@ -214,6 +215,15 @@ def test_a_service_and_its_children_run_in_one_box(repo: Scratch, other: Scratch
             limits = resource.prlimit(pid, resource.RLIMIT_DATA)
             assert limits == (run.SERVICE_LIMITS.memory, run.SERVICE_LIMITS.memory)
             assert os.getsid(pid) == os.getpgid(pid) == process.pid
+
+
+def test_a_fetch_may_use_so_much_of_the_processor(repo: Scratch) -> None:
+    """A small request can make it walk through all of history again and again."""
+    seconds = run.FETCH_LIMITS.processor
+    assert seconds < run.FETCH_LIMITS.deadline
+    with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, _, _):
+        limit = partial(resource.prlimit, process.pid, resource.RLIMIT_CPU)
+        eventually(lambda: limit() == (seconds, seconds))
 
 
 def test_nothing_of_the_server_environment_reaches_git(repo: Scratch, other: Scratch) -> None:

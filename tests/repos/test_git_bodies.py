@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apps.git.protocol import DELIMITER, FLUSH, Service, pkt
+from apps.git.protocol import DELIMITER, FLUSH, MOST_LINES, Service, pkt
 from apps.git.repo import GitRepo
 from apps.repos.http.push import receive
 from tests.git.scratch import Scratch
@@ -30,18 +30,25 @@ COSTLY = {
 CHEAP = ["blob:none", "combine:blob:none+tree:1", "blob:limit=10k"]
 
 
-def asked_for(wanted: str, spec: str, version: int) -> bytes:
-    """The request of a clone with a filter."""
-    line = pkt(f"filter {spec}\n".encode())
+LINES = {
+    "have": b"have " + b"1" * 40,
+    "shallow": b"shallow " + b"1" * 40,
+    "ref-prefix": b"ref-prefix refs/heads/",
+    "deepen-not": b"deepen-not main",
+}
+
+
+def asked_for(wanted: str, more: bytes, version: int) -> bytes:
+    """The request of a clone with more lines."""
     if version == 2:
         wants = pkt(f"want {wanted}\n".encode()) + pkt(b"done\n")
-        return pkt(b"command=fetch\n") + DELIMITER + line + wants + FLUSH
-    return pkt(f"want {wanted} filter ofs-delta\n".encode()) + line + FLUSH + pkt(b"done\n")
+        return pkt(b"command=fetch\n") + DELIMITER + more + wants + FLUSH
+    return pkt(f"want {wanted} filter ofs-delta\n".encode()) + more + FLUSH + pkt(b"done\n")
 
 
 @pytest.fixture
 def fetch(client, make, team_repo, alice, tmp_path, monkeypatch):
-    """`fetch(spec, version)`: status and text of a clone with this filter; how often git ran."""
+    """`fetch(more, version)`: status and text of a clone with these lines; how often git ran."""
     serve, started = GitRepo.serve, list[Service]()
 
     def count(*args: Any, **options: Any) -> Any:
@@ -53,10 +60,10 @@ def fetch(client, make, team_repo, alice, tmp_path, monkeypatch):
     assert store.update_ref("refs/heads/main", tip, "0" * 40)
     monkeypatch.setattr(GitRepo, "serve", count)
 
-    def ask(spec: str, version: int) -> tuple[int, bytes, int]:
+    def ask(more: bytes, version: int) -> tuple[int, bytes, int]:
         answer = client.post(
             "/teams/acme/api.git/git-upload-pack",
-            asked_for(tip, spec, version),
+            asked_for(tip, more, version),
             content_type="application/x-git-upload-pack-request",
             headers={
                 "Authorization": f"Bearer {make.token(alice)}",
@@ -70,11 +77,15 @@ def fetch(client, make, team_repo, alice, tmp_path, monkeypatch):
     return ask
 
 
+def filter_line(spec: str) -> bytes:
+    return pkt(f"filter {spec}\n".encode())
+
+
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("case", COSTLY)
 def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, version):
     """git would parse 60 KB of them for seconds."""
-    status, text, begun = fetch(COSTLY[case], version)
+    status, text, begun = fetch(filter_line(COSTLY[case]), version)
     assert (status, begun) == (400, 0), text
     assert text.startswith(b"A filter may be")
 
@@ -82,9 +93,27 @@ def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, ve
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("spec", CHEAP)
 def test_other_filters_are_git_s_business(fetch, spec, version):
-    status, text, begun = fetch(spec, version)
+    status, text, begun = fetch(filter_line(spec), version)
     assert (status, begun) == (200, 1)
     assert b"PACK" in text
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("word", LINES)
+def test_too_many_lines_of_a_kind_are_refused_and_git_is_not_asked(
+    fetch, monkeypatch, word, version
+):
+    """Each takes git a while: 600,000 excluded refs half a minute, a request of 16 MiB full."""
+    monkeypatch.setitem(MOST_LINES, word.encode(), 2)
+    status, text, begun = fetch(pkt(LINES[word]) * 3, version)
+    assert (status, begun) == (400, 0), text
+    assert text == f"A fetch may have 2 lines with {word}.\n".encode()
+    assert fetch(pkt(LINES[word]) * 2, version)[::2] == (200, 1)
+
+
+def test_real_clients_stay_far_below(fetch):
+    """git repeats what both have, and adds a tenth of all that it has asked for."""
+    assert fetch(pkt(LINES["have"]) * 20_000, 2)[::2] == (200, 1)
 
 
 SENT_PACKED = {"Content-Encoding": "gzip"}

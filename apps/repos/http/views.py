@@ -32,7 +32,7 @@ from apps.core.errors import (
 from apps.core.locks import give_back_connection
 from apps.core.room import room
 from apps.core.views import base_url, check_same_site
-from apps.git.protocol import ProtocolError, Service, advertisement, check_filters
+from apps.git.protocol import ProtocolError, Service, advertisement, check_fetch
 from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.http import push, slots, streams
 from apps.site import limits
@@ -176,7 +176,7 @@ def principal_in(request: HttpRequest) -> Principal:
 def check_cost(fetch: bytes) -> None:
     """400 for a fetch that git would take long to understand."""
     try:
-        check_filters(fetch)
+        check_fetch(fetch)
     except ProtocolError as error:
         raise BadRequest("malformed_request", f"{error}.") from None
 
