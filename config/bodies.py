@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
 from django.core.exceptions import RequestAborted
 
 from apps.core.errors import BadRequest
-from apps.core.room import FREE, room
+from apps.core.room import LONGEST, Share, room, too_slow
 
 LIMIT = 16 * 1024 * 1024
 """Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
@@ -30,30 +31,32 @@ class KeptBody:
 
     def __init__(self, receive: Receive) -> None:
         self.receive = receive
-        self.taken = 0
+        self.share = Share(room)
 
     async def __call__(self) -> Any:
         return await self.receive()
 
     async def whole(self) -> BytesIO:
-        """All that is kept of it. Raises `RequestAborted` when the client leaves, and `Unavailable`
-        when all bodies together are too large.
+        """All that is kept of it. Raises `RequestAborted` when the client leaves, `BadRequest` when
+        it takes more than `LONGEST` seconds, and `Unavailable` when all bodies together are too
+        large.
         """
+        try:
+            async with asyncio.timeout(LONGEST):
+                return await self._collect()
+        except TimeoutError:
+            raise too_slow(LONGEST) from None
+
+    async def _collect(self) -> BytesIO:
         kept, message = BytesIO(), await self.receive()
         while message["type"] != "http.disconnect":
-            size = kept.write(message.get("body", b"")[: KEPT + 1 - kept.tell()])
-            counted = min(size, max(0, kept.tell() - FREE))
-            room.take(counted)
-            self.taken += counted
+            kept.write(message.get("body", b"")[: KEPT + 1 - kept.tell()])
+            self.share.grow_to(kept.tell())
             if not message.get("more_body"):
                 kept.seek(0)
                 return kept
             message = await self.receive()
         raise RequestAborted
-
-    def release(self) -> None:
-        """Give back its room."""
-        room.give_back(self.taken)
 
 
 class StreamedBody:
@@ -81,8 +84,10 @@ class StreamedBody:
         that has unread bytes may reach the client before the answer does.
         """
         room = LIMIT
-        while room > 0 and not self.ended.is_set():
-            room -= len((await self()).get("body", b""))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST):
+                while room > 0 and not self.ended.is_set():
+                    room -= len((await self()).get("body", b""))
 
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes, as soon as there are any; none at the end of the body. Without a

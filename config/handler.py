@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
-from apps.core.errors import Unavailable
+from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
 from apps.core.threads import DaemonExecutor
 from config.bodies import KeptBody, Receive, StreamedBody
@@ -84,10 +84,10 @@ class Handler(ASGIHandler):
         kept = KeptBody(receive)
         try:
             await self._answer(scope, kept, send)
-        except Unavailable as error:
+        except (BadRequest, Unavailable) as error:
             await self.send_response(error_answer(error), send)
         finally:
-            kept.release()
+            kept.share.give_back()
 
     async def _answer(self, scope: dict[str, Any], body: Receive, send: Send) -> None:
         with self.threads.lend() as thread:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 from apps.core.room import FREE, room
+from config import bodies
 from config.bodies import KEPT, LIMIT
 from config.handler import Handler
 from tests.waiting import eventually
@@ -124,6 +125,24 @@ def test_large_bodies_have_a_cap_together_and_small_ones_always_find_room(post, 
     monkeypatch.setattr(room, "left", 0)
     assert post("/size", body(1, bytes(FREE))).status == 200
     assert post("/size", body(1, bytes(FREE + 1))).status == 503
+
+
+def unending() -> Iterator[dict[str, Any]]:
+    """The beginning of a body; nothing follows."""
+    yield {"type": "http.request", "body": b"abc", "more_body": True}
+
+
+def test_a_body_that_takes_too_long_to_come_is_refused(post, monkeypatch):
+    """A byte now and then would keep a connection for ever."""
+    monkeypatch.setattr(bodies, "LONGEST", 0.05)
+    late = post("/size", unending())
+    assert (late.status, orjson.loads(late.body)["error"]) == (400, "malformed_request")
+    assert b"longer than 0.05 s" in late.body
+
+
+def test_what_is_taken_of_a_refused_push_is_not_waited_for_long(post, monkeypatch):
+    monkeypatch.setattr(bodies, "LONGEST", 0.05)
+    assert post("/" + push_to("refuse"), unending()).status == 403
 
 
 def test_a_view_reads_a_push_to_its_end_in_pieces_of_its_own(post):

@@ -1,4 +1,6 @@
-"""A cap for what all requests of this process keep of their bodies together."""
+"""A cap for what all requests of this process keep of their bodies together, and for how long a body
+may take to come.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 
-from apps.core.errors import unavailable
+from apps.core.errors import BadRequest, unavailable
 
 FREE = 64 * 1024
 """Bytes of each body that are not counted, so that small ones always find room."""
+LONGEST = 120
+"""Seconds that a body may take to come, if it is no push."""
 
 
 class Room:
@@ -31,14 +35,35 @@ class Room:
             self.left += count
 
     @contextmanager
-    def kept(self, size: int) -> Iterator[None]:
-        """Take what is counted of a body of this size, and give it back at the end."""
-        counted = max(0, size - FREE)
-        self.take(counted)
+    def share(self) -> Iterator[Share]:
+        """What one body takes, given back at the end or when it is forgotten."""
+        share = Share(self)
         try:
-            yield
+            yield share
         finally:
-            self.give_back(counted)
+            share.give_back()
+
+
+class Share:
+    """What one body has taken of a room."""
+
+    def __init__(self, room: Room) -> None:
+        self.room, self.taken = room, 0
+
+    def grow_to(self, size: int) -> None:
+        """Take what is counted of a body that has so many bytes by now; 503 as `Room.take`."""
+        more = max(0, size - FREE) - self.taken
+        self.room.take(more)
+        self.taken += more
+
+    def give_back(self) -> None:
+        self.room.give_back(self.taken)
+        self.taken = 0
+
+
+def too_slow(seconds: float) -> BadRequest:
+    """400 for a body that takes longer to come."""
+    return BadRequest("malformed_request", f"The body took longer than {seconds} s to come.")
 
 
 room = Room(256 * 1024 * 1024)

@@ -1,8 +1,10 @@
 """Bodies between a request and git."""
 
 import asyncio
+import gc
 import gzip
 import zlib
+from contextlib import ExitStack, closing
 from queue import Queue
 from subprocess import PIPE, Popen, TimeoutExpired
 from threading import Event
@@ -12,8 +14,10 @@ from django.test import AsyncRequestFactory, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.core.errors import BadRequest, PayloadTooLarge
-from apps.repos.http.streams import PIECE, answer, inflated, pieces, whole_body
+from apps.core.errors import BadRequest, PayloadTooLarge, Unavailable
+from apps.core.room import room
+from apps.repos.http import streams
+from apps.repos.http.streams import PIECE, SyncOutput, answer, collected, inflated, pieces
 
 
 @given(st.binary(max_size=3000), st.integers(1, 400), st.integers(1, 50))
@@ -41,9 +45,43 @@ def test_a_body_over_the_limit_is_refused_after_inflating():
         "/", packed, content_type="x/y", headers={"content-encoding": "gzip"}
     )
     with pytest.raises(PayloadTooLarge):
-        whole_body(request, 999)
+        collected(pieces(request), 999, ExitStack())
     request = RequestFactory().post("/", b"plain", content_type="x/y")
     assert b"".join(pieces(request)) == b"plain"
+
+
+def test_a_body_is_counted_while_it_comes(monkeypatch):
+    """Not when it has come: all threads together could hold as much as they like."""
+    monkeypatch.setattr(room, "left", 3 * PIECE)
+
+    left = []
+
+    def growing():
+        while True:
+            yield bytes(PIECE)
+            left.append(room.left)
+
+    with ExitStack() as held:
+        with pytest.raises(Unavailable):
+            collected(growing(), 10 * PIECE, held)
+        assert left == [3 * PIECE, 2 * PIECE, PIECE, 0], "the first 64 KiB are not counted"
+    assert room.left == 3 * PIECE
+
+
+def test_what_a_body_has_of_the_room_comes_back_when_it_is_forgotten(monkeypatch):
+    monkeypatch.setattr(room, "left", PIECE)
+    held = ExitStack()
+    assert len(collected(iter([bytes(2 * PIECE)]), 2 * PIECE, held)) == 2 * PIECE
+    assert room.left == 0
+    del held
+    gc.collect()
+    assert room.left == PIECE
+
+
+def test_a_body_that_comes_too_slowly_is_refused(monkeypatch):
+    monkeypatch.setattr(streams, "LONGEST", 0)
+    with ExitStack() as held, pytest.raises(BadRequest, match="took longer than 0 s to come"):
+        collected(iter([b"a", b"b"]), 10, held)
 
 
 SOON = 60.0
@@ -117,3 +155,20 @@ def test_a_client_that_leaves_in_between_leaves_no_process_and_no_watch_on_its_p
         return asyncio.get_running_loop().remove_reader(number)
 
     assert asyncio.run(leave()) is False
+
+
+def test_git_that_says_nothing_for_long_is_ended(gits, parts, monkeypatch):
+    """As while it looks for what both have, or to a client that it cannot tell that it is at work:
+    nobody would notice that such a client has gone.
+    """
+    monkeypatch.setattr(streams, "SILENCE", 0.2)
+    gits.may.set()
+
+    async def read():
+        return [part async for part in parts]
+
+    assert asyncio.run(read()) == [b"pack\n"]
+    assert outlives(gits.started.get()) is False
+    with closing(SyncOutput(gits.start(), b"")) as plain:
+        assert list(plain) == [b"pack\n"]
+    assert outlives(gits.started.get()) is False

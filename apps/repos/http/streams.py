@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from select import POLLIN, poll
 from threading import Thread
 from typing import IO, Any, TypeAlias, cast
 
@@ -14,6 +16,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 
 from apps.core.errors import BadRequest
 from apps.core.parsers import broken_off, too_large
+from apps.core.room import LONGEST, room, too_slow
 from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
@@ -21,6 +24,10 @@ PACKED_LIMIT = 16 * 1024 * 1024
 """Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and no push."""
 DROPPED = 16 * 1024 * 1024
 """Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
+SILENCE = 60
+"""Seconds that git may write nothing. While it packs it writes something every five seconds if the
+client understands that (`uploadpack.keepAlive`), so that one that has gone is noticed.
+"""
 GZIP = 16 + zlib.MAX_WBITS
 
 Start: TypeAlias = Callable[[], GitProcess]
@@ -86,14 +93,22 @@ def drop(body: Iterator[bytes]) -> None:
             return
 
 
-def whole_body(request: HttpRequest, limit: int) -> bytes:
-    """All of a small body; 413 past `limit` bytes, counted after inflating."""
-    body = bytearray()
-    for piece in pieces(request):
-        body += piece
-        if len(body) > limit:
+def collected(body: Iterator[bytes], limit: int, held: ExitStack) -> bytes:
+    """All of a small body, which has its share of the room until what is `held` ends.
+
+    413 past `limit` bytes, counted after inflating; 400 when it takes more than `LONGEST` seconds;
+    503 when all bodies are too large together.
+    """
+    whole, ends = bytearray(), time.monotonic() + LONGEST
+    share = held.enter_context(room.share())
+    for piece in body:
+        whole += piece
+        share.grow_to(len(whole))
+        if len(whole) > limit:
             raise too_large(limit)
-    return bytes(body)
+        if time.monotonic() > ends:
+            raise too_slow(LONGEST)
+    return bytes(whole)
 
 
 def fed_aside(start: Start, body: bytes) -> Start:
@@ -159,7 +174,10 @@ class SyncOutput:
         if self.first:
             yield self.first
         output: Any = self.process.stdout
-        yield from iter(lambda: output.read1(PIECE), b"")
+        waiting = poll()
+        waiting.register(output, POLLIN)
+        while waiting.poll(SILENCE * 1000) and (piece := output.read1(PIECE)):
+            yield piece
 
     def close(self) -> None:
         end(self.process)
@@ -177,8 +195,16 @@ async def async_output(start: Start, first: bytes) -> AsyncIterator[bytes]:
         with closing(pipe):
             if first:
                 yield first
-            while piece := await reader.read(PIECE):
+            while piece := await next_piece(reader):
                 yield piece
+
+
+async def next_piece(reader: asyncio.StreamReader) -> bytes:
+    """None at the end, and when nothing has come for `SILENCE` seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(SILENCE):
+            return await reader.read(PIECE)
+    return b""
 
 
 @asynccontextmanager

@@ -30,7 +30,6 @@ from apps.core.errors import (
     plain_error,
 )
 from apps.core.locks import give_back_connection
-from apps.core.room import room
 from apps.core.views import base_url, check_same_site
 from apps.git.protocol import ProtocolError, Service, advertisement, check_fetch
 from apps.repos.access import RepoAccess, open_repo, owner_path
@@ -98,9 +97,8 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
     """A clone or fetch: a small request, an answer of any size."""
     repo = open_for(request, names, Service.UPLOAD_PACK, held).repo
     check_content_type(request, Service.UPLOAD_PACK)
-    wanted = streams.whole_body(request, FETCH_LIMIT)
+    wanted = streams.collected(streams.pieces(request), FETCH_LIMIT, held)
     check_cost(wanted)
-    held.enter_context(room.kept(len(wanted)))
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     fed = streams.fed_aside(start, wanted)
