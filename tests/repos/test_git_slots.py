@@ -52,7 +52,7 @@ def test_a_person_an_address_and_all_together_have_so_many():
         assert refused.value.headers == {"Retry-After": "10"}
         held.enter_context(place(at("192.0.2.1"), ANONYMOUS))
         with (
-            place(at("192.0.2.1"), ANONYMOUS),
+            place(at("192.0.2.1"), of(3)),
             pytest.raises(TooMany, match="requests are under way"),
             place(at("::1"), of(2)),
         ):
@@ -70,20 +70,32 @@ def test_an_address_that_has_all_of_its_places_is_told_so():
             pass
 
 
+def test_a_quarter_is_kept_for_people():
+    """Whoever has many addresses can keep all other anonymous people out, but no person."""
+    with ExitStack() as held:
+        for address in "123":
+            held.enter_context(place(at(f"192.0.2.{address}"), ANONYMOUS))
+        with pytest.raises(TooMany, match="Sign in") as refused, place(at("::1"), ANONYMOUS):
+            pass
+        assert refused.value.headers == {"Retry-After": "10"}
+        held.enter_context(place(at("192.0.2.1"), of(1)))
+    assert not slots.here.held
+
+
 def test_where_requests_have_threads_git_never_has_all_of_them(settings):
-    settings.GIT_SLOTS = settings.GIT_SLOTS_PER_ADDRESS = 100
+    settings.GIT_SLOTS = settings.GIT_SLOTS_PER_ADDRESS = settings.GIT_SLOTS_PER_PERSON = 100
     slots.here.leave_threads(16)
     with ExitStack() as held:
 
-        def taken(address: str) -> int:
+        def taken(address: str, principal: Principal = ANONYMOUS) -> int:
             for count in range(16):
                 try:
-                    held.enter_context(place(at(address), ANONYMOUS))
+                    held.enter_context(place(at(address), principal))
                 except TooMany:
                     return count
             return 16
 
-        assert [taken("192.0.2.1"), taken("192.0.2.2")] == [8, 4]
+        assert [taken("192.0.2.1"), taken("192.0.2.2"), taken("192.0.2.1", of(1))] == [8, 1, 3]
 
 
 def test_a_place_that_is_forgotten_comes_back():

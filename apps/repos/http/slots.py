@@ -1,7 +1,7 @@
 """Places for git over HTTP: how many of its requests are carried out at once.
 
-A place belongs to a person or, where nobody has signed in, to an address. Places are counted in
-this process and, where there is Redis, in all processes together.
+A place belongs to a person or, where nobody has signed in, to an address. People without a name
+together have no more than three of four places. Places are counted in this process and, where there is Redis, in all processes together.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 RETRY_AFTER = 10
 """Seconds that a client is told to wait."""
 ALL = "all"
+NOBODY = "nobody"
+"""All who have not signed in."""
 
 Asked = Mapping[str, int]
 """Who asks for a place, each with the most that they may have."""
@@ -59,8 +61,13 @@ class Slots:
             self.held -= Counter(asked.keys())  # what has come to nothing goes
 
     def _bounded(self, who: str, most: int) -> int:
-        share = self.most if who == ALL else max(1, self.most * 2 // 3)
-        return min(most, share) if self.most else most
+        if not self.most:
+            return most
+        if who == ALL:
+            return min(most, self.most)
+        return min(
+            most, share_of_nobody(self.most) if who == NOBODY else max(1, self.most * 2 // 3)
+        )
 
 
 here = Slots()
@@ -83,7 +90,7 @@ def place(request: HttpRequest, principal: Principal) -> Iterator[None]:
     It comes back when this ends, also by being forgotten: a server drops the answer, unread and
     unclosed, to a client that leaves before it was made.
     """
-    asked = {who(request, principal): most_for(principal), ALL: settings.GIT_SLOTS}
+    asked = asked_for(request, principal)
     with ExitStack() as held:
         if full := here.take(asked):
             raise refusal(full)
@@ -94,6 +101,18 @@ def place(request: HttpRequest, principal: Principal) -> Iterator[None]:
                 raise refusal(full)
             held.callback(shared.give_back, name)
         yield
+
+
+def asked_for(request: HttpRequest, principal: Principal) -> Asked:
+    asked = {who(request, principal): most_for(principal), ALL: settings.GIT_SLOTS}
+    if principal.person_id is None:
+        asked[NOBODY] = share_of_nobody(settings.GIT_SLOTS)
+    return asked
+
+
+def share_of_nobody(places: int) -> int:
+    """How many of these places those who have not signed in may have together."""
+    return max(1, places * 3 // 4)
 
 
 def who(request: HttpRequest, principal: Principal) -> str:
@@ -108,9 +127,12 @@ def most_for(principal: Principal) -> int:
 
 
 def refusal(full: str) -> TooMany:
-    whose = "" if full == ALL else " of yours" if full.startswith("person") else " of this address"
+    whose = {ALL: "", NOBODY: " of people who have not signed in"}.get(full, " of this address")
+    if full.startswith("person"):
+        whose = " of yours"
+    again = "Sign in, or try again" if full == NOBODY else "Try again"
     return TooMany(
         "rate_limited",
-        f"Too many git requests{whose} are under way. Try again in {RETRY_AFTER} s.",
+        f"Too many git requests{whose} are under way. {again} in {RETRY_AFTER} s.",
         headers={"Retry-After": str(RETRY_AFTER)},
     )
