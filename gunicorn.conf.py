@@ -2,10 +2,15 @@
 
 from typing import Any
 
-from config.server import end_silent
+from config.server import allow_many_files, end_silent
+
+# Headers by which a proxy may say where the application begins: gunicorn would take them from
+# any client of a proxy that lets them through.
+forwarder_headers = ""
 
 
 def when_ready(server: Any) -> None:
-    """Connections get the options of the socket that accepts them."""
+    """Connections get the options of the socket that accepts them, and workers the limits."""
+    allow_many_files()
     for listener in server.LISTENERS:
         end_silent(listener.sock)

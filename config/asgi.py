@@ -11,6 +11,7 @@ import django
 from channels.routing import ProtocolTypeRouter, URLRouter
 
 from config.bodies import Receive
+from config.connections import end_idle
 from config.handler import Handler, Send
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -26,11 +27,13 @@ from config.checks import warn_at_start  # noqa: E402
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer the server's start and end; daphne tells of neither.
+    """Answer the server's start, before which it does not listen, and its end; daphne tells of
+    neither.
 
     A server may wait for open streams before it tells of its end, so its signal is heard as well.
     """
     await receive()
+    end_idle(asyncio.get_running_loop())
     close_streams_on_sigterm()
     await send({"type": "lifespan.startup.complete"})
     await receive()

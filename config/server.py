@@ -6,6 +6,7 @@ gunicorn's master has the socket and starts the worker anew if it dies; the work
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -53,6 +54,15 @@ def end_silent(listening: socket.socket, seconds: int = SILENCE) -> None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))
 
 
+def allow_many_files() -> None:
+    """Let this process, and what it starts, open as many files as the system allows.
+
+    Each connection is one, and systems begin with 1,024 for the sake of programs of old.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
     """Serves on a socket what `load_application` returns in the worker, until a signal ends it."""
 
@@ -83,6 +93,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
 
         The worker is left no connection to the database that this process has opened.
         """
+        allow_many_files()
         connections.close_all()
         if connection.vendor == "postgresql":
             connection.close_pool()  # type: ignore[attr-defined] # only PostgreSQL's class has one

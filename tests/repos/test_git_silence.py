@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import socket
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -37,14 +40,28 @@ def test_a_thread_waits_for_bytes_no_longer_than_that(pair):
         ours.recv(1)
 
 
+@pytest.fixture
+def few_files() -> Iterator[int]:
+    """What is started here may open fewer files than the system allows, unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
-def test_a_silent_clone_ends_with_its_git(tmp_path, tables, django_db_blocker, kind):
+def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
+    tmp_path, tables, django_db_blocker, few_files, kind
+):
+    """Whether they have asked for anything, for half of something, or do not take what they get."""
     server = Server(tmp_path, kind)
     with django_db_blocker.unblock():
         server.prepare(tables)
-    with server:
+    with server, ExitStack() as lines:
+        assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (few_files, few_files)
+        idle = [lines.enter_context(opened(server, sent)) for sent in (b"", b"GET / HTTP/1.1\r\n")]
         server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
         url = f"{server.url}/users/alice/api.git"
         head = fill(server, "users/alice/api", Git(tmp_path / "a", url, server.token("alice")))
@@ -52,3 +69,14 @@ def test_a_silent_clone_ends_with_its_git(tmp_path, tables, django_db_blocker, k
             assert status(clone) == 200
             assert gits(server)
             eventually(lambda: not gits(server), within=SILENCE + 2 * PATIENCE)
+        for line in idle:
+            line.settimeout(SILENCE + 2 * PATIENCE)
+            assert line.recv(1) == b""
+
+
+def opened(server: Server, sent: bytes) -> socket.socket:
+    """A connection on which no more than this is sent."""
+    parts = urlsplit(server.url)
+    line = socket.create_connection((str(parts.hostname), parts.port), PATIENCE)
+    line.sendall(sent)
+    return line
