@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -135,3 +136,28 @@ def test_no_log_of_nginx_holds_what_is_secret_in_an_address(tmp_path):
         assert known in written
     for secret in ("hush", INVITE):
         assert secret not in written + told
+
+
+def half_a_fetch(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    line = socket.create_connection((str(parts.hostname), parts.port), PATIENCE)
+    line.sendall(
+        b"POST /users/alice/api.git/git-upload-pack HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Length: 100\r\n\r\n" + bytes(50)
+    )
+    return line
+
+
+@HAS_NGINX
+def test_a_fetch_is_handed_on_when_it_has_come(tmp_path):
+    """One that comes slowly would hold a thread. Nobody listens behind: who is handed on fails."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        dead: Any = SimpleNamespace(url=f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        with nginx(tmp_path, dead, dead) as url, closing(half_a_fetch(url)) as slow:
+            with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as connection:
+                connection.request("GET", "/teams/acme")
+                assert connection.getresponse().status == 502
+            assert not select.select([slow], [], [], 0)[0]
+            slow.sendall(bytes(50))
+            assert slow.recv(12) == b"HTTP/1.1 502"
