@@ -1,5 +1,5 @@
-"""A cap for what all requests of this process keep of their bodies together, and for how long a body
-may take to come.
+"""A cap for what all requests of this process keep of their bodies together, and for the time that
+a body may take to come.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ MAX_FILTER: Final = 256
 grows with the square of its length.
 """
 MOST_LINES: Final = {b"have": 131_072, b"shallow": 65_536, b"ref-prefix": 8_192, b"deepen-not": 100}
-"""Lines of each kind that the request of a fetch may have: git looks through its history or its refs
-for each. A client that has a million commits of another project sends 90,000 haves in the end, all
-others much less.
+"""Lines of each kind that the request of a fetch may have: git looks through its history or its
+refs for each. A client that has a million commits of another project sends 90,000 haves in the end,
+all others much less.
 """
 
 _HEADER: Final = 4

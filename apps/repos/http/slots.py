@@ -1,7 +1,8 @@
 """Places for git over HTTP: how many of its requests are carried out at once.
 
-A place belongs to a person or, where nobody has signed in, to an address. People without a name
-together have no more than three of four places. Places are counted in this process and, where there is Redis, in all processes together.
+A place belongs to a person or, where nobody has signed in, to an address. All of these together
+have no more than three of four places. Places are counted in this process and, where there is
+Redis, in all processes together.
 """
 
 from __future__ import annotations
