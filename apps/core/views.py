@@ -64,7 +64,8 @@ def check_same_site(request: HttpRequest) -> None:
         return
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     if site is None:
-        own = {f"{request.scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
+        scheme = "https" if settings.BASE_URL.startswith("https://") else request.scheme
+        own = {f"{scheme}://{request.get_host()}", *settings.CSRF_TRUSTED_ORIGINS}
         ours = origin is None or origin in own
     else:
         ours = site in {"same-origin", "none"}

@@ -84,6 +84,15 @@ def test_the_origin_of_base_url_is_the_own_site(sample, db, settings):
     make_team(basic(sample, "alice"), said).gives(201)
 
 
+def test_a_page_without_tls_is_no_page_of_a_site_that_has_it(sample, db, settings):
+    """Also where the proxy does not say how it was reached: anybody on the way could make one."""
+    said = {"Origin": "http://testserver"}
+    settings.BASE_URL = "https://testserver"
+    make_team(basic(sample, "alice"), said).fails(403, "cross_site_request")
+    settings.BASE_URL = "http://testserver"
+    make_team(basic(sample, "alice"), said).gives(201)
+
+
 def test_reading_is_free(sample, db):
     for said in FOREIGN:
         headers = {**basic(sample, "alice"), **said}
