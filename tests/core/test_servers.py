@@ -194,7 +194,7 @@ def test_what_is_no_request_is_the_clients_fault(target, name):
 @pytest.mark.parametrize("name", ["SCRIPT_NAME", "PATH_INFO"])
 def test_a_header_says_nothing_about_the_address(target, name):
     """gunicorn believes it of whoever is on the same machine, as a proxy is."""
-    assert send(target, "GET", "/teams", **{name: "/api"})[0] == 200
+    assert send(target, "GET", "/teams", b"", **{name: "/api"})[0] == 200
 
 
 def test_a_connection_lives_on_after_a_refusal(target):
