@@ -16,6 +16,8 @@ def test_processes_share_places_and_those_of_a_dead_one_come_back(own_redis, cap
     assert other.take({"person:2": 2, "all": 2})[1] == "all"
     one.give_back(first)
     assert other.take(asked)[1] == ""
+    assert other.take({"address:1": 2, "nobody": 1, "all": 4})[1] == ""
+    assert one.take({"address:2": 2, "nobody": 1, "all": 5})[1] == "nobody"
     begin = time.monotonic()
     eventually(lambda: time.monotonic() - begin > 3)
     assert one.take(asked)[1] == "person:1", "they are renewed"
