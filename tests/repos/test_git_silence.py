@@ -6,6 +6,8 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -51,27 +53,47 @@ def few_files() -> Iterator[int]:
 
 @pytest.mark.slow
 @pytest.mark.once
-@pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
 def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
-    tmp_path, tables, django_db_blocker, few_files, kind
+    tmp_path_factory, tables, django_db_blocker, few_files
 ):
-    """Whether they have asked for anything, for half of something, or do not take what they get."""
-    server = Server(tmp_path, kind)
+    """Whether they have asked for anything, for half of something, or do not take what they get.
+
+    Of all servers at once: each takes a minute.
+    """
+    kinds = ["serve", "gunicorn", "gunicorn-asgi"]
+    folders = [tmp_path_factory.mktemp(kind) for kind in kinds]
+    servers = [Server(folder, kind) for folder, kind in zip(folders, kinds, strict=True)]
     with django_db_blocker.unblock():
-        server.prepare(tables)
-    with server, ExitStack() as lines:
-        assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (few_files, few_files)
-        idle = [lines.enter_context(opened(server, sent)) for sent in (b"", b"GET / HTTP/1.1\r\n")]
-        server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
-        url = f"{server.url}/users/alice/api.git"
-        head = fill(server, "users/alice/api", Git(tmp_path / "a", url, server.token("alice")))
-        with closing(unread_clone(server, "users/alice/api", head)) as clone:
-            assert status(clone) == 200
+        for server in servers:
+            server.prepare(tables)
+    with ExitStack() as running:
+        lines = []
+        for server in servers:
+            running.enter_context(server)
+            assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (few_files, few_files)
+            idle = [opened(server, sent) for sent in (b"", b"GET / HTTP/1.1\r\n")]
+            lines += [running.enter_context(line) for line in idle]
+            running.enter_context(closing(begin_clone(server, tmp_path_factory.mktemp("clone") / "a")))
             assert gits(server)
-            eventually(lambda: not gits(server), within=SILENCE + 2 * PATIENCE)
-        for line in idle:
+        for server in servers:
+            eventually(partial(has_no_git, server), within=SILENCE + 2 * PATIENCE)
+        for line in lines:
             line.settimeout(SILENCE + 2 * PATIENCE)
             assert line.recv(1) == b""
+
+
+def begin_clone(server: Server, folder: Path) -> socket.socket:
+    """A connection on which a clone comes that nobody reads."""
+    server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
+    url = f"{server.url}/users/alice/api.git"
+    head = fill(server, "users/alice/api", Git(folder, url, server.token("alice")))
+    clone = unread_clone(server, "users/alice/api", head)
+    assert status(clone) == 200
+    return clone
+
+
+def has_no_git(server: Server) -> bool:
+    return not gits(server)
 
 
 def opened(server: Server, sent: bytes) -> socket.socket:
