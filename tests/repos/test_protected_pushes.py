@@ -153,7 +153,10 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
 
     def slowly():
         yield whole[:-10]
-        create_protection(by=access_of(alice, team_repo), branch="main")
+        try:
+            create_protection(by=access_of(alice, team_repo), branch="main")
+        finally:
+            connection.close()  # that of the thread in which the body is read
         yield whole[-10:]
 
     assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=slowly())
@@ -163,6 +166,32 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
     kinds = list(Event.objects.order_by("-id").values_list("kind", "actor__username")[:2])
     assert kinds == [("branch-pushed", "bob"), ("protection-created", "alice")]
     check_settled(team_repo)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, alice, bob):
+    """A long list takes its time, and on SQLite nobody writes under a lock. What is protected in
+    between is protected.
+    """
+    first, second = (other.commit({"a": b"%d" % n}) for n in (1, 2))
+    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
+    asked: list[bool] = []
+
+    def protect_after_the_first_look(execute, sql, params, many, context):
+        found = execute(sql, params, many, context)
+        if sql.startswith("SELECT") and "repos_protection" in sql and "COUNT" not in sql:
+            asked.append(connection.in_atomic_block)
+            if len(asked) == 1:
+                create_protection(by=access_of(alice, team_repo), branch="main")
+        return found
+
+    with connection.execute_wrapper(protect_after_the_first_look):
+        said = receive(
+            by=access_of(bob, team_repo), body=iter([body_of(other, first, second)])
+        )
+    assert b"ng refs/heads/main protected branch" in said
+    assert asked == [False, True, False, True]
+    assert team_repo.branch_sha("main") == first
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from apps.accounts.authentication import principal_of
 from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
-from apps.core.errors import ApiError
+from apps.core.errors import ApiError, BadRequest
 from apps.events.models import Event
 from apps.git.protocol import ZERO, Command
 from apps.repos.access import open_repo
+from apps.repos.http import streams
 from apps.repos.http.push import receive
 from apps.repos.models import PushJournal, Repo
 from apps.repos.pushes import open_journal, settle
@@ -19,6 +23,7 @@ from apps.repos.rules import RefMove
 from apps.teams.models import Member, Role, Team
 from tests.git.scratch import Scratch, push_body
 from tests.principals import access_of
+from tests.waiting import eventually
 
 MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
@@ -29,6 +34,62 @@ def other(tmp_path):
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
+
+
+def with_connection_of_its_own(body):
+    """What a body does when it is read in another thread than the test's."""
+    try:
+        yield from body
+    finally:
+        connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo, other, bob):
+    """Else rows and git differ for as long as the client likes."""
+    new = other.commit({"a": b"1"})
+
+    def hanging():
+        yield push_body(other, [Command(ZERO, new, MAIN)])
+        eventually(lambda: Event.objects.filter(actor=bob, kind="branch-created").exists())
+        assert not PushJournal.objects.exists()
+        assert team_repo.refs.get().pushed_by == bob
+        yield b"more"
+
+    body = with_connection_of_its_own(hanging())
+    assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=body)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
+    team_repo, other, bob, monkeypatch
+):
+    """Also where a byte comes now and then, after git has ended and after a refusal."""
+    monkeypatch.setattr(streams, "DROP_SECONDS", 0.1)
+    new = other.commit({"a": b"1"})
+    for ref in (MAIN, "refs/pull/1/head"):
+        taken = count()
+
+        def body(ref=ref, taken=taken):
+            yield push_body(other, [Command(ZERO, new, ref)])
+            yield from (b"x" for _ in taken)
+
+        assert ref.encode() in receive(by=access_of(bob, team_repo), body=body())
+        assert next(taken) < streams.DROPPED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob):
+    body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
+
+    def broken():
+        yield body[:-10]
+        raise BadRequest("malformed_request", "gone")
+
+    with pytest.raises(BadRequest, match="gone"):
+        receive(by=access_of(bob, team_repo), body=broken())
+    assert team_repo.git.refs() == {}
+    assert not PushJournal.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -47,7 +108,8 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
             meanwhile()
             yield body[-10:]
 
-        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=slowly())
+        whole = with_connection_of_its_own(slowly())
+        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=whole)
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
     start = ZERO
@@ -157,6 +219,7 @@ def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, 
         LOSSES[loss][0]()
         yield body[-10:]
 
-    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=slowly())
+    whole = with_connection_of_its_own(slowly())
+    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from threading import Thread
+from time import monotonic
 from typing import IO, Any, TypeAlias, cast
 
 from django.core.handlers.asgi import ASGIRequest
@@ -21,6 +22,8 @@ PACKED_LIMIT = 16 * 1024 * 1024
 """Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and no push."""
 DROPPED = 16 * 1024 * 1024
 """Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
+DROP_SECONDS = 60.0
+"""How long they are read: a client may send them one by one."""
 GZIP = 16 + zlib.MAX_WBITS
 
 Start: TypeAlias = Callable[[], GitProcess]
@@ -78,11 +81,11 @@ def broken_gzip() -> BadRequest:
 
 
 def drop(body: Iterator[bytes]) -> None:
-    """Read what is left of a refused push, but no more than `DROPPED` bytes."""
-    room = DROPPED
+    """Read what is left of a refused push, but no more than `DROPPED` bytes in `DROP_SECONDS`."""
+    room, ends = DROPPED, monotonic() + DROP_SECONDS
     for piece in body:
         room -= len(piece)
-        if room <= 0:
+        if room <= 0 or monotonic() > ends:
             return
 
 
