@@ -186,9 +186,7 @@ def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, al
         return found
 
     with connection.execute_wrapper(protect_after_the_first_look):
-        said = receive(
-            by=access_of(bob, team_repo), body=iter([body_of(other, first, second)])
-        )
+        said = receive(by=access_of(bob, team_repo), body=iter([body_of(other, first, second)]))
     assert b"ng refs/heads/main protected branch" in said
     assert asked == [False, True, False, True]
     assert team_repo.branch_sha("main") == first

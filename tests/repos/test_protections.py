@@ -169,8 +169,7 @@ def test_of_two_who_protect_the_same_pattern_one_wins(api, team_repo, alice, sam
 def fill(team_repo, alice):
     """`fill(n)`: the repository has so many protections."""
     return lambda count: Protection.objects.bulk_create(
-        Protection(repo=team_repo, branch=f"b{number}", created_by=alice)
-        for number in range(count)
+        Protection(repo=team_repo, branch=f"b{number}", created_by=alice) for number in range(count)
     )
 
 

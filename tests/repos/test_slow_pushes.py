@@ -18,7 +18,7 @@ from apps.repos.access import open_repo
 from apps.repos.http import streams
 from apps.repos.http.push import receive
 from apps.repos.models import PushJournal, Repo
-from apps.repos.pushes import open_journal, settle
+from apps.repos.pushes import open_journal, reconcile, settle
 from apps.repos.rules import RefMove
 from apps.teams.models import Member, Role, Team
 from tests.git.scratch import Scratch, push_body
@@ -149,6 +149,53 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
     assert (stored.sha, stored.pushed_by) == (newer, bob)
     last = Event.objects.latest("id")
     assert (last.actor, last.data["before"], last.data["after"]) == (bob, here, newer)
+
+
+@pytest.fixture
+def push(team_repo, other):
+    """`push(bob, old, new)`: a push of main from its beginning to its end."""
+
+    def whole(person, old, new):
+        body = push_body(other, [Command(old, new, MAIN)])
+        said = receive(by=access_of(person, team_repo), body=iter([body]))
+        assert b"ok refs/heads/main" in said
+
+    return whole
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_step_that_is_still_to_come_keeps_its_person(team_repo, other, push, alice, bob):
+    """The ref moves away and back before git makes it, and somebody else writes it down."""
+    here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
+    push(alice, ZERO, here)
+    slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
+    push(alice, here, away)
+    push(alice, away, here)
+    team_repo.git.fetch_objects(other, new)
+    assert team_repo.git.update_ref(MAIN, new, here)
+    assert reconcile(repo=team_repo) == 1
+    assert team_repo.refs.get().pushed_by == bob
+    settle(repo=team_repo, push=slow)
+    last = Event.objects.latest("id")
+    assert (last.actor, last.data["before"], last.data["after"]) == (bob, here, new)
+    assert not PushJournal.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_steps_that_are_still_to_come_are_no_way_there_and_back(team_repo, other, push, alice, bob):
+    """Each begins where the ref was, but git has made neither."""
+    here, away, there = (other.commit({"a": b"%d" % number}) for number in range(3))
+    push(alice, ZERO, here)
+    open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, there)])
+    push(alice, here, away)
+    push(alice, away, there)
+    open_journal(actor=bob, repo=team_repo, moves=[(MAIN, there, here)])
+    push(alice, there, away)
+    push(alice, away, here)
+    assert reconcile(repo=team_repo) == 0
+    moves = Event.objects.filter(kind__startswith="branch-").order_by("id")
+    assert [move.data["after"] for move in moves] == [here, away, there, away, here]
+    assert {move.actor for move in moves} == {alice}
 
 
 LOSSES = {
