@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import RLock
 
@@ -33,12 +33,26 @@ class Room:
     @contextmanager
     def kept(self, size: int) -> Iterator[None]:
         """Take what is counted of a body of this size, and give it back at the end."""
-        counted = max(0, size - FREE)
-        self.take(counted)
-        try:
+        with self.growing() as grow:
+            grow(size)
             yield
+
+    @contextmanager
+    def growing(self) -> Iterator[Callable[[int], None]]:
+        """For what is kept as it comes: call it with the size of each piece."""
+        size = taken = 0
+
+        def grow(piece: int) -> None:
+            nonlocal size, taken
+            size += piece
+            counted = max(0, size - FREE)
+            self.take(counted - taken)
+            taken = counted
+
+        try:
+            yield grow
         finally:
-            self.give_back(counted)
+            self.give_back(taken)
 
 
 room = Room(256 * 1024 * 1024)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from apps.core.errors import Unavailable
+from apps.core.room import room
 from apps.git.protocol import DELIMITER, FLUSH, Service, pkt
 from apps.git.repo import GitRepo
 from apps.repos.http.push import receive
@@ -144,6 +146,27 @@ def test_of_a_push_that_git_refuses_not_much_more_is_read(team_repo, alice):
     body = Pieces(pushed("refs/heads/main", b"no pack"))
     receive(by=access_of(alice, team_repo), body=iter(body))
     assert body.read <= 20 * MIB
+
+
+@pytest.mark.django_db(transaction=True)
+def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alice, monkeypatch):
+    """A list of 8 MiB takes 70, and its sender may let it wait without an end."""
+    monkeypatch.setattr(room, "left", 2 * MIB)
+    lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(3000))
+    small, large = pkt(f"{'0' * 40} {'1' * 40} refs/x".encode()) + FLUSH, b"".join(lines)
+    seen = []
+
+    def slowly():
+        for start in range(0, len(large), 1000):
+            seen.append(room.left)
+            yield large[start : start + 1000]
+
+    with pytest.raises(Unavailable):
+        receive(by=access_of(alice, team_repo), body=slowly())
+    assert len(large) > 1000 * len(seen) > 200_000
+    assert seen[0] == 2 * MIB and seen[-1] < 10_000
+    receive(by=access_of(alice, team_repo), body=iter([small]))
+    assert room.left == 2 * MIB
 
 
 def test_what_follows_a_gzip_stream_is_not_collected(server, path):

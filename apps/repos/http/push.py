@@ -7,7 +7,7 @@ written before git may move them; rows and events are written before the client 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
@@ -20,6 +20,7 @@ from django.db import transaction
 from apps.core.access import Level
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
+from apps.core.room import room
 from apps.git.protocol import (
     Command,
     ProtocolError,
@@ -41,6 +42,8 @@ from apps.repos.rules import CONTROLS, ZERO, RefMove, has_controls
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
 REPORT_LIMIT = 16 * 1024 * 1024
+LIST_COST = 8
+"""Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
 TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
 logger = logging.getLogger(__name__)
 
@@ -48,11 +51,25 @@ logger = logging.getLogger(__name__)
 def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; returns the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`, and what
-    the server raises when the client goes away. Refs that git has moved by then have their rows.
+    `body` yields the request. Errors: 400 for what is no push, 503 while the command lists of too
+    many pushes are kept, those of `accept_refs`, and what the server raises when the client goes
+    away. Refs that git has moved by then have their rows.
     """
+    with room.growing() as grow:
+        request, rest = read_commands(counted(body, grow))
+        return carry_out(by, request, rest, body)
+
+
+def counted(body: Iterator[bytes], grow: Callable[[int], None]) -> Iterator[bytes]:
+    """The same, and what a command list of these pieces takes is counted before it is read."""
+    for piece in body:
+        grow(len(piece) * LIST_COST)
+        yield piece
+
+
+def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
+    """Decide about the refs, give git those that may move, and write down what it has done."""
     actor, repo = by.user, by.repo
-    request, rest = read_commands(body)
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
