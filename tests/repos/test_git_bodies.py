@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from apps.core.errors import Unavailable
 from apps.core.room import room
 from apps.git.protocol import DELIMITER, FLUSH, Service, pkt
 from apps.git.repo import GitRepo
+from apps.repos.http import streams
 from apps.repos.http.push import receive
 from tests.git.scratch import Scratch
 from tests.principals import access_of
@@ -146,6 +147,28 @@ def test_of_a_push_that_git_refuses_not_much_more_is_read(team_repo, alice):
     body = Pieces(pushed("refs/heads/main", b"no pack"))
     receive(by=access_of(alice, team_repo), body=iter(body))
     assert body.read <= 20 * MIB
+
+
+LATER = {
+    "to its end": ({}, 200 * MIB),
+    "up to a size": ({"DROPPED_LATER": 3 * MIB}, 3 * MIB),
+    "up to a time": ({"DROP_LATER_SECONDS": -1}, 0),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_what_is_left_of_a_push_is_read_after_the_answer(monkeypatch, case):
+    """git reads no answer before it has sent all."""
+    bounds, read = LATER[case]
+    for name, value in bounds.items():
+        monkeypatch.setattr(streams, name, value)
+    body, held, given_back = Pieces(b"PACK"), ExitStack(), []
+    held.callback(lambda: given_back.append(body.read))
+    answer = streams.PushAnswer(b"report", iter(body), held)
+    held.close()
+    assert (answer.content, body.read, given_back) == (b"report", 0, [])
+    answer.close()
+    assert (body.read, given_back) == (read, [read])
 
 
 @pytest.mark.django_db(transaction=True)

@@ -4,6 +4,7 @@ beside the ref.
 
 from __future__ import annotations
 
+import os
 from threading import Barrier, Thread
 
 import pytest
@@ -39,6 +40,18 @@ def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path
     assert "(protected branch)" in sams.fails("push", "--force", sams.url, "main")
     assert ours("ls-remote", ours.url, MAIN).split()[0] == first
     assert events_of(server, path)[-1] == ("branch-created", "main")
+
+
+@pytest.mark.slow
+def test_the_reason_is_printed_also_where_much_is_pushed(server, path, git):
+    """git reads no answer before it has sent all, which is more than is read before the answer."""
+    protect(server, path)
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    (ours.folder / "noise").write_bytes(os.urandom(40_000_000))
+    ours.commit()
+    assert "main -> main (protected branch)" in ours.fails("push", ours.url, "main")
 
 
 def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, path, git):

@@ -11,9 +11,9 @@ from time import monotonic
 from typing import IO, Any, TypeAlias, cast
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
-from apps.core.errors import BadRequest
+from apps.core.errors import ApiError, BadRequest
 from apps.core.parsers import broken_off, too_large
 from apps.git.run import GitProcess, kill_group
 
@@ -24,6 +24,11 @@ DROPPED = 16 * 1024 * 1024
 """Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
 DROP_SECONDS = 60.0
 """How long they are read: a client may send them one by one."""
+DROPPED_LATER = 2 * 1024 * 1024 * 1024
+"""Bytes that are read after the answer to a push. git reads no answer before it has sent all, and a
+push may have so many.
+"""
+DROP_LATER_SECONDS = 600.0
 GZIP = 16 + zlib.MAX_WBITS
 
 Start: TypeAlias = Callable[[], GitProcess]
@@ -80,12 +85,12 @@ def broken_gzip() -> BadRequest:
     return BadRequest("malformed_request", "The body is not valid gzip.")
 
 
-def drop(body: Iterator[bytes]) -> None:
-    """Read what is left of a refused push, but no more than `DROPPED` bytes in `DROP_SECONDS`."""
-    room, ends = DROPPED, monotonic() + DROP_SECONDS
+def drop(body: Iterator[bytes], most: int = DROPPED, seconds: float = DROP_SECONDS) -> None:
+    """Read what is left of a push, but no more than so many bytes, in so many seconds."""
+    ends = monotonic() + seconds
     for piece in body:
-        room -= len(piece)
-        if room <= 0 or monotonic() > ends:
+        most -= len(piece)
+        if most <= 0 or monotonic() > ends:
             return
 
 
@@ -129,6 +134,23 @@ class GitAnswer(StreamingHttpResponse):
     def close(self) -> None:
         super().close()
         self.held.close()
+
+
+class PushAnswer(HttpResponse):
+    """The report of a push. What is left of its body is read after that has been sent, by somebody
+    who may push as much; what is held is held meanwhile.
+    """
+
+    def __init__(self, report: bytes, rest: Iterator[bytes], held: ExitStack) -> None:
+        kind = "application/x-git-receive-pack-result"
+        super().__init__(report, content_type=kind, headers={"Cache-Control": "no-cache"})
+        self.rest = rest
+        self.held = held.pop_all()
+
+    def close(self) -> None:
+        super().close()
+        with self.held, suppress(ApiError):  # the client has left
+            drop(self.rest, DROPPED_LATER, DROP_LATER_SECONDS)
 
 
 def answer(
