@@ -19,7 +19,7 @@ from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
 PACKED_LIMIT = 16 * 1024 * 1024
-"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and JGit pushes, too."""
+"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and JGit pushes."""
 DROPPED = 16 * 1024 * 1024
 """Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
 DROP_SECONDS = 60.0
