@@ -85,8 +85,12 @@ def broken_gzip() -> BadRequest:
     return BadRequest("malformed_request", "The body is not valid gzip.")
 
 
-def drop(body: Iterator[bytes], most: int = DROPPED, seconds: float = DROP_SECONDS) -> None:
-    """Read what is left of a push, but no more than so many bytes, in so many seconds."""
+def drop(body: Iterator[bytes]) -> None:
+    """Read what is left of a refused push, but no more than `DROPPED` bytes in `DROP_SECONDS`."""
+    _drop(body, DROPPED, DROP_SECONDS)
+
+
+def _drop(body: Iterator[bytes], most: int, seconds: float) -> None:
     ends = monotonic() + seconds
     for piece in body:
         most -= len(piece)
@@ -150,7 +154,7 @@ class PushAnswer(HttpResponse):
     def close(self) -> None:
         super().close()
         with self.held, suppress(ApiError):  # the client has left
-            drop(self.rest, DROPPED_LATER, DROP_LATER_SECONDS)
+            _drop(self.rest, DROPPED_LATER, DROP_LATER_SECONDS)
 
 
 def answer(
