@@ -11,6 +11,8 @@ import datetime as dt
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Protocol, TypeAlias, cast
 
@@ -24,8 +26,8 @@ from apps.core.locks import lock
 from apps.events.record import Change, record_all
 from apps.git.facts import GitFacts
 from apps.git.history import distances
-from apps.git.repo import GitRepo
-from apps.git.run import SERVICE_LIMITS
+from apps.git.repo import Distance, GitRepo
+from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, longest_chain
 
@@ -114,25 +116,37 @@ def settle_refs(repo: Repo, names: list[str], own: Sequence[RefMove], over: Q) -
     `over`: the journal rows of these refs that go, whatever git has done.
     """
     journal = journal_of(repo).filter(full_name__in=names)
-    moves, _ = find_moves(repo, names, journal, own)
-    facts = read_facts(repo, moves)
+    facts = read_facts(repo, find_moves(repo, names, journal, own).moves)
     with transaction.atomic():
         lock(repo)
-        moves, used = find_moves(repo, names, journal.all(), own)
-        journal.filter(Q(pk__in=used) | over).delete()
-        apply_moves(repo, moves, facts)
-    return len(moves)
+        found = find_moves(repo, names, journal.all(), own)
+        journal.filter(Q(pk__in=found.used) | over).delete()
+        if found.overtaken:
+            journal.filter(pk__in=found.overtaken).update(is_overtaken=True)
+        apply_moves(repo, found.moves, facts)
+    return len(found.moves)
+
+
+@dataclass
+class Found:
+    """The moves that git has made, the ids of the journal rows that are of no more use, and of
+    those that have been overtaken.
+    """
+
+    moves: list[RefMove] = field(default_factory=list)
+    used: list[int] = field(default_factory=list)
+    overtaken: list[int] = field(default_factory=list)
 
 
 def find_moves(
     repo: Repo, names: Collection[str], journal: Iterable[PushJournal], own: Sequence[RefMove]
-) -> tuple[list[RefMove], list[int]]:
-    """The steps of these refs from the stored head to git's present value, and the ids of journal
-    rows that are of no more use.
+) -> Found:
+    """The steps of these refs from the stored head to git's present value.
 
-    Those are the rows of these steps, and all that do not start at the present value, since git
-    moves a ref from nowhere else: they are of a push that was cut off and sent again. Where no
-    chain of rows leads to the present value, it is one step, by who wanted that value.
+    Their rows have been used, and so have those of the same people for the same steps: they are of
+    a push that was cut off and sent again. Other rows that do not start at the present value are
+    overtaken: their push may still be under way, and git may move the ref back. Where no chain of
+    rows leads to the present value, it is one step, by who wanted that value.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
@@ -140,18 +154,20 @@ def find_moves(
     known = [*(move_of(row, repo) for some in rows.values() for row in some), *own]
     last = {(move.full_name, move.new): move.actor for move in known}
     present, stored = repo.git.some_refs(names), stored_heads(repo, names)
-    moves: list[RefMove] = []
-    used: list[int] = []
+    found = Found()
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
-        chain = longest_chain(start, end, rows[name])
-        used += [row.pk for row in rows[name] if row.old != end]
+        to_come = [row for row in rows[name] if not row.is_overtaken]
+        chain = longest_chain(start, end, to_come)
         if chain is None:
-            moves.append(RefMove(repo, name, start, end, last.get((name, end))))
-            continue
-        moves += [move_of(row, repo) for row in chain]
-        used += [row.pk for row in chain]
-    return moves, used
+            found.moves.append(RefMove(repo, name, start, end, last.get((name, end))))
+        steps = [move_of(row, repo) for row in chain or []]
+        found.moves += steps
+        made = set(steps)
+        used = {row.pk for row in to_come if move_of(row, repo) in made}
+        found.used += used
+        found.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
+    return found
 
 
 def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:
@@ -212,26 +228,45 @@ def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = No
     facts, git = known or GitFacts(), repo.git
     pushed = [(move.old, move.new) for move in moves if move.is_pushed_branch]
     compared = [one for one in pushed if not facts.knows(GitRepo.distance, git, *one)]
-    for (old, new), distance in distances(git, compared).items():
-        facts.know(distance, GitRepo.distance, git, old, new)
+    told = distances(git, compared)
+    for old, new in compared:
+        if distance := told.get((old, new)):
+            facts.know(distance, GitRepo.distance, git, old, new)
+        else:
+            facts.know(None, distance_if_told, git, old, new)
     for follower in followers():
         follower.read(repo, moves, facts)
     return facts
 
 
+def distance_if_told(git: GitRepo, old: str, new: str) -> Distance | None:
+    """None where git cannot compare the two, as after it has lost one of them."""
+    with suppress(GitError):
+        return git.distance(old, new)
+    return None
+
+
 def move_data(move: RefMove, facts: GitFacts) -> dict[str, object]:
     """The event's data: before, after, and for a branch that moved how many commits it gained and
-    whether it lost any.
+    whether it lost any; None for these two where git cannot tell.
     """
     data: dict[str, object] = {
         "before": None if move.old == ZERO else move.old,
         "after": None if move.new == ZERO else move.new,
     }
     if move.is_pushed_branch:
-        distance = facts.ask(GitRepo.distance, move.repo.git, move.old, move.new)
-        data["forced"] = distance.lost > 0
-        data["commit_count"] = distance.gained
+        distance = distance_of(move, facts)
+        data["forced"] = None if distance is None else distance.lost > 0
+        data["commit_count"] = None if distance is None else distance.gained
     return data
+
+
+def distance_of(move: RefMove, facts: GitFacts) -> Distance | None:
+    """How far a branch has moved; None where git cannot tell. git is asked once."""
+    git, old, new = move.repo.git, move.old, move.new
+    if facts.knows(GitRepo.distance, git, old, new):
+        return facts.ask(GitRepo.distance, git, old, new)
+    return facts.ask(distance_if_told, git, old, new)
 
 
 class Follower(Protocol):

@@ -222,6 +222,24 @@ def test_nobody_approves_a_head_of_which_nobody_knows_who_pushed_it(
     assert blockers(pull) == APPROVED
 
 
+def test_a_push_of_another_commit_says_who_pushed_and_of_the_same_one_does_not(
+    api, clone, pull, approved, blockers, alice, bob
+):
+    """The way out where nobody is known."""
+    Pull.objects.update(head_pushed_by=None)
+    branch = pull.source_branch
+    head = clone.sha(branch)
+    clone.push(f":{branch}")
+    clone.push(branch)
+    assert blockers(pull) == APPROVED
+    clone.commit(branch, {"more": "1\n"})
+    clone.push(branch)
+    api(bob).post(paths.reviews(pull), status="approved").gives(201)
+    assert blockers(pull) == []
+    pull.refresh_from_db()
+    assert (pull.head_pushed_by, pull.head_sha != head) == (alice, True)
+
+
 def test_a_rebase_with_another_result_is_refused_by_a_code_of_its_own(api, make, clone, alice):
     clone.commit("main", {"t": "1\n"})
     clone.push("main")

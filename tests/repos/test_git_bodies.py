@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
 
+from apps.core.errors import Unavailable
+from apps.core.room import room
 from apps.git.protocol import DELIMITER, FLUSH, MOST_LINES, Service, pkt
 from apps.git.repo import GitRepo
+from apps.repos.http import streams
 from apps.repos.http.push import receive
 from tests.git.scratch import Scratch
 from tests.principals import access_of
@@ -173,6 +176,49 @@ def test_of_a_push_that_git_refuses_not_much_more_is_read(team_repo, alice):
     body = Pieces(pushed("refs/heads/main", b"no pack"))
     receive(by=access_of(alice, team_repo), body=iter(body))
     assert body.read <= 20 * MIB
+
+
+LATER = {
+    "to its end": ({}, 200 * MIB),
+    "up to a size": ({"DROPPED_LATER": 3 * MIB}, 3 * MIB),
+    "up to a time": ({"DROP_LATER_SECONDS": -1}, 0),
+}
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_what_is_left_of_a_push_is_read_after_the_answer(monkeypatch, case):
+    """git reads no answer before it has sent all."""
+    bounds, read = LATER[case]
+    for name, value in bounds.items():
+        monkeypatch.setattr(streams, name, value)
+    body, held, given_back = Pieces(b"PACK"), ExitStack(), []
+    held.callback(lambda: given_back.append(body.read))
+    answer = streams.PushAnswer(b"report", iter(body), held)
+    held.close()
+    assert (answer.content, body.read, given_back) == (b"report", 0, [])
+    answer.close()
+    assert (body.read, given_back) == (read, [read])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alice, monkeypatch):
+    """A list of 8 MiB takes 70, and its sender may let it wait without an end."""
+    monkeypatch.setattr(room, "left", 2 * MIB)
+    lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(3000))
+    small, large = pkt(f"{'0' * 40} {'1' * 40} refs/x".encode()) + FLUSH, b"".join(lines)
+    seen = []
+
+    def slowly():
+        for start in range(0, len(large), 1000):
+            seen.append(room.left)
+            yield large[start : start + 1000]
+
+    with pytest.raises(Unavailable):
+        receive(by=access_of(alice, team_repo), body=slowly())
+    assert len(large) > 1000 * len(seen) > 200_000
+    assert seen[0] == 2 * MIB and seen[-1] < 10_000
+    receive(by=access_of(alice, team_repo), body=iter([small]))
+    assert room.left == 2 * MIB
 
 
 def test_what_follows_a_gzip_stream_is_not_collected(server, path):

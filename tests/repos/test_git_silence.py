@@ -73,7 +73,9 @@ def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
             assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (few_files, few_files)
             idle = [opened(server, sent) for sent in (b"", b"GET / HTTP/1.1\r\n")]
             lines += [running.enter_context(line) for line in idle]
-            running.enter_context(closing(begin_clone(server, tmp_path_factory.mktemp("clone") / "a")))
+            running.enter_context(
+                closing(begin_clone(server, tmp_path_factory.mktemp("clone") / "a"))
+            )
             assert gits(server)
         for server in servers:
             eventually(partial(has_no_git, server), within=SILENCE + 2 * PATIENCE)

@@ -271,6 +271,14 @@ def test_what_is_over_twenty_thousand_refs_is_refused_in_words():
     assert len(refusals(whole, [], {})) == MOST_REFS + 2
 
 
+def test_what_is_over_twenty_thousand_refs_is_compared_with_no_protection():
+    """Else a list of 80,000 keeps the server busy for long."""
+    moved = tuple(Command("1" * 40, "2" * 40, f"{BRANCHES}b{n}") for n in range(MOST_REFS + 1))
+    found = refusals(PushRequest(moved, frozenset(), (), b""), ["a", "b*"], {})
+    assert found.pop(moved[-1].ref).startswith("one push moves 20,000 refs at most")
+    assert found == {command.ref: "protected branch" for command in moved[:-1]}
+
+
 @pytest.mark.slow
 @pytest.mark.once
 def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, alice, tmp_path):

@@ -4,6 +4,7 @@ beside the ref.
 
 from __future__ import annotations
 
+import os
 from threading import Barrier, Thread
 
 import pytest
@@ -39,6 +40,18 @@ def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path
     assert "(protected branch)" in sams.fails("push", "--force", sams.url, "main")
     assert ours("ls-remote", ours.url, MAIN).split()[0] == first
     assert events_of(server, path)[-1] == ("branch-created", "main")
+
+
+@pytest.mark.slow
+def test_the_reason_is_printed_also_where_much_is_pushed(server, path, git):
+    """git reads no answer before it has sent all, which is more than is read before the answer."""
+    protect(server, path)
+    ours = git()
+    ours.commit()
+    ours("push", "--quiet", ours.url, "main")
+    (ours.folder / "noise").write_bytes(os.urandom(40_000_000))
+    ours.commit()
+    assert "main -> main (protected branch)" in ours.fails("push", ours.url, "main")
 
 
 def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, path, git):
@@ -153,7 +166,10 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
 
     def slowly():
         yield whole[:-10]
-        create_protection(by=access_of(alice, team_repo), branch="main")
+        try:
+            create_protection(by=access_of(alice, team_repo), branch="main")
+        finally:
+            connection.close()  # that of the thread in which the body is read
         yield whole[-10:]
 
     assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=slowly())
@@ -163,6 +179,30 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
     kinds = list(Event.objects.order_by("-id").values_list("kind", "actor__username")[:2])
     assert kinds == [("branch-pushed", "bob"), ("protection-created", "alice")]
     check_settled(team_repo)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, alice, bob):
+    """A long list takes its time, and on SQLite nobody writes under a lock. What is protected in
+    between is protected.
+    """
+    first, second = (other.commit({"a": b"%d" % n}) for n in (1, 2))
+    receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
+    asked: list[bool] = []
+
+    def protect_after_the_first_look(execute, sql, params, many, context):
+        found = execute(sql, params, many, context)
+        if sql.startswith("SELECT") and "repos_protection" in sql and "COUNT" not in sql:
+            asked.append(connection.in_atomic_block)
+            if len(asked) == 1:
+                create_protection(by=access_of(alice, team_repo), branch="main")
+        return found
+
+    with connection.execute_wrapper(protect_after_the_first_look):
+        said = receive(by=access_of(bob, team_repo), body=iter([body_of(other, first, second)]))
+    assert b"ng refs/heads/main protected branch" in said
+    assert asked == [False, True, False, True]
+    assert team_repo.branch_sha("main") == first
 
 
 @pytest.mark.django_db(transaction=True)

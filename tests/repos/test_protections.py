@@ -165,6 +165,38 @@ def test_of_two_who_protect_the_same_pattern_one_wins(api, team_repo, alice, sam
     assert Protection.objects.count() == 1
 
 
+@pytest.fixture
+def fill(team_repo, alice):
+    """`fill(n)`: the repository has so many protections."""
+    return lambda count: Protection.objects.bulk_create(
+        Protection(repo=team_repo, branch=f"b{number}", created_by=alice) for number in range(count)
+    )
+
+
+def test_a_repository_has_a_hundred_protections_at_most(api, team_repo, alice, fill, events):
+    """And keeps those that it had before there was a limit."""
+    url, (first, second, *_) = paths.protections(team_repo), fill(101)
+    with events():
+        detail = api(alice).post(url, branch="main").fails(409, "too_many_protections")
+    assert "100" in detail
+    api(alice).put(paths.protection(first), branch="main").gives()
+    api(alice).delete(paths.protection(first)).gives(204)
+    api(alice).post(url, branch="main").fails(409, "too_many_protections")
+    api(alice).delete(paths.protection(second)).gives(204)
+    api(alice).post(url, branch="main").gives(201)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_make_the_last_protection_one_wins(api, team_repo, alice, sam, fill):
+    fill(99)
+    url = paths.protections(team_repo)
+    found = at_once(
+        lambda: api(alice).post(url, branch="main"), lambda: api(sam).post(url, branch="trunk")
+    )
+    assert found == {(201, None): 1, (409, "too_many_protections"): 1}
+    assert Protection.objects.count() == 100
+
+
 @pytest.mark.parametrize(
     ("pattern", "matched", "others"),
     [

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from apps.accounts.authentication import principal_of
 from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
-from apps.core.errors import ApiError
+from apps.core.errors import ApiError, BadRequest
 from apps.events.models import Event
 from apps.git.protocol import ZERO, Command
 from apps.repos.access import open_repo
+from apps.repos.http import streams
 from apps.repos.http.push import receive
 from apps.repos.models import PushJournal, Repo
-from apps.repos.pushes import open_journal, settle
+from apps.repos.pushes import open_journal, reconcile, settle
 from apps.repos.rules import RefMove
 from apps.teams.models import Member, Role, Team
 from tests.git.scratch import Scratch, push_body
 from tests.principals import access_of
+from tests.waiting import eventually
 
 MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
@@ -29,6 +34,62 @@ def other(tmp_path):
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
+
+
+def with_connection_of_its_own(body):
+    """What a body does when it is read in another thread than the test's."""
+    try:
+        yield from body
+    finally:
+        connection.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo, other, bob):
+    """Else rows and git differ for as long as the client likes."""
+    new = other.commit({"a": b"1"})
+
+    def hanging():
+        yield push_body(other, [Command(ZERO, new, MAIN)])
+        eventually(lambda: Event.objects.filter(actor=bob, kind="branch-created").exists())
+        assert not PushJournal.objects.exists()
+        assert team_repo.refs.get().pushed_by == bob
+        yield b"more"
+
+    body = with_connection_of_its_own(hanging())
+    assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=body)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
+    team_repo, other, bob, monkeypatch
+):
+    """Also where a byte comes now and then, after git has ended and after a refusal."""
+    monkeypatch.setattr(streams, "DROP_SECONDS", 0.1)
+    new = other.commit({"a": b"1"})
+    for ref in (MAIN, "refs/pull/1/head"):
+        taken = count()
+
+        def body(ref=ref, taken=taken):
+            yield push_body(other, [Command(ZERO, new, ref)])
+            yield from (b"x" for _ in taken)
+
+        assert ref.encode() in receive(by=access_of(bob, team_repo), body=body())
+        assert next(taken) < streams.DROPPED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob):
+    body = push_body(other, [Command(ZERO, other.commit({"a": b"1"}), MAIN)])
+
+    def broken():
+        yield body[:-10]
+        raise BadRequest("malformed_request", "gone")
+
+    with pytest.raises(BadRequest, match="gone"):
+        receive(by=access_of(bob, team_repo), body=broken())
+    assert team_repo.git.refs() == {}
+    assert not PushJournal.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -47,7 +108,8 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
             meanwhile()
             yield body[-10:]
 
-        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=slowly())
+        whole = with_connection_of_its_own(slowly())
+        assert f"ok {ref}".encode() in receive(by=access_of(person, team_repo), body=whole)
 
     push(alice, ZERO, here, ref=MAIN)  # the first branch cannot be deleted
     start = ZERO
@@ -87,6 +149,53 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
     assert (stored.sha, stored.pushed_by) == (newer, bob)
     last = Event.objects.latest("id")
     assert (last.actor, last.data["before"], last.data["after"]) == (bob, here, newer)
+
+
+@pytest.fixture
+def push(team_repo, other):
+    """`push(bob, old, new)`: a push of main from its beginning to its end."""
+
+    def whole(person, old, new):
+        body = push_body(other, [Command(old, new, MAIN)])
+        said = receive(by=access_of(person, team_repo), body=iter([body]))
+        assert b"ok refs/heads/main" in said
+
+    return whole
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_step_that_is_still_to_come_keeps_its_person(team_repo, other, push, alice, bob):
+    """The ref moves away and back before git makes it, and somebody else writes it down."""
+    here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
+    push(alice, ZERO, here)
+    slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
+    push(alice, here, away)
+    push(alice, away, here)
+    team_repo.git.fetch_objects(other, new)
+    assert team_repo.git.update_ref(MAIN, new, here)
+    assert reconcile(repo=team_repo) == 1
+    assert team_repo.refs.get().pushed_by == bob
+    settle(repo=team_repo, push=slow)
+    last = Event.objects.latest("id")
+    assert (last.actor, last.data["before"], last.data["after"]) == (bob, here, new)
+    assert not PushJournal.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_steps_that_are_still_to_come_are_no_way_there_and_back(team_repo, other, push, alice, bob):
+    """Each begins where the ref was, but git has made neither."""
+    here, away, there = (other.commit({"a": b"%d" % number}) for number in range(3))
+    push(alice, ZERO, here)
+    open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, there)])
+    push(alice, here, away)
+    push(alice, away, there)
+    open_journal(actor=bob, repo=team_repo, moves=[(MAIN, there, here)])
+    push(alice, there, away)
+    push(alice, away, here)
+    assert reconcile(repo=team_repo) == 0
+    moves = Event.objects.filter(kind__startswith="branch-").order_by("id")
+    assert [move.data["after"] for move in moves] == [here, away, there, away, here]
+    assert {move.actor for move in moves} == {alice}
 
 
 LOSSES = {
@@ -157,6 +266,7 @@ def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, 
         LOSSES[loss][0]()
         yield body[-10:]
 
-    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=slowly())
+    whole = with_connection_of_its_own(slowly())
+    assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()

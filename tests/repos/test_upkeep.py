@@ -135,6 +135,23 @@ def test_a_push_that_was_cut_off_and_sent_again_leaves_no_step_behind(clone, bob
     assert not PushJournal.objects.exists()
 
 
+def test_steps_between_commits_that_git_has_lost_are_written_down_without_figures(
+    clone, bob, events
+):
+    """As after the store came from a backup. Else no push to the repository would ever end well."""
+    old, new, lost = clone.repo.branch_sha("main"), clone.commit("main", {"a": "2\n"}), "1" * 40
+    clone.repo.refs.update(sha=lost)
+    open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/main", lost, "2" * 40)])
+    open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/main", "2" * 40, old)])
+    push_and_die(clone, "main", bob)
+    with events(*["branch-pushed"] * 3) as recorded:
+        jobs.settle_journals()
+    told = [(event.actor, event.data["forced"], event.data["commit_count"]) for event in recorded]
+    assert told == [(bob, None, None), (bob, None, None), (bob, False, 1)]
+    assert clone.repo.branch_sha("main") == new
+    assert not PushJournal.objects.exists()
+
+
 def test_reconcile_writes_down_what_a_hand_has_moved(clone, events):
     path = str(clone.repo.git.path)
     clone.git("push", "--quiet", path, "main:by-hand")

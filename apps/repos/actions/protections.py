@@ -20,17 +20,21 @@ from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos import rules
 from apps.repos.access import RepoAccess
-from apps.repos.models import REQUIRED_MAX, Approver, Protection
+from apps.repos.models import MOST_PROTECTIONS, REQUIRED_MAX, Approver, Protection
 
 
 @transaction.atomic
 def create_protection(*, by: RepoAccess, branch: str) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
-    409 `protection_exists` for the same pattern.
+    409 `protection_exists` for the same pattern, `too_many_protections`.
     """
     by.require_change(Level.ADMIN)
-    fields = {"repo": by.locked(), "branch": branch, "created_by": by.user}
+    repo = by.locked()
+    if repo.protections.count() >= MOST_PROTECTIONS:
+        text = f"A repository has {MOST_PROTECTIONS} protections at most. Use a pattern with *."
+        raise Conflict("too_many_protections", text)
+    fields = {"repo": repo, "branch": branch, "created_by": by.user}
     try:
         with transaction.atomic():
             protection = Protection.objects.create(**fields)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from threading import Thread
-from typing import IO, cast
+from types import TracebackType
+from typing import IO, Self, cast
 from uuid import UUID
 
 from django.db import transaction
@@ -19,6 +20,7 @@ from django.db import transaction
 from apps.core.access import Level
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
+from apps.core.room import Share, room
 from apps.git.protocol import (
     Command,
     ProtocolError,
@@ -29,16 +31,19 @@ from apps.git.protocol import (
     with_refusals,
 )
 from apps.git.repo import valid_ref_name
-from apps.git.run import GitProcess
+from apps.git.run import GitProcess, kill_group
 from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, drop, end
-from apps.repos.models import BRANCHES, TAGS, Protection, Repo
+from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.repos.models.protection import glob
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import CONTROLS, ZERO, RefMove, has_controls
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
 REPORT_LIMIT = 16 * 1024 * 1024
+LIST_COST = 8
+"""Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
 TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
 logger = logging.getLogger(__name__)
 
@@ -46,11 +51,27 @@ logger = logging.getLogger(__name__)
 def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     """Carry out a push; returns the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push, those of `accept_refs`, and what
-    the server raises when the client goes away. Refs that git has moved by then have their rows.
+    `body` yields the request. Errors: 400 for what is no push, 503 while the command lists of too
+    many pushes are kept, those of `accept_refs`, and what the server raises when the client goes
+    away. Refs that git has moved by then have their rows.
     """
+    with room.share() as share:
+        request, rest = read_commands(counted(body, share))
+        return carry_out(by, request, rest, body)
+
+
+def counted(body: Iterator[bytes], share: Share) -> Iterator[bytes]:
+    """The same, and what a command list of these pieces takes is counted before it is read."""
+    size = 0
+    for piece in body:
+        size += len(piece)
+        share.grow_to(size * LIST_COST)
+        yield piece
+
+
+def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
+    """Decide about the refs, give git those that may move, and write down what it has done."""
     actor, repo = by.user, by.repo
-    request, rest = read_commands(body)
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
@@ -60,14 +81,19 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
         drop(body)
         return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
     accepted = [c for c in request.commands if c.ref not in refused]
-    try:
-        return run(repo, request, refused, rest, body)
-    finally:
-        own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
-        settle(repo=repo, push=push, own=own)
+    own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
+    asked = request.without(refused) if refused else request.raw
+    with Feeder(asked + rest, body) as feeder:
+        try:
+            answer = run(repo, feeder)
+        finally:
+            settle(repo=repo, push=push, own=own)
+            give_back_connection()
+    if not refused or not request.wants_report:
+        return answer
+    return with_refusals(answer, refused.items(), sideband=request.sideband)
 
 
-@transaction.atomic
 def accept_refs(
     by: RepoAccess, request: PushRequest, stale: dict[str, str]
 ) -> tuple[UUID | None, dict[str, str]]:
@@ -75,16 +101,37 @@ def accept_refs(
 
     Returns the push's id, None when no ref may move, and the refused refs with the reasons.
 
-    Locks the repository, as whoever protects a branch does: a push that is accepted first is
-    carried out (docs/protections.md). Then asks anew whether the caller may push, since the
-    request may have come slowly. Errors: 401, 403, 404, 409 `repo_archived`.
+    Thousands of refs are compared with the protections before the lock. Under it they are compared
+    anew only if the protections have changed since, and not before it has been given back.
+    Errors: 401, 403, 404, 409 `repo_archived`.
+    """
+    while True:
+        protected = patterns(by.repo)
+        refused = refusals(request, protected, stale)
+        moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
+        with transaction.atomic():
+            now = locked_and_renewed(by)
+            if patterns(by.repo) == protected:
+                push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
+                return push, refused
+
+
+def locked_and_renewed(by: RepoAccess) -> RepoAccess:
+    """Lock the repository, and ask anew whether the caller may push: the request may have come
+    slowly.
+
+    Whoever protects a branch takes the same lock: a push that is accepted first is carried out
+    (docs/protections.md).
     """
     lock(by.repo)
     now = by.renewed()
     now.require_change(Level.WRITE)
-    refused = refusals(request, list(by.repo.protections.all()), stale)
-    moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
-    return open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None, refused
+    return now
+
+
+def patterns(repo: Repo) -> list[str]:
+    """What is protected."""
+    return list(repo.protections.order_by("id").values_list("branch", flat=True))
 
 
 def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
@@ -112,24 +159,38 @@ def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
 
 
 def refusals(
-    request: PushRequest, protections: Sequence[Protection], stale: dict[str, str]
+    request: PushRequest, protected: Sequence[str], stale: dict[str, str]
 ) -> dict[str, str]:
-    """Which refs may not move, and why. Where the client asked for `atomic`, all or none."""
-    commands = request.commands
-    ruled = {c.ref: reason for c in commands if (reason := reason_against(c, protections))}
-    found = {**stale, **ruled}
-    others = [command.ref for command in commands if command.ref not in found]
-    found |= dict.fromkeys(others[MOST_REFS:], TOO_MANY)
+    """Which refs may not move, and why. Where the client asked for `atomic`, all or none.
+
+    `protected`: the patterns of the protected branches. What is over `MOST_REFS` is compared with
+    none of them.
+    """
+    commands, globs = request.commands, [glob(pattern) for pattern in protected]
+    found = stale | {c.ref: reason for c in commands if (reason := reason_against(c))}
+    others = [command for command in commands if command.ref not in found]
+    found |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
+    for command in others[:MOST_REFS]:
+        name = command.ref.removeprefix(BRANCHES)
+        if changes_branch(command) and any(one.fullmatch(name) for one in globs):
+            found[command.ref] = "protected branch"
     if found and request.atomic:
         return {**{c.ref: "atomic push failed" for c in commands}, **found}
     return found
 
 
-def reason_against(command: Command, protections: Sequence[Protection]) -> str | None:
-    """Why nobody may move this ref; None when one may.
+def changes_branch(command: Command) -> bool:
+    """Whether it does to a branch what nobody may do to a protected one.
 
-    A protected branch may be created: git checks that there is none. What is "not there" before and
-    after is no creation: git would delete whatever there is.
+    A protected branch may be created: git checks that there is none.
+    """
+    return command.ref.startswith(BRANCHES) and not command.creates
+
+
+def reason_against(command: Command) -> str | None:
+    """Why nobody may move this ref, whatever is protected; None when one may.
+
+    What is "not there" before and after is no creation: git would delete whatever there is.
     """
     if not command.ref.startswith((BRANCHES, TAGS)):
         return "only branches and tags can be pushed"
@@ -138,53 +199,78 @@ def reason_against(command: Command, protections: Sequence[Protection]) -> str |
         return f"names have no {CONTROLS}"
     if not valid_ref_name(command.ref):
         return "this name is not allowed"
-    if command.old == command.new:
-        return "old and new are the same"
-    if command.creates or not command.ref.startswith(BRANCHES):
-        return None
-    name = command.ref.removeprefix(BRANCHES)
-    return "protected branch" if any(one.matches(name) for one in protections) else None
+    return "old and new are the same" if command.old == command.new else None
 
 
-def run(
-    repo: Repo, request: PushRequest, refused: dict[str, str], rest: bytes, body: Iterator[bytes]
-) -> bytes:
-    """Give the rest of the push to git; returns what it answers, and the refusals with it."""
-    asked = request.without(refused) if refused else request.raw
-    kept = bytearray()
+class Feeder:
+    """Writes a push to git while it comes, in a thread: git may have ended before the body does,
+    and what it has done is written down at once.
+
+    What git leaves is dropped, so that the client gets the report. `with` ends when the thread has
+    ended, and raises what the body has raised.
+    """
+
+    def __init__(self, beginning: bytes, body: Iterator[bytes]) -> None:
+        self.beginning = beginning
+        self.body = body
+        self.error: Exception | None = None
+        self.thread: Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.thread is not None:
+            self.thread.join()
+        if self.error is not None and error is None:
+            raise self.error
+
+    def start(self, process: GitProcess) -> None:
+        self.thread = Thread(target=self._run, args=[process], daemon=True)
+        self.thread.start()
+
+    def _run(self, process: GitProcess) -> None:
+        try:
+            self._feed(cast("IO[bytes]", process.stdin))
+        except Exception as error:
+            self.error = error
+            kill_group(process)
+
+    def _feed(self, stdin: IO[bytes]) -> None:
+        for piece in chain([self.beginning], self.body):
+            try:
+                stdin.write(piece)
+                stdin.flush()  # else a body of small pieces would not notice the end of git
+            except (BrokenPipeError, ValueError):  # git has ended, and perhaps its pipe is closed
+                drop(self.body)
+                return
+        with suppress(BrokenPipeError):
+            stdin.close()
+
+
+def run(repo: Repo, feeder: Feeder) -> bytes:
+    """Give the push to git; returns what it answers when it has ended, though the body has not."""
     process = repo.git.serve(Service.RECEIVE_PACK)
     try:
-        reader = Thread(target=drain, args=(process, kept), daemon=True)
-        reader.start()
-        feed(process, asked + rest, body)
-        reader.join()
+        feeder.start(process)
+        answer = collected(process)
         process.wait()
     finally:
         end(process)
-    if process.returncode:
+    if process.returncode and feeder.error is None:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
-    if not refused or not request.wants_report:
-        return bytes(kept)
-    return with_refusals(bytes(kept), refused.items(), sideband=request.sideband)
+    return answer
 
 
-def feed(process: GitProcess, beginning: bytes, body: Iterator[bytes]) -> None:
-    """Write the request to git; some of what git leaves is dropped, so that the client gets the
-    report.
-    """
-    stdin = cast("IO[bytes]", process.stdin)
-    try:
-        for piece in chain([beginning], body):
-            stdin.write(piece)
-    except BrokenPipeError:
-        drop(body)
-    with suppress(BrokenPipeError):
-        stdin.close()
-
-
-def drain(process: GitProcess, kept: bytearray) -> None:
-    """Collect git's answer; of one that somebody makes large, the first `REPORT_LIMIT` bytes."""
-    output = cast("IO[bytes]", process.stdout)
+def collected(process: GitProcess) -> bytes:
+    """git's answer; of one that somebody makes large, the first `REPORT_LIMIT` bytes."""
+    output, kept = cast("IO[bytes]", process.stdout), bytearray()
     while piece := output.read1(PIECE):  # type: ignore[attr-defined]
         if len(kept) < REPORT_LIMIT:
             kept += piece
+    return bytes(kept)

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from select import POLLIN, poll
 from threading import Thread
+from time import monotonic
 from typing import IO, Any, TypeAlias, cast
 
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
-from apps.core.errors import BadRequest
+from apps.core.errors import ApiError, BadRequest
 from apps.core.parsers import broken_off, too_large
 from apps.core.room import LONGEST, room, too_slow
 from apps.git.run import GitProcess, kill_group
 
 PIECE = 64 * 1024
 PACKED_LIMIT = 16 * 1024 * 1024
-"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and no push."""
+"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and JGit pushes."""
 DROPPED = 16 * 1024 * 1024
 """Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
 SILENCE = 60
 """Seconds that git may write nothing. While it packs it writes something every five seconds if the
 client understands that (`uploadpack.keepAlive`), so that one that has gone is noticed.
 """
+DROP_SECONDS = 60.0
+"""How long they are read: a client may send them one by one."""
+DROPPED_LATER = 2 * 1024 * 1024 * 1024
+"""Bytes that are read after the answer to a push. git reads no answer before it has sent all, and a
+push may have so many.
+"""
+DROP_LATER_SECONDS = 600.0
 GZIP = 16 + zlib.MAX_WBITS
 
 Start: TypeAlias = Callable[[], GitProcess]
@@ -85,11 +92,15 @@ def broken_gzip() -> BadRequest:
 
 
 def drop(body: Iterator[bytes]) -> None:
-    """Read what is left of a refused push, but no more than `DROPPED` bytes."""
-    room = DROPPED
+    """Read what is left of a refused push, but no more than `DROPPED` bytes in `DROP_SECONDS`."""
+    _drop(body, DROPPED, DROP_SECONDS)
+
+
+def _drop(body: Iterator[bytes], most: int, seconds: float) -> None:
+    ends = monotonic() + seconds
     for piece in body:
-        room -= len(piece)
-        if room <= 0:
+        most -= len(piece)
+        if most <= 0 or monotonic() > ends:
             return
 
 
@@ -99,14 +110,14 @@ def collected(body: Iterator[bytes], limit: int, held: ExitStack) -> bytes:
     413 past `limit` bytes, counted after inflating; 400 when it takes more than `LONGEST` seconds;
     503 when all bodies are too large together.
     """
-    whole, ends = bytearray(), time.monotonic() + LONGEST
+    whole, ends = bytearray(), monotonic() + LONGEST
     share = held.enter_context(room.share())
     for piece in body:
         whole += piece
         share.grow_to(len(whole))
         if len(whole) > limit:
             raise too_large(limit)
-        if time.monotonic() > ends:
+        if monotonic() > ends:
             raise too_slow(LONGEST)
     return bytes(whole)
 
@@ -141,6 +152,23 @@ class GitAnswer(StreamingHttpResponse):
     def close(self) -> None:
         super().close()
         self.held.close()
+
+
+class PushAnswer(HttpResponse):
+    """The report of a push. What is left of its body is read after that has been sent, by somebody
+    who may push as much; what is held is held meanwhile.
+    """
+
+    def __init__(self, report: bytes, rest: Iterator[bytes], held: ExitStack) -> None:
+        kind = "application/x-git-receive-pack-result"
+        super().__init__(report, content_type=kind, headers={"Cache-Control": "no-cache"})
+        self.rest = rest
+        self.held = held.pop_all()
+
+    def close(self) -> None:
+        super().close()
+        with self.held, suppress(ApiError):  # the client has left
+            _drop(self.rest, DROPPED_LATER, DROP_LATER_SECONDS)
 
 
 def answer(

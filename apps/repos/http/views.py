@@ -111,12 +111,7 @@ def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -
     access = open_for(request, names, Service.RECEIVE_PACK, held)
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
-    report = push.receive(by=access, body=pieces)
-    return HttpResponse(
-        report,
-        content_type="application/x-git-receive-pack-result",
-        headers={"Cache-Control": "no-cache"},
-    )
+    return streams.PushAnswer(push.receive(by=access, body=pieces), pieces, held)
 
 
 def open_for(

@@ -6,6 +6,7 @@ and no record runs git.
 
 from apps.repos.models.fork import Fork, ForkQuerySet, ForkStatus
 from apps.repos.models.protection import (
+    MOST_PROTECTIONS,
     PATTERN_MAX,
     REQUIRED_MAX,
     Approver,
@@ -17,6 +18,7 @@ from apps.repos.models.repo import BRANCHES, RANK, TAGS, UNTIDY, FormerRepoSlug,
 
 __all__ = [
     "BRANCHES",
+    "MOST_PROTECTIONS",
     "PATTERN_MAX",
     "RANK",
     "REQUIRED_MAX",

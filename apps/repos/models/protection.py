@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import uuid
+from functools import lru_cache
 
 from django.conf import settings
 from django.db import models
@@ -16,6 +18,10 @@ from apps.teams.models import Member
 PATTERN_MAX = 255
 REQUIRED_MAX = 100
 """Approvals that can be asked for; a mistyped number should not close a branch for good."""
+MOST_PROTECTIONS = 100
+"""Of one repository: each ref of a push, and there may be thousands, is compared with all of them.
+Those that had more before there was this limit keep them.
+"""
 
 
 class ProtectionQuerySet(models.QuerySet["Protection"]):
@@ -82,26 +88,26 @@ class Protection(models.Model):
 
 
 def glob_matches(pattern: str, name: str) -> bool:
-    """Whether the name is what the pattern says, `*` standing for anything but `/`.
+    """Whether the name is what the pattern says, `*` standing for anything but `/`."""
+    return glob(pattern).fullmatch(name) is not None
 
-    Part by part and without going back, so that no pattern takes long for any name.
+
+@lru_cache(maxsize=1024)
+def glob(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression that takes long for no name.
+
+    A text between two `*` is found where it comes first, and never looked for again.
     """
-    patterns, parts = pattern.split("/"), name.split("/")
-    return len(patterns) == len(parts) and all(map(_part_matches, patterns, parts))
+    return re.compile("/".join(map(_part, pattern.split("/"))))
 
 
-def _part_matches(pattern: str, part: str) -> bool:
-    first, *others = pattern.split("*")
+def _part(pattern: str) -> str:
+    first, *others = map(re.escape, pattern.split("*"))
     if not others:
-        return pattern == part
+        return first
     *middle, last = others
-    position = len(first)
-    for text in middle:
-        found = part.find(text, position)
-        if found < 0:
-            return False
-        position = found + len(text)
-    return part.startswith(first) and part.endswith(last) and position + len(last) <= len(part)
+    found = "".join(f"(?>[^/]*?{text})" for text in middle)
+    return f"{first}{found}[^/]*{last}"
 
 
 class Approver(models.Model):

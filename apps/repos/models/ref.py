@@ -48,6 +48,10 @@ class PushJournal(models.Model):
     old = models.CharField(max_length=40)
     new = models.CharField(max_length=40)
     created_at = models.DateTimeField(default=timezone.now)
+    is_overtaken = models.BooleanField(default=False, db_default=False)
+    """The ref has been moved from where this step begins. It can still come, should the ref return
+    there, and then says who made it; with other steps it makes no chain.
+    """
 
     class Meta:
         indexes = [models.Index(fields=["repo", "full_name", "id"], name="journal_of_a_ref")]
