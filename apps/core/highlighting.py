@@ -1,0 +1,65 @@
+"""Colours for code of a named language, as classes of Pygments'; no style, which a CSP refuses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from pygments import format
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES, Text
+
+NAMES = """
+    bash c c# c++ clojure cmake console cpp cs csharp css diff docker dockerfile elixir elm
+    erlang fortran fsharp go golang graphql groovy haskell hcl hs html http ini java javascript
+    jinja js json jsx julia kotlin latex less lisp lua make makefile matlab nginx nix
+    objective-c ocaml perl php pl powershell properties proto protobuf ps1 py pycon python r rb
+    rst ruby rs rust sass scala scheme scss sh shell sql swift tcl terraform tex tf toml ts tsx
+    typescript vim vue xml yaml yml zig zsh
+"""
+LANGUAGES = frozenset(NAMES.split())
+"""What a fence may name: Pygments knows 500 more, whose modules would fill the memory, and among
+which some take minutes for hostile text."""
+CLASSES = frozenset(filter(None, STANDARD_TYPES.values()))
+"""All classes that coloured code can have."""
+CODE_MAX = 64 * 1024
+"""Characters; longer code stays plain."""
+LINE_MAX = 1000
+"""Characters; code with a longer line stays plain: in such lines lexers may try without end."""
+TOKENS_MAX = 10_000
+"""Words, signs and strings of one code that are coloured; what follows stays plain."""
+SECONDS_MAX = 0.25
+"""Of this thread's processor time for one code; what is left then stays plain."""
+
+
+FORMATTER: Any = HtmlFormatter(nowrap=True)
+Token = tuple[Any, str]
+
+
+def highlight(code: str, language: str) -> str:
+    """The code as HTML with classes; empty where it stays plain."""
+    if language.lower() not in LANGUAGES or len(code) > CODE_MAX:
+        return ""
+    if max(map(len, code.split("\n"))) > LINE_MAX:
+        return ""
+    html: str = format(_tokens(code, language.lower()), FORMATTER)
+    return html
+
+
+def _tokens(code: str, language: str) -> Iterator[Token]:
+    """What the language has, until there is too much of it or it takes too long.
+
+    Some lexers look through all of the rest at each step; where one stops depends on the machine
+    then, so what is slow is a matter of hostile text alone.
+    """
+    end, until = 0, time.thread_time() + SECONDS_MAX
+    found = get_lexer_by_name(language).get_tokens_unprocessed(code)
+    for count, (start, kind, text) in enumerate(found):
+        if count >= TOKENS_MAX or time.thread_time() > until:
+            break
+        yield kind, text
+        end = start + len(text)
+    if end < len(code):
+        yield Text, code[end:]

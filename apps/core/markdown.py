@@ -1,0 +1,255 @@
+"""Markdown as HTML that is safe to show: rendered once when written, and kept beside its text.
+
+What might refer to something (`#12`, `@ada`, a commit) is marked in the kept HTML. Each reader gets
+links for those marks that lead to what that reader may see, and the bare text for the others.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import nh3
+from django.conf import settings
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+from apps.core.highlighting import CLASSES, highlight
+
+VERSION = 1
+"""What is kept from another version is rendered anew when it is read: raise it with each change of
+what comes out."""
+MARKERS = re.compile(r"[\[\]!*_`~<&\\|\n]")
+MARKERS_MAX = 12_000
+"""Signs of Markdown and lines in one text. No person writes more of them; each takes 30 µs."""
+RAW_TAGS_MAX = 200
+"""Tags of HTML in one text: with more, an HTML parser may repeat them a million times."""
+ADDRESSES_MAX = 256 * 1024
+"""Characters of all addresses in one text, which a definition may repeat without end."""
+REFERENCES_MAX = 50
+"""Different references in one text; those that follow stay text."""
+
+NAMES = """
+    a abbr b blockquote br caption code col colgroup dd del details dfn div dl dt em h1 h2 h3 h4 h5
+    h6 hr i img input ins kbd li mark ol p pre q rp rt ruby s samp small span strong sub summary sup
+    table tbody td tfoot th thead tr tt u ul var
+"""
+TAGS = set(NAMES.split())
+ATTRIBUTES = {
+    "*": {"title"},
+    "a": {"href"},
+    "details": {"open"},
+    "img": {"src", "alt", "width", "height"},
+    "input": {"checked"},
+    "ol": {"start"},
+    "td": {"align", "colspan", "rowspan"},
+    "th": {"align", "colspan", "rowspan"},
+}
+SANITIZER = nh3.Cleaner(
+    tags=TAGS,
+    attributes=ATTRIBUTES,
+    allowed_classes={"span": set(CLASSES), "li": {"task-list-item"}},
+    url_schemes={"http", "https", "mailto"},
+    link_rel="nofollow noopener noreferrer",
+)
+TASK = re.compile(r"\[([ xX])\][ \t]")
+ALIGN = re.compile(r"text-align:(left|center|right)")
+
+TAG = re.compile(r'(<(?:[^"<>]|"[^"]*")*>)')
+"""A tag as the sanitizer writes it, which puts each value into double quotes."""
+TAG_NAME = re.compile(r"</?([a-z0-9]+)")
+ATTRIBUTE = re.compile(r' ([a-z]+)="([^"]*)"')
+UPLOAD = re.compile(r"(?:/api/v1)?/uploads/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/content")
+QUIET = {"a", "code", "pre", "kbd", "samp", "tt"}
+"""Inside of these nothing is a reference."""
+REFERENCE = re.compile(
+    r"(?<![\w/#@.:&-])(?:"
+    r"(?:(?P<repo>(?:teams|users)/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100})?"
+    r"\#(?P<number>[1-9][0-9]{0,8}))"
+    r"|@(?P<username>[A-Za-z0-9](?:[-_.]?[A-Za-z0-9]){0,38})(?![/@])"
+    r"|(?P<commit>[0-9a-f]{7,40})"
+    r")(?!\w)"
+)
+MARK = re.compile(r"<ref>([^<]*)</ref>")
+"""Around each reference in kept HTML. No text has such marks: the sanitizer lets none through."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a text might refer to; one of the three is set, and `repo` perhaps beside a number."""
+
+    text: str
+    """As it is written: `#12`, `teams/core/api#12`, `@ada`, `1f2e3d4`."""
+    number: int | None = None
+    """Of a thread or pull."""
+    repo: str | None = None
+    """`teams/core/api`, in lower case; None: where the text is."""
+    username: str | None = None
+    commit: str | None = None
+    """7 to 40 hexadecimal digits, in lower case."""
+
+
+def render(text: str) -> str:
+    """HTML to keep, for `with_links`: not to be shown as it is, for the marks of its references."""
+    return "".join(_marked(SANITIZER.clean(_html(text))))
+
+
+def references(kept: str) -> list[Reference]:
+    """What kept HTML might refer to, each once, in order."""
+    return [_reference(text) for text in dict.fromkeys(MARK.findall(kept))]
+
+
+def with_links(kept: str, addresses: Mapping[str, str]) -> str:
+    """HTML to show: references become links where `addresses` has one for their text."""
+
+    def resolved(mark: re.Match[str]) -> str:
+        address = addresses.get(mark[1])
+        return mark[1] if address is None else f'<a href="{html.escape(address)}">{mark[1]}</a>'
+
+    return MARK.sub(resolved, kept)
+
+
+def mentions(text: str) -> set[str]:
+    """The names behind an @, as they are written: nobody may be called so. Not those in code."""
+    found = references(render(text)) if "@" in text else []
+    return {reference.username for reference in found if reference.username}
+
+
+def _reference(text: str) -> Reference:
+    parts: Any = REFERENCE.fullmatch(text)
+    repo, number = parts["repo"], parts["number"]
+    return Reference(
+        text,
+        number=int(number) if number else None,
+        repo=repo.lower() if repo else None,
+        username=parts["username"],
+        commit=parts["commit"],
+    )
+
+
+def _html(text: str) -> str:
+    """HTML as CommonMark and its extensions have it; what would take too long is shown as it is."""
+    if len(MARKERS.findall(text)) > MARKERS_MAX:
+        return f"<pre>{html.escape(text)}</pre>"
+    tokens, environment = _parse(text, raw=True)
+    if sum(_raw_tags(token) for token in tokens) > RAW_TAGS_MAX:
+        tokens, environment = _parse(text, raw=False)
+    if sum(_length_of_addresses(token) for token in tokens) > ADDRESSES_MAX:
+        return f"<pre>{html.escape(text)}</pre>"
+    parser = _parser(True)
+    rendered: str = parser.renderer.render(tokens, parser.options, environment)
+    return rendered
+
+
+def _parse(text: str, *, raw: bool) -> tuple[list[Token], dict[str, Any]]:
+    environment: dict[str, Any] = {}
+    return _parser(raw).parse(text, environment), environment
+
+
+@cache
+def _parser(raw: bool) -> MarkdownIt:
+    """`raw`: whether HTML in the text is left to the sanitizer, or shown as text."""
+    options = {"html": raw, "highlight": lambda code, language, _: highlight(code, language)}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser.core.ruler.after("inline", "tasks", _find_tasks)
+    parser.core.ruler.after("inline", "alignment", _align_cells)
+    return parser
+
+
+def _find_tasks(state: StateCore) -> None:
+    """Items of lists that begin with `[ ]` or `[x]` get a checkbox that nobody can change."""
+    for item, paragraph, inline in zip(
+        state.tokens, state.tokens[1:], state.tokens[2:], strict=False
+    ):
+        kinds = (item.type, paragraph.type, inline.type)
+        if kinds != ("list_item_open", "paragraph_open", "inline"):
+            continue
+        box = TASK.match(inline.content)
+        first = inline.children[0] if inline.children else None
+        if box is None or first is None or not first.content.startswith(box[0]):
+            continue
+        checked = "" if box[1] == " " else " checked"
+        first.content = first.content[len(box[0]) - 1 :]
+        checkbox = Token("html_inline", "", 0, content=f"<input{checked}>")
+        inline.children = [checkbox, *(inline.children or [])]
+        item.attrSet("class", "task-list-item")
+
+
+def _align_cells(state: StateCore) -> None:
+    """Columns are aligned by an attribute: a style would be refused by a policy for content."""
+    for token in state.tokens:
+        if "style" in token.attrs:
+            found = ALIGN.fullmatch(str(token.attrs.pop("style")))
+            if found is not None:
+                token.attrSet("align", found[1])
+
+
+def _raw_tags(token: Token) -> int:
+    own = token.content.count("<") if token.type in {"html_block", "html_inline"} else 0
+    return own + sum(_raw_tags(child) for child in token.children or ())
+
+
+def _length_of_addresses(token: Token) -> int:
+    own = sum(len(str(value)) for value in token.attrs.values())
+    return own + sum(_length_of_addresses(child) for child in token.children or ())
+
+
+def _marked(clean: str) -> Iterator[str]:
+    """Sanitized HTML with marks around its references, and its pictures where they are ours."""
+    inside: list[str] = []
+    known: set[str] = set()
+    for place, part in enumerate(TAG.split(clean)):
+        if place % 2 == 0:
+            yield part if inside else _mark(part, known)
+        elif part.startswith("<img"):
+            yield _picture(part, "a" in inside)
+        elif part.startswith("<input"):
+            yield _checkbox(part)
+        else:
+            _follow(part, inside)
+            yield part
+
+
+def _checkbox(tag: str) -> str:
+    """The only input that there is: one that nobody can change."""
+    return f'<input type="checkbox" disabled{" checked" if " checked=" in tag else ""}>'
+
+
+def _follow(tag: str, inside: list[str]) -> None:
+    """Keep track of the elements in which nothing is a reference."""
+    found = TAG_NAME.match(tag)
+    name = found[1] if found else ""
+    if name not in QUIET:
+        return
+    if not tag.startswith("</"):
+        inside.append(name)
+    elif inside:
+        inside.pop()
+
+
+def _mark(text: str, known: set[str]) -> str:
+    def marked(found: re.Match[str]) -> str:
+        if len(known) < REFERENCES_MAX:
+            known.add(found[0])
+        return f"<ref>{found[0]}</ref>" if found[0] in known else found[0]
+
+    return REFERENCE.sub(marked, text)
+
+
+def _picture(tag: str, in_link: bool) -> str:
+    """An uploaded file is a picture; from elsewhere it is a link, so that nobody else is told who
+    looks at it.
+    """
+    values = {name: html.unescape(value) for name, value in ATTRIBUTE.findall(tag)}
+    source = values.get("src", "")
+    if UPLOAD.fullmatch(source.removeprefix(settings.BASE_URL)):
+        return tag
+    text = html.escape(values.get("alt") or source)
+    if not source or in_link:
+        return text
+    return f'<a href="{html.escape(source)}" rel="nofollow noopener noreferrer">{text}</a>'
