@@ -25,10 +25,10 @@ def lock(row: Model) -> None:
     found = _again(type(row)).first(row.pk)
     if found is None:
         raise NotFound("not_found", "This has been deleted in the meantime.")
-    fresh = found[0]
+    fresh, deferred = found[0], row.get_deferred_fields()
     for field in row._meta.concrete_fields:
         value = getattr(fresh, field.attname)
-        if getattr(row, field.attname) != value:
+        if field.attname in deferred or getattr(row, field.attname) != value:
             setattr(row, field.attname, value)
 
 

@@ -21,15 +21,18 @@ Converter = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a model's table: those of the named fields, or of all."""
+    """Columns of a model's table: those of the named fields, or of all but a few."""
 
     model: type[Model]
     names: Sequence[str] = ()
+    without: Sequence[str] = ()
+    """Fields that are read when they are asked for."""
 
     @cached_property
     def fields(self) -> list[Any]:
         found = self.model._meta
-        return [found.get_field(name) for name in self.names] or list(found.concrete_fields)
+        named = [found.get_field(name) for name in self.names]
+        return named or [one for one in found.concrete_fields if one.name not in self.without]
 
 
 class Statement:

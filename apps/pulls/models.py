@@ -18,6 +18,7 @@ from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.core.rendered import Rendered
 from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
@@ -279,11 +280,11 @@ class ReviewQuerySet(models.QuerySet["Review"]):
     def with_people(self, repo: Repo) -> ReviewQuerySet:
         """What a record needs, in the same query; `author_role` is the one in the repo's team."""
         roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
-        people = self.select_related("created_by", "dismissed_by")
+        people = self.select_related("created_by", "dismissed_by").defer("body_html")
         return people.annotate(author_role=Subquery(roles.values("role")[:1]))
 
 
-class Review(models.Model):
+class Review(Rendered):
     """A person's review of a pull. Always stored; whether it counts is computed when read."""
 
     pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")

@@ -23,7 +23,7 @@ PULL = Statement(
     WHERE pull.repo_id = %s AND pull.number = %s
     """,
     pull=Pull,
-    thread=Thread,
+    thread=Columns(Thread, without=["body_html"]),
     author=User,
     merger=User,
 )

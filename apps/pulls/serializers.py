@@ -25,6 +25,7 @@ from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, Revie
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo
 from apps.repos.rules import branch_problem
+from apps.threads.serializers import Html
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
@@ -80,6 +81,7 @@ class PullRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     title = serializers.CharField()
     body = serializers.CharField(allow_blank=True)
+    body_html = Html()
     source_branch = serializers.CharField()
     target_branch = serializers.CharField()
     source_repo_path = serializers.CharField(allow_null=True)
@@ -123,6 +125,7 @@ class ReviewRecord(RecordSerializer):
     pull_number = serializers.IntegerField()
     status = serializers.ChoiceField([*map(str, ReviewStatus)])
     body = serializers.CharField(allow_blank=True)
+    body_html = Html()
     commit_sha = serializers.CharField(allow_null=True)
     is_stale = serializers.BooleanField()
     is_eligible = serializers.BooleanField()

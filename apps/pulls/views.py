@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
+from apps.core.rows import values_of
 from apps.git.repo import is_sha
 from apps.pulls import actions
 from apps.pulls.approval import Eligibility, readiness_of
@@ -35,8 +36,8 @@ from apps.pulls.serializers import (
     pull_records,
     review_record,
 )
-from apps.repos.access import RepoScoped
-from apps.threads.models import values_of
+from apps.threads.serializers import RenderQuery
+from apps.threads.views import BodyViewSet
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
@@ -61,7 +62,7 @@ class ReviewQuery(QuerySerializer):
     )
 
 
-class PullViewSet(RepoScoped):
+class PullViewSet(BodyViewSet):
     """/{owner}/repos/{repo_slug}/pulls"""
 
     schema_tags = ["pulls"]
@@ -69,6 +70,7 @@ class PullViewSet(RepoScoped):
     lookup_value_converter = "number"
     queryset = Pull.objects.all()
     filterset_class = PullFilterSet
+    rows = (Pull.objects, "thread__")
     pull: Pull
 
     def load_objects(self) -> None:
@@ -79,13 +81,13 @@ class PullViewSet(RepoScoped):
         if self.action in {"update", "set_status"}:
             self.access.require_author_or(Level.WRITE, self.pull.thread.created_by_id, "pull")
 
-    @operation(Level.READ, response=PullRecord)
+    @operation(Level.READ, response=PullRecord, query=RenderQuery)
     def list(self) -> Response:
         """List a repository's pulls."""
         pulls = list_pulls(self.repo) if self.filterset else PullRows(self.repo)
         rows = self.paginate(pulls)
         records = pull_records(rows, self.principal, self.repo, self.base_url)
-        return self.get_paginated_response(records)
+        return self.shown_page(self.get_paginated_response(records))
 
     @operation(Level.READ, request=CreatePull, response=PullRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -93,10 +95,10 @@ class PullViewSet(RepoScoped):
         self.pull = actions.create_pull(by=self.access, **self.validated_data)
         return self.record()
 
-    @operation(Level.READ, response=PullRecord)
+    @operation(Level.READ, response=PullRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a pull."""
-        return self.record()
+        return self.shown(self.record())
 
     @operation(Level.READ, request=UpdatePull, response=PullRecord)
     def update(self) -> dict[str, Any]:
@@ -141,11 +143,12 @@ class PullViewSet(RepoScoped):
         return pull_protection_record(readiness_of(self.pull), self.access)
 
 
-class ReviewViewSet(RepoScoped):
+class ReviewViewSet(BodyViewSet):
     """/{owner}/repos/{repo_slug}/pulls/{number}/reviews"""
 
     schema_tags = ["pulls"]
     lookup_url_kwarg = "review_uuid"
+    rows = (Review.objects, "")
     lookup_value_converter = "uid"
     pull: Pull
     review: Review
@@ -157,11 +160,12 @@ class ReviewViewSet(RepoScoped):
             rows = list_reviews(self.pull)
             self.review = get_object_or_404(rows, uuid=self.kwargs["review_uuid"])
 
-    @operation(Level.READ, response=ReviewRecord)
+    @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
     def list(self) -> Response:
         """List a pull's reviews, oldest first."""
         eligibility = Eligibility.of(self.pull)
-        return self.page_of(list_reviews(self.pull), lambda row: review_record(row, eligibility))
+        rows = list_reviews(self.pull)
+        return self.shown_page(self.page_of(rows, lambda row: review_record(row, eligibility)))
 
     @operation(
         Level.READ, request=CreateReview, response=ReviewRecord, status=201, query=ReviewQuery
@@ -172,10 +176,10 @@ class ReviewViewSet(RepoScoped):
         review = actions.create_review(by=self.access, pull=self.pull, **wanted)
         return self.record(list_reviews(self.pull).get(pk=review.pk))
 
-    @operation(Level.READ, response=ReviewRecord)
+    @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a review."""
-        return self.record(self.review)
+        return self.shown(self.record(self.review))
 
     @operation(Level.READ, request=UpdateReview, response=ReviewRecord, query=ReviewQuery)
     def update(self) -> dict[str, Any]:

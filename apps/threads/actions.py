@@ -1,4 +1,5 @@
 """What changes threads and replies. Each function is one transaction, one change and its event.
+Bodies are rendered, and links looked up, before it begins.
 
 Each asks first whether the caller may: besides the errors named there, 401, 403 and 409 of
 `ResourceAccess.require_change`. A pull's thread has no `thread-*` events, only those of the pull.
@@ -16,15 +17,16 @@ from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.errors import plain_error
 from apps.core.locks import lock
+from apps.core.rendered import rendered
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos.access import RepoAccess
 from apps.threads import rules
 from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
 from apps.threads.models import Reply, Thread
+from apps.threads.references import check_links
 
 
-@transaction.atomic
 def create_thread(
     *,
     by: RepoAccess,
@@ -36,21 +38,18 @@ def create_thread(
 ) -> Thread:
     """Open a thread under the repository's next number. Locks the repository."""
     by.require_change(Level.READ)
+    content = {"kind": kind, "title": title, "body": body, "priority": priority, "status": status}
+    return _open(by, {**content, **rendered(body)})
+
+
+@transaction.atomic
+def _open(by: RepoAccess, content: dict[str, Any]) -> Thread:
     lock(by.repo)
-    thread = Thread.open(
-        by.repo,
-        created_by=by.user,
-        kind=kind,
-        title=title,
-        body=body,
-        priority=priority,
-        status=status,
-    )
+    thread = Thread.open(by.repo, created_by=by.user, **content)
     record(Kind.THREAD_CREATED, actor=by.user, about=thread)
     return thread
 
 
-@transaction.atomic
 def update_thread(
     *,
     by: RepoAccess,
@@ -68,10 +67,15 @@ def update_thread(
     by.require_change(Level.READ)
     by.require_author_or(Level.WRITE, thread.created_by_id, "thread")
     wanted = given(title=title, body=body, kind=kind, priority=priority, status=status)
+    _update(by, thread, wanted, rendered(body))
+
+
+@transaction.atomic
+def _update(by: RepoAccess, thread: Thread, wanted: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_existing(by, thread)
     rules.check_not_mirrored(thread, set(wanted))
     before = thread.status
-    changed = thread.revise(by=by.user, **wanted)
+    changed = thread.revise(by=by.user, html=html, **wanted)
     if not changed:
         return
     data: dict[str, Any] = {"changed": changed}
@@ -95,7 +99,6 @@ def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
     record(Kind.THREAD_DELETED, actor=by.user, about=thread)
 
 
-@transaction.atomic
 def create_reply(
     *,
     by: RepoAccess,
@@ -108,19 +111,27 @@ def create_reply(
 ) -> Reply:
     """Reply to a thread, closed or not, or to one of its replies. Locks the thread.
 
-    Errors: 422 `parent_reply_not_found`, `reply_too_deep`, 409 `parent_reply_deleted`.
+    Errors: 422 `link_target_not_found`, `parent_reply_not_found`, `reply_too_deep`, 409
+    `parent_reply_deleted`.
     """
     by.require_change(Level.READ)
+    by.check_holds(thread)
+    check_links(by, thread, links)
+    content = {"kind": kind, "body": body, "status": status, "links": list(links)}
+    return _reply(by, thread, parent_reply_number, {**content, **rendered(body)})
+
+
+@transaction.atomic
+def _reply(
+    by: RepoAccess, thread: Thread, parent_number: int | None, content: dict[str, Any]
+) -> Reply:
     _lock_existing(by, thread)
-    parent = rules.find_parent(thread, parent_reply_number)
-    reply = thread.add_reply(
-        parent, created_by=by.user, kind=kind, body=body, status=status, links=list(links)
-    )
+    parent = rules.find_parent(thread, parent_number)
+    reply = thread.add_reply(parent, created_by=by.user, **content)
     record(Kind.REPLY_CREATED, actor=by.user, about=reply)
     return reply
 
 
-@transaction.atomic
 def update_reply(
     *,
     by: RepoAccess,
@@ -132,13 +143,21 @@ def update_reply(
 ) -> None:
     """Change what is given. Locks the thread, then the reply.
 
-    Errors: 409 `reply_already_deleted`, 403 `not_creator`.
+    Errors: 409 `reply_already_deleted`, 403 `not_creator`, 422 `link_target_not_found` for a link
+    that it did not have.
     """
     by.require_change(Level.READ)
+    by.check_holds(reply.thread)
+    check_links(by, reply.thread, [link for link in links or () if link not in reply.links])
     wanted = given(kind=kind, body=body, status=status, links=links)
+    _edit(by, reply, wanted, rendered(body))
+
+
+@transaction.atomic
+def _edit(by: RepoAccess, reply: Reply, wanted: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_live(by, reply)
     rules.check_may_edit_reply(reply, by, set(wanted))
-    changed = reply.revise(by=by.user, **wanted)
+    changed = reply.revise(by=by.user, html=html, **wanted)
     if changed:
         record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data={"changed": changed})
 

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.changes import set_changed
+from apps.core.rendered import Rendered, set_html
 from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.models import Repo
@@ -44,17 +45,6 @@ REPLY_ROW = {
 """The same of a reply; its number comes first, and what its creator is called last."""
 
 
-def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
-    """What `values_list(*columns.values())` reads, of a row whose relations are loaded."""
-    return [_value_at(row, path) for path in columns.values()]
-
-
-def _value_at(value: Any, path: str) -> Any:
-    for name in path.split("__"):
-        value = None if value is None else getattr(value, name)
-    return value
-
-
 def segment(kind: str, number: int) -> str:
     """Where people find a thread below its repository: a companion's page is its pull's."""
     return f"/{'pulls' if kind == ThreadKind.PULL else 'threads'}/{number}"
@@ -74,7 +64,7 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
 
 
-class Thread(models.Model):
+class Thread(Rendered):
     """A discussion in a repository. Its number comes from the repository's one counter."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -141,11 +131,13 @@ class Thread(models.Model):
         ThreadVersion.keep(thread, created_by)
         return thread
 
-    def revise(self, *, by: User | None = None, **wanted: Any) -> list[str]:
+    def revise(
+        self, *, by: User | None = None, html: dict[str, Any] | None = None, **wanted: Any
+    ) -> list[str]:
         """Set what differs of title, body, kind, priority and status; returns those names.
 
-        Another title or body is a new version, by this person; `closed_at` follows the status. The
-        caller holds this row's lock.
+        Another title or body is a new version, by this person; `closed_at` follows the status.
+        `html`: `rendered` of the body. The caller holds this row's lock.
         """
         changed = set_changed(self, wanted)
         if changed:
@@ -156,6 +148,7 @@ class Thread(models.Model):
             has_new_text = not {"title", "body"}.isdisjoint(changed)
             self.version += int(has_new_text)
             further = ["version", "closed_at", "updated_at", "last_activity_at"]
+            further += set_html(self, html, changed)
             self.save(update_fields=[*changed, *further])
             if has_new_text:
                 ThreadVersion.keep(self, by)
@@ -189,9 +182,9 @@ class Thread(models.Model):
 
     def blank_reply(self, reply: Reply) -> None:
         """Empty a live reply and count it out. The caller holds both rows' locks."""
-        reply.body, reply.links = "", []
+        reply.body, reply.body_html, reply.links = "", "", []
         reply.deleted_at = reply.updated_at = timezone.now()
-        reply.save(update_fields=["body", "links", "deleted_at", "updated_at"])
+        reply.save(update_fields=["body", "body_html", "links", "deleted_at", "updated_at"])
         leaves = not self.has_participant(reply.created_by_id)
         self._count(reply, -1, participants=-int(leaves))
 
@@ -235,7 +228,7 @@ class ReplyQuerySet(models.QuerySet["Reply"]):
         return self.filter(deleted_at=None)
 
 
-class Reply(models.Model):
+class Reply(Rendered):
     """An answer in a thread, to the thread itself or to another reply."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -287,7 +280,7 @@ class Reply(models.Model):
     def is_deleted(self) -> bool:
         return self.deleted_at is not None
 
-    def revise(self, *, by: User, **wanted: Any) -> list[str]:
+    def revise(self, *, by: User, html: dict[str, Any] | None = None, **wanted: Any) -> list[str]:
         """Set what differs of kind, body, status and links; returns those names.
 
         Such an edit is a new version. The caller holds this row's and the thread's locks.
@@ -296,7 +289,8 @@ class Reply(models.Model):
         if changed:
             self.version += 1
             self.edited_at = self.updated_at = timezone.now()
-            self.save(update_fields=[*changed, "version", "edited_at", "updated_at"])
+            stamps = ["version", "edited_at", "updated_at", *set_html(self, html, changed)]
+            self.save(update_fields=[*changed, *stamps])
             ReplyVersion.keep(self, by)
             self.thread.last_activity_at = self.edited_at
             self.thread.save(update_fields=["last_activity_at"])

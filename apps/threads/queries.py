@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, takewhile
 from typing import Any
 
 from django.db.models import Count, F, Max, Min, QuerySet, Value
@@ -21,7 +22,7 @@ THREAD = Statement(
     JOIN "accounts_user" person ON person.id = thread.created_by_id
     WHERE thread.repo_id = %s AND thread.number = %s AND thread.deleted_at IS NULL
     """,
-    thread=Thread,
+    thread=Columns(Thread, without=["body_html"]),
     person=User,
 )
 REPLY = Statement(
@@ -30,9 +31,12 @@ REPLY = Statement(
     JOIN "accounts_user" person ON person.id = reply.created_by_id
     WHERE reply.thread_id = %s AND reply.number = %s
     """,
-    reply=Reply,
+    reply=Columns(Reply, without=["body_html"]),
     person=User,
 )
+REPLY_COLUMNS = Columns(Reply, [name for name in REPLY_ROW if name not in CREATOR])
+BODY = [*REPLY_ROW].index("body")
+REPLY_PERSON = Columns(User, ["uuid", "username"])
 REPLIES = Statement(
     """
     SELECT {reply}, {person} FROM "threads_reply" reply
@@ -40,8 +44,27 @@ REPLIES = Statement(
     WHERE reply.thread_id = %s AND (reply.deleted_at IS NULL OR reply.live_descendants > 0)
     ORDER BY reply.path LIMIT %s OFFSET %s
     """,
-    reply=Columns(Reply, [name for name in REPLY_ROW if name not in CREATOR]),
-    person=Columns(User, ["uuid", "username"]),
+    reply=REPLY_COLUMNS,
+    person=REPLY_PERSON,
+)
+
+# The same from the first reply on, until their bodies have so many characters; the one that passes
+# that is the last. The database keeps the rest of a long thread to itself.
+FIRST_REPLIES = Statement(
+    """
+    SELECT {reply}, {person} FROM (
+        SELECT id, SUM(size) OVER (ORDER BY path) - size AS before FROM (
+            SELECT id, path, LENGTH(body) AS size FROM "threads_reply"
+            WHERE thread_id = %s AND (deleted_at IS NULL OR live_descendants > 0)
+            ORDER BY path LIMIT %s
+        ) AS sized
+    ) AS summed
+    JOIN "threads_reply" reply ON reply.id = summed.id
+    JOIN "accounts_user" person ON person.id = reply.created_by_id
+    WHERE summed.before <= %s ORDER BY reply.path
+    """,
+    reply=REPLY_COLUMNS,
+    person=REPLY_PERSON,
 )
 
 
@@ -79,6 +102,16 @@ class ReplyRows:
 
     def __getitem__(self, part: slice) -> list[list[Any]]:
         return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
+
+
+def first_replies(thread: Thread, most: int, size: int) -> tuple[list[list[Any]], bool]:
+    """The first of `ReplyRows`, at most so many, whose bodies have at most `size` bytes together;
+    and whether there are more.
+    """
+    rows = FIRST_REPLIES.rows(thread.pk, most + 1, size)
+    sizes = accumulate(len(row[BODY].encode()) for row in rows[:most])
+    fitting = sum(1 for _ in takewhile(lambda total: total <= size, sizes))
+    return rows[:fitting], fitting < len(rows)
 
 
 def list_thread_versions(thread: Thread) -> QuerySet[Any, Any]:

@@ -46,8 +46,8 @@ def word_problem(word: str) -> str | None:
 def link_problem(kind: str, target: str) -> str | None:
     """Why a link of a known kind cannot have this target; None when it can.
 
-    Only the form is looked at: whether the target exists, and who may read it, changes over time.
-    A web address will do for every kind.
+    Only the form is looked at; `references.check_links` asks whether the target is there. A web
+    address will do for every kind.
     """
     if kind not in TARGETS or is_web_address(target):
         return None

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import QuerySet
 from rest_framework import serializers
 
+from apps.core import markdown
+from apps.core.query import QuerySerializer
 from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
@@ -17,8 +20,9 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX
+from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
-from apps.threads import queries, rules
+from apps.threads import queries, references, rules
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.models import REPLY_ROW, THREAD_ROW, Thread, segment
 from apps.threads.tree import parent_number
@@ -27,6 +31,8 @@ TITLE_MAX = 255
 BODY_MAX = 65_536
 REPLIES_MAX = 500
 """How many replies the single read of a thread holds; the paged list has the rest."""
+BODIES_MAX = 2 * 1024 * 1024
+"""Bytes that their bodies have together at most."""
 DELETED = "deleted"
 WHOLE_ONLY = ("uuid", "version", "edited_at", "created_at", "updated_at")
 """What the placeholder of a deleted reply lacks."""
@@ -91,6 +97,19 @@ class UpdateReply(RequestSerializer):
     links = Links(required=False)
 
 
+class RenderQuery(QuerySerializer):
+    render = StrictChoiceField(
+        ["html"], required=False, help_text="`html`: each record has `body_html` as well."
+    )
+
+
+class Html(serializers.CharField):
+    """The body as HTML, in answers to `render=html`."""
+
+    def __init__(self) -> None:
+        super().__init__(required=False, allow_blank=True)
+
+
 class LinkRecord(RecordSerializer):
     kind = serializers.CharField()
     target = serializers.CharField()
@@ -106,6 +125,7 @@ class ReplyRecord(RecordSerializer):
     status = serializers.ChoiceField([*map(str, ReplyStatus), DELETED])
     kind = serializers.CharField()
     body = serializers.CharField(allow_blank=True)
+    body_html = Html()
     links = LinkRecord(many=True)
     created_by_uuid = serializers.UUIDField(allow_null=True)
     created_by_username = serializers.CharField(allow_null=True)
@@ -123,6 +143,7 @@ class ThreadRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     title = serializers.CharField()
     body = serializers.CharField(allow_blank=True)
+    body_html = Html()
     kind = serializers.ChoiceField([*map(str, ThreadKind)])
     priority = serializers.ChoiceField([*map(str, Priority)])
     status = serializers.ChoiceField([*map(str, ThreadStatus)])
@@ -150,6 +171,7 @@ class ThreadVersionRecord(RecordSerializer):
     version = serializers.IntegerField()
     title = serializers.CharField()
     body = serializers.CharField(allow_blank=True)
+    body_html = Html()
     edited_by_uuid = serializers.UUIDField(allow_null=True)
     edited_by_username = serializers.CharField(allow_null=True)
     created_at = TimestampField()
@@ -160,6 +182,7 @@ class ReplyVersionRecord(RecordSerializer):
     kind = serializers.CharField()
     status = serializers.ChoiceField([*map(str, ReplyStatus)])
     body = serializers.CharField(allow_blank=True)
+    body_html = Html()
     links = LinkRecord(many=True)
     edited_by_uuid = serializers.UUIDField(allow_null=True)
     edited_by_username = serializers.CharField(allow_null=True)
@@ -187,10 +210,10 @@ def thread_record(row: Sequence[Any], repo: Repo, base: str) -> dict[str, Any]:
 
 def replies_of(thread: Thread) -> dict[str, Any]:
     """What the single read adds: the first replies in tree order, and whether there are more."""
-    rows = queries.ReplyRows(thread)[0 : REPLIES_MAX + 1]
+    rows, truncated = queries.first_replies(thread, REPLIES_MAX, BODIES_MAX)
     return {
-        "replies": [reply_record(row, thread.number) for row in rows[:REPLIES_MAX]],
-        "replies_truncated": len(rows) > REPLIES_MAX,
+        "replies": [reply_record(row, thread.number) for row in rows],
+        "replies_truncated": truncated,
     }
 
 
@@ -207,3 +230,32 @@ def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
     for name in WHOLE_ONLY:
         del record[name]
     return record | {"status": DELETED, "created_by_uuid": None, "created_by_username": None}
+
+
+def add_html(
+    by: RepoAccess, base: str, records: Sequence[dict[str, Any]], *kept: QuerySet[Any, Any]
+) -> None:
+    """Add `body_html` to records of the repository of `by`, for whom it has links.
+
+    `kept`: rows of `kept_html`. What is not among them, or older than the renderer, is rendered.
+    A query for each of `kept`, and those of `references.addresses`.
+    """
+    known = {uuid: html for rows in kept for uuid, html in rows}
+    html = [
+        known[record["uuid"]] if record.get("uuid") in known else markdown.render(record["body"])
+        for record in records
+    ]
+    addresses = references.addresses(by, base, html)
+    for record, text in zip(records, html, strict=True):
+        record["body_html"] = markdown.with_links(text, addresses)
+
+
+def kept_html(
+    rows: QuerySet[Any, Any], records: Sequence[dict[str, Any]], via: str = ""
+) -> QuerySet[Any, Any]:
+    """The HTML of these records' rows by uuid, as far as it is the renderer's; `via`: a relation
+    that has it.
+    """
+    uuids = [record["uuid"] for record in records if "uuid" in record]
+    present = rows.filter(uuid__in=uuids, **{f"{via}html_version": markdown.VERSION})
+    return present.values_list("uuid", f"{via}body_html")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import Http404
@@ -11,10 +12,11 @@ from rest_framework.response import Response
 
 from apps.core.access import Level
 from apps.core.operation import operation
+from apps.core.rows import values_of
 from apps.repos.access import RepoScoped
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, values_of
+from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
 from apps.threads.queries import (
     Participants,
     ReplyRows,
@@ -28,6 +30,7 @@ from apps.threads.serializers import (
     CreateReply,
     CreateThread,
     ParticipantRecord,
+    RenderQuery,
     ReplyRecord,
     ReplyVersionRecord,
     ThreadRecord,
@@ -35,13 +38,37 @@ from apps.threads.serializers import (
     UpdateReply,
     UpdateThread,
     WholeThread,
+    add_html,
+    kept_html,
     replies_of,
     reply_record,
     thread_record,
 )
 
 
-class ThreadViewSet(RepoScoped):
+class BodyViewSet(RepoScoped):
+    """What has a body, which can be had as HTML."""
+
+    rows: ClassVar[tuple[Any, str]]
+    """Where the HTML is kept: a manager of what has the records' uuids, and the relation to it."""
+
+    def with_html(self, records: Sequence[dict[str, Any]]) -> None:
+        """Add `body_html` if the request asks for it."""
+        if "render" in self.validated_query:
+            manager, via = self.rows
+            kept = kept_html(manager.all(), records, via)
+            add_html(self.access, self.base_url, records, kept)
+
+    def shown(self, record: dict[str, Any]) -> dict[str, Any]:
+        self.with_html([record])
+        return record
+
+    def shown_page(self, response: Response) -> Response:
+        self.with_html(response.data["results"])
+        return response
+
+
+class ThreadViewSet(BodyViewSet):
     """…/threads, …/threads/{number}"""
 
     schema_tags = ["threads"]
@@ -49,6 +76,7 @@ class ThreadViewSet(RepoScoped):
     lookup_value_converter = "number"
     queryset = Thread.objects.all()
     filterset_class = ThreadFilterSet
+    rows = (Thread.objects, "")
     thread: Thread
 
     def load_objects(self) -> None:
@@ -61,11 +89,12 @@ class ThreadViewSet(RepoScoped):
         if self.action == "destroy":
             self.access.require_author_or(Level.ADMIN, self.thread.created_by_id, "thread")
 
-    @operation(Level.READ, response=ThreadRecord)
+    @operation(Level.READ, response=ThreadRecord, query=RenderQuery)
     def list(self) -> Response:
         """List threads, newest first. Those of pulls are left out."""
         repo, base = self.repo, self.base_url
-        return self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
+        page = self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
+        return self.shown_page(page)
 
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -73,15 +102,20 @@ class ThreadViewSet(RepoScoped):
         thread = actions.create_thread(by=self.access, **self.validated_data)
         return self.record(thread)
 
-    @operation(Level.READ, response=WholeThread)
+    @operation(Level.READ, response=WholeThread, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a thread with its replies.
 
-        The replies come in the order of their tree, at most 500; `replies_truncated` says that
-        the paged list of replies has more. A deleted reply with live ones below it is shown as a
-        placeholder.
+        The replies come in the order of their tree, at most 500, and as many as have 2 MiB of
+        bodies; `replies_truncated` says that the paged list of replies has more. A deleted reply
+        with live ones below it is shown as a placeholder.
         """
-        return {**self.record(self.thread), **replies_of(self.thread)}
+        record, below = self.record(self.thread), replies_of(self.thread)
+        if "render" in self.validated_query:
+            records = [record, *below["replies"]]
+            kept = (kept_html(model.objects.all(), records) for model in (Thread, Reply))
+            add_html(self.access, self.base_url, records, *kept)
+        return {**record, **below}
 
     @operation(Level.READ, request=UpdateThread, response=ThreadRecord)
     def partial_update(self) -> dict[str, Any]:
@@ -116,10 +150,11 @@ class ParticipantViewSet(RepoScoped):
         return self.get_paginated_response(self.paginate(Participants(self.thread)))
 
 
-class ReplyViewSet(RepoScoped):
+class ReplyViewSet(BodyViewSet):
     """…/threads/{number}/replies"""
 
     schema_tags = ["threads"]
+    rows = (Reply.objects, "")
     lookup_url_kwarg = "reply_number"
     lookup_value_converter = "number"
     thread: Thread
@@ -132,11 +167,12 @@ class ReplyViewSet(RepoScoped):
             number, shown = self.kwargs["reply_number"], self.action != "destroy"
             self.reply = get_reply(self.thread, number, shown=shown)
 
-    @operation(Level.READ, response=ReplyRecord)
+    @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
     def list(self) -> Response:
         """List the replies in the order of their tree."""
         number = self.thread.number
-        return self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
+        page = self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
+        return self.shown_page(page)
 
     @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -145,10 +181,10 @@ class ReplyViewSet(RepoScoped):
             actions.create_reply(by=self.access, thread=self.thread, **self.validated_data)
         )
 
-    @operation(Level.READ, response=ReplyRecord)
+    @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a reply."""
-        return self.record(self.reply)
+        return self.shown(self.record(self.reply))
 
     @operation(Level.READ, request=UpdateReply, response=ReplyRecord)
     def partial_update(self) -> dict[str, Any]:
@@ -168,7 +204,7 @@ class ReplyViewSet(RepoScoped):
         return reply_record(values_of(reply, REPLY_ROW), self.thread.number)
 
 
-class VersionViewSet(RepoScoped):
+class VersionViewSet(BodyViewSet):
     """What is alike in the versions of threads and of replies."""
 
     schema_tags = ["threads"]
@@ -176,10 +212,15 @@ class VersionViewSet(RepoScoped):
     lookup_value_converter = "number"
     versions: QuerySet[Any, Any]
 
+    def with_html(self, records: Sequence[dict[str, Any]]) -> None:
+        """Render them: only what is said now is kept as HTML."""
+        if "render" in self.validated_query:
+            add_html(self.access, self.base_url, records)
+
     def version(self) -> dict[str, Any]:
         """The version that the path names; 404."""
         found: dict[str, Any] = get_object_or_404(self.versions, version=self.kwargs["version"])
-        return found
+        return self.shown(found)
 
 
 class ThreadVersionViewSet(VersionViewSet):
@@ -188,15 +229,15 @@ class ThreadVersionViewSet(VersionViewSet):
     def load_objects(self) -> None:
         self.versions = list_thread_versions(get_thread(self.repo, self.kwargs["number"]))
 
-    @operation(Level.READ, response=ThreadVersionRecord)
+    @operation(Level.READ, response=ThreadVersionRecord, query=RenderQuery)
     def list(self) -> Response:
         """List what title and body of a thread or pull have been, oldest first.
 
         The last one is what they are now.
         """
-        return self.get_paginated_response(self.paginate(self.versions))
+        return self.shown_page(self.get_paginated_response(self.paginate(self.versions)))
 
-    @operation(Level.READ, response=ThreadVersionRecord)
+    @operation(Level.READ, response=ThreadVersionRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read one version of a thread."""
         return self.version()
@@ -213,15 +254,15 @@ class ReplyVersionViewSet(VersionViewSet):
             raise Http404
         self.versions = list_reply_versions(reply)
 
-    @operation(Level.READ, response=ReplyVersionRecord)
+    @operation(Level.READ, response=ReplyVersionRecord, query=RenderQuery)
     def list(self) -> Response:
         """List what a reply has been, oldest first. The last one is what it is now.
 
         Those of a deleted reply are for staff.
         """
-        return self.get_paginated_response(self.paginate(self.versions))
+        return self.shown_page(self.get_paginated_response(self.paginate(self.versions)))
 
-    @operation(Level.READ, response=ReplyVersionRecord)
+    @operation(Level.READ, response=ReplyVersionRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read one version of a reply."""
         return self.version()

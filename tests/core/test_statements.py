@@ -21,13 +21,14 @@ from apps.accounts.authentication import token_of
 from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
 from apps.core.errors import Forbidden
+from apps.core.rows import values_of
 from apps.pulls.models import Pull
 from apps.pulls.queries import PullRows, get_pull, list_pulls
 from apps.repos.access import RepoAccess, open_repo
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import find_team
 from apps.teams.models import Role, Team
-from apps.threads.models import REPLY_ROW, Reply, Thread, values_of
+from apps.threads.models import REPLY_ROW, Reply, Thread
 from apps.threads.queries import ReplyRows, get_reply, get_thread
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of

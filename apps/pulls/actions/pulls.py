@@ -10,6 +10,7 @@ from django.utils import timezone
 from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.locks import lock
+from apps.core.rendered import rendered
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.git.facts import GitFacts
@@ -36,17 +37,16 @@ def create_pull(
     source, branch = find_source(by, source_branch)
     pull = Pull(repo=by.repo, source_repo=source, source_branch=branch, target_branch=target_branch)
     rules.check_branches_differ(pull)
-    _open(by, pull, title, body, read_tips(pull, by.user))
+    content = {"title": title, "body": body, **rendered(body)}
+    _open(by, pull, content, read_tips(pull, by.user))
     return pull
 
 
 @transaction.atomic
-def _open(by: RepoAccess, pull: Pull, title: str, body: str, facts: GitFacts) -> None:
+def _open(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) -> None:
     _lock_repos(pull)
     rules.check_not_open_already(pull)
-    pull.thread = Thread.open(
-        pull.repo, kind=ThreadKind.PULL, created_by=by.user, title=title, body=body
-    )
+    pull.thread = Thread.open(pull.repo, kind=ThreadKind.PULL, created_by=by.user, **content)
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
     update_from_tips(pull, by.user, facts)
     pull.save()
@@ -75,13 +75,13 @@ def update_pull(
     by.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
     facts = read_tips(pull, by.user) if reopens else GitFacts()
-    wanted = given(title=title, body=body)
+    wanted = given(title=title, body=body, html=rendered(body) or None)
     _update(by, pull, wanted, None if status is None else PullStatus(status), facts)
 
 
 @transaction.atomic
 def _update(
-    by: RepoAccess, pull: Pull, wanted: dict[str, str], status: PullStatus | None, facts: GitFacts
+    by: RepoAccess, pull: Pull, wanted: dict[str, Any], status: PullStatus | None, facts: GitFacts
 ) -> None:
     if status is not None:
         _lock_repos(pull)

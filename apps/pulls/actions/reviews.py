@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -9,6 +11,7 @@ from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.locks import lock
+from apps.core.rendered import rendered, set_html
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.pulls import rules
@@ -17,7 +20,6 @@ from apps.pulls.tips import keep_head
 from apps.repos.access import RepoAccess
 
 
-@transaction.atomic
 def create_review(
     *,
     by: RepoAccess,
@@ -32,23 +34,29 @@ def create_review(
     """
     by.require_change(Level.READ)
     by.check_holds(pull)
+    content = {"status": status, "body": body, **rendered(body)}
+    return _create(by, pull, content, expected_head_sha)
+
+
+@transaction.atomic
+def _create(
+    by: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
+) -> Review:
     lock(pull)
     rules.check_head(pull.head_sha, expected_head_sha)
-    if status == ReviewStatus.APPROVED:
+    if content["status"] == ReviewStatus.APPROVED:
         keep_head(pull)
     review = Review.objects.create(
         pull=pull,
-        status=status,
-        body=body,
+        **content,
         commit_sha=pull.head_sha,
         by_pusher=pull.may_be_pushed_by(by.user),
         created_by=by.user,
     )
-    record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": status})
+    record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": review.status})
     return review
 
 
-@transaction.atomic
 def update_review(
     *,
     by: RepoAccess,
@@ -65,13 +73,26 @@ def update_review(
     """
     dismisses = status == ReviewStatus.DISMISSED
     by.require_change(Level.ADMIN if dismisses else Level.READ)
+    wanted = given(body=body, status=status)
+    _update(by, review, wanted, rendered(body), expected_head_sha)
+
+
+@transaction.atomic
+def _update(
+    by: RepoAccess,
+    review: Review,
+    wanted: dict[str, Any],
+    html: dict[str, Any],
+    expected_head_sha: str | None,
+) -> None:
+    status, dismisses = wanted.get("status"), wanted.get("status") == ReviewStatus.DISMISSED
     _lock(by, review)
     if status is not None and not dismisses:
         rules.check_not_dismissed(review)
-    if body is not None or not dismisses:
+    if "body" in wanted or not dismisses:
         rules.check_reviewer(review, by.user)
     rules.check_head(review.pull.head_sha, expected_head_sha)
-    changed = _revise(by.user, review, status, body)
+    changed = _revise(by.user, review, wanted, html)
     if not changed:
         return
     kind = Kind.REVIEW_UPDATED
@@ -87,9 +108,9 @@ def _lock(by: RepoAccess, review: Review) -> None:
     lock(review)
 
 
-def _revise(actor: User, review: Review, status: str | None, body: str | None) -> list[str]:
+def _revise(actor: User, review: Review, wanted: dict[str, Any], html: dict[str, Any]) -> list[str]:
     """Save what differs; returns the names of those fields of the record."""
-    wanted = given(body=body, status=status)
+    status = wanted.get("status")
     decides = status not in (None, ReviewStatus.DISMISSED)
     if decides:
         wanted["commit_sha"] = review.pull.head_sha
@@ -106,7 +127,7 @@ def _revise(actor: User, review: Review, status: str | None, body: str | None) -
     if changed:
         review.updated_at = timezone.now()
         stamps = ("by_pusher", "dismissed_by", "decided_at", "updated_at")
-        review.save(update_fields=[*changed, *stamps])
+        review.save(update_fields=[*changed, *stamps, *set_html(review, html, changed)])
     return changed
 
 

@@ -1,0 +1,37 @@
+"""Bodies that are kept as HTML as well, beside their text and with the renderer's version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+from apps.core import markdown
+
+
+class Rendered(models.Model):
+    """A row with a body. Rows that are older than the renderer are rendered when they are read."""
+
+    body_html = models.TextField(default="", editable=False)
+    """What `markdown.render` made: for `markdown.with_links`, not to be shown as it is."""
+    html_version = models.PositiveSmallIntegerField(default=0, editable=False)
+    """The renderer's version; 0: not rendered."""
+
+    class Meta:
+        abstract = True
+
+
+def rendered(body: str | None) -> dict[str, Any]:
+    """The columns of `Rendered` for this body, none for None. Call it before a lock is taken."""
+    if body is None:
+        return {}
+    return {"body_html": markdown.render(body), "html_version": markdown.VERSION}
+
+
+def set_html(row: Rendered, html: dict[str, Any] | None, changed: list[str]) -> list[str]:
+    """Set what `rendered` made, without saving, if the body has changed; the columns to save."""
+    if "body" not in changed:
+        return []
+    known = html or {"body_html": "", "html_version": 0}
+    row.body_html, row.html_version = known["body_html"], known["html_version"]
+    return [*known]

@@ -1,0 +1,205 @@
+"""What texts and links refer to, as far as a reader may see it.
+
+What is absent and what the reader may not see are one and the same here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db.models import Q
+
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core import markdown
+from apps.core.errors import Invalid
+from apps.core.markdown import Reference
+from apps.git.run import GitError
+from apps.repos.access import RepoAccess
+from apps.repos.models import Repo
+from apps.threads import rules
+from apps.threads.kinds import ThreadKind
+from apps.threads.models import Reply, Thread, segment
+
+LOOKED_UP = 5000
+"""Different references that are looked up for one answer; those that follow stay text."""
+REPOS_MAX = 100
+"""Other repositories that one answer may lead to; references to others stay text."""
+CHECKED = {"thread", "pull", "reply", "commit"}
+"""The kinds of links whose targets are looked up."""
+TARGET = re.compile(
+    rf"(?:(?P<repo>{rules.REPO})[#/@])?#?(?:(?P<thread>[0-9]+)/)?(?P<name>[0-9A-Fa-f]+)"
+)
+Numbers = dict[int, set[int]]
+"""Ids of repositories, and numbers there."""
+
+
+def addresses(by: RepoAccess, base: str, kept: Iterable[str]) -> dict[str, str]:
+    """Where the references of these texts lead that the caller may follow, by what is written.
+
+    `kept`: what `markdown.render` made of texts in the repository of `by`, whose owner is loaded.
+    A query each for people, other repositories, and threads, and one git for commits, if there are
+    any. `base`: see `base_url`.
+    """
+    every = dict.fromkeys(one for html in kept for one in markdown.references(html))
+    found = [*islice(every, LOOKED_UP)]
+    repos = {"": by.repo, **_repos(by.principal, {one.repo for one in found if one.repo})}
+    return {
+        **_people(found, base),
+        **_numbered(found, repos, base),
+        **_commits(found, by.repo, base),
+    }
+
+
+def _people(found: list[Reference], base: str) -> dict[str, str]:
+    wanted = {one.text: one.username.lower() for one in found if one.username}
+    rows = User.objects.filter(username_key__in=set(wanted.values()))
+    names = dict(rows.values_list("username_key", "username")) if wanted else {}
+    return {text: f"{base}/users/{names[key]}" for text, key in wanted.items() if key in names}
+
+
+def _repos(principal: Principal, paths: Collection[str]) -> dict[str, Repo]:
+    """The repositories of these paths, in lower case, that somebody may read; one query."""
+    named = Q()
+    for path in islice(paths, REPOS_MAX):
+        kind, owner, slug = path.split("/")
+        key = "owner_team__slug" if kind == "teams" else "owner_user__username_key"
+        named |= Q(slug=slug, **{key: owner})
+    if not named:
+        return {}
+    rows = Repo.objects.visible_to(principal).filter(named)
+    return {repo.path.lower(): repo for repo in rows.select_related("owner_team", "owner_user")}
+
+
+def _kinds(numbers: Numbers) -> dict[tuple[int, int], str]:
+    """The kinds of the threads of these numbers that there are; one query."""
+    named = Q()
+    for repo, wanted in numbers.items():
+        named |= Q(repo=repo, number__in=wanted)
+    if not named:
+        return {}
+    rows = Thread.objects.existing().filter(named).values_list("repo", "number", "kind")
+    return {(repo, number): kind for repo, number, kind in rows}
+
+
+def _numbered(found: list[Reference], repos: dict[str, Repo], base: str) -> dict[str, str]:
+    wanted = {
+        one.text: (repos[one.repo or ""], one.number)
+        for one in found
+        if one.number and (one.repo or "") in repos
+    }
+    numbers: Numbers = defaultdict(set)
+    for repo, number in wanted.values():
+        numbers[repo.pk].add(number)
+    kinds = _kinds(numbers)
+    return {
+        text: f"{base}/{repo.path}{segment(kinds[repo.pk, number], number)}"
+        for text, (repo, number) in wanted.items()
+        if (repo.pk, number) in kinds
+    }
+
+
+def _commits(found: list[Reference], repo: Repo, base: str) -> dict[str, str]:
+    """Nothing where git cannot tell: the text is shown all the same."""
+    names = [one.commit for one in found if one.commit]
+    known: dict[str, str] = {}
+    if names and not repo.is_empty:
+        with suppress(GitError):
+            known = repo.git.find_commits(names)
+    return {name: f"{base}/{repo.path}/commits/{sha}" for name, sha in known.items()}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a link of a checked kind leads to, in a repository."""
+
+    kind: str
+    repo: Repo
+    number: int = 0
+    """Of the thread or pull."""
+    reply: int = 0
+    commit: str = ""
+
+
+def check_links(by: RepoAccess, thread: Thread, links: Sequence[dict[str, str]]) -> None:
+    """Whether what these links of a reply in this thread lead to is there for the caller.
+
+    422 `link_target_not_found`, in the same words for what is absent and what is hidden. A query
+    each for repositories, threads and replies, and a git for each repository with commits.
+    """
+    checked = [
+        (link["kind"], link["target"])
+        for link in links
+        if link["kind"] in CHECKED and not rules.is_web_address(link["target"])
+    ]
+    targets = _targets(by, thread, checked)
+    if any(target is None for target in targets) or not _exist([one for one in targets if one]):
+        text = "links: A target is not there, or you may not read it."
+        raise Invalid("link_target_not_found", text)
+
+
+def _targets(by: RepoAccess, thread: Thread, checked: list[tuple[str, str]]) -> list[Target | None]:
+    """The targets of well-formed links; None where the repository is not to be read."""
+    parts = [(kind, TARGET.fullmatch(text)) for kind, text in checked]
+    paths = {found["repo"].lower() for _, found in parts if found and found["repo"]}
+    repos = {None: by.repo, **_repos(by.principal, paths)}
+    return [_target(kind, found, thread, repos) for kind, found in parts]
+
+
+def _target(
+    kind: str, found: re.Match[str] | None, thread: Thread, repos: dict[str | None, Repo]
+) -> Target | None:
+    path = found["repo"].lower() if found and found["repo"] else None
+    if found is None or path not in repos:
+        return None
+    repo, name = repos[path], found["name"]
+    if kind == "commit":
+        return Target(kind, repo, commit=name.lower())
+    if kind == "reply":
+        return Target(kind, repo, int(found["thread"] or thread.number), reply=int(name))
+    return Target(kind, repo, int(name))
+
+
+def _exist(targets: list[Target]) -> bool:
+    """Whether all of them are there."""
+    return _threads_exist(targets) and _replies_exist(targets) and _commits_exist(targets)
+
+
+def _threads_exist(targets: list[Target]) -> bool:
+    wanted = [one for one in targets if one.kind in {"thread", "pull"}]
+    numbers: Numbers = defaultdict(set)
+    for one in wanted:
+        numbers[one.repo.pk].add(one.number)
+    kinds = _kinds(numbers)
+    found = [kinds.get((one.repo.pk, one.number)) for one in wanted]
+    return all(
+        kind is not None and (one.kind == "thread" or kind == ThreadKind.PULL)
+        for one, kind in zip(wanted, found, strict=True)
+    )
+
+
+def _replies_exist(targets: list[Target]) -> bool:
+    wanted = {(one.repo.pk, one.number, one.reply) for one in targets if one.kind == "reply"}
+    named = Q()
+    for repo, number, reply in wanted:
+        named |= Q(thread__repo=repo, thread__number=number, number=reply)
+    if not named:
+        return True
+    live = Reply.objects.live().filter(named, thread__deleted_at=None)
+    return live.count() == len(wanted)
+
+
+def _commits_exist(targets: list[Target]) -> bool:
+    wanted: dict[Repo, set[str]] = defaultdict(set)
+    for one in targets:
+        if one.kind == "commit":
+            wanted[one.repo].add(one.commit)
+    return all(
+        not repo.is_empty and len(repo.git.find_commits(names)) == len(names)
+        for repo, names in wanted.items()
+    )

@@ -1,0 +1,68 @@
+"""Threads with very many replies, or with very long ones."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.threads import serializers
+from apps.threads.models import Reply
+from apps.threads.tree import child_path
+from tests.threads import paths
+
+
+def fill(thread, by, begin: int, end: int) -> None:
+    Reply.objects.bulk_create(
+        (
+            Reply(
+                thread=thread,
+                number=number,
+                path=child_path("", number),
+                kind="comment",
+                body=f"See #{thread.number}, @{by.username}.",
+                created_by=by,
+            )
+            for number in range(begin, end)
+        ),
+        batch_size=1000,
+    )
+
+
+def cost(api, path: str) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        api.get(path).gives()
+    return len(captured)
+
+
+def queries(api, thread, last: int) -> list[int]:
+    """How many statements the single read and the first and a late page take, also as HTML."""
+    pages = ["", "/replies", f"/replies?page={last}", "?render=html", "/replies?render=html"]
+    return [cost(api, paths.thread(thread) + page) for page in pages]
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_reads_of_a_long_thread_take_as_many_queries_as_of_a_short_one(api, thread, alice, count):
+    reader = api(alice)
+    fill(thread, alice, 1, 3)
+    cost(reader, paths.thread(thread))  # the first request looks up more
+    short = queries(reader, thread, 1)
+    fill(thread, alice, 3, count + 1)
+    assert queries(reader, thread, count // 30) == short
+    whole = reader.get(paths.thread(thread) + "?render=html").gives()
+    assert len(whole["replies"]) == min(count, 500)
+    assert whole["replies_truncated"] == (count > 500)
+    assert all(one["body_html"].count("<a ") == 2 for one in whole["replies"])
+
+
+def test_the_read_holds_so_many_bytes_of_bodies(api, make, thread, alice, monkeypatch):
+    monkeypatch.setattr(serializers, "BODIES_MAX", 12)
+    wanted = [("aaaa", 1, False), ("ééé", 2, False), ("bb", 3, False), ("x", 3, True)]
+    for body, shown, truncated in wanted:
+        make.reply(thread, by=alice, body=body)
+        whole = api(alice).get(paths.thread(thread)).gives()
+        assert (len(whole["replies"]), whole["replies_truncated"]) == (shown, truncated)
+    assert len(api(alice).get(paths.replies(thread)).gives()["results"]) == 4
+    monkeypatch.setattr(serializers, "BODIES_MAX", 9)
+    whole = api(alice).get(paths.thread(thread)).gives()
+    assert (len(whole["replies"]), whole["replies_truncated"]) == (1, True)
