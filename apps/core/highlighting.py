@@ -14,7 +14,7 @@ from pygments.token import STANDARD_TYPES, Text
 NAMES = """
     bash c c# c++ clojure cmake console cpp cs csharp css diff docker dockerfile elixir elm
     erlang fortran fsharp go golang graphql groovy haskell hcl hs html http ini java javascript
-    jinja js json jsx julia kotlin latex less lisp lua make makefile matlab nginx nix
+    jinja js json jsx julia kotlin latex less lisp lua make makefile nginx nix
     objective-c ocaml perl php pl powershell properties proto protobuf ps1 py pycon python r rb
     rst ruby rs rust sass scala scheme scss sh shell sql swift tcl terraform tex tf toml ts tsx
     typescript vim vue xml yaml yml zig zsh

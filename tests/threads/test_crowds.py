@@ -1,0 +1,65 @@
+"""Sixteen clients write in one thread at the same moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.core import markdown
+from apps.threads.models import Reply
+from tests.factories import UserFactory
+from tests.threads import paths
+from tests.threads.test_races import BODY, statuses, together
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+CROWD = 16
+
+
+@pytest.fixture
+def crowd(api):
+    return [api(UserFactory.create()) for _ in range(CROWD)]
+
+
+def test_all_replies_of_a_crowd_are_there_once_each(api, thread, crowd, alice):
+    url = paths.replies(thread)
+    answers = together(
+        *(
+            lambda at=at, client=client: client.post(url, kind="comment", body=f"*{at}*")
+            for at, client in enumerate(crowd)
+        )
+    )
+    assert statuses(answers) == [201] * CROWD
+    assert sorted(answer.json["number"] for answer in answers) == [*range(1, CROWD + 1)]
+    whole = api(alice).get(paths.thread(thread) + "?render=html").gives()
+    assert (whole["reply_count"], whole["participant_count"]) == (CROWD, CROWD + 1)
+    people = api(alice).get(paths.thread(thread) + "/participants?per_page=100").gives()["results"]
+    assert [one["reply_count"] for one in people] == [0, *[1] * CROWD]
+    assert [one["number"] for one in whole["replies"]] == [*range(1, CROWD + 1)]
+    for answer in answers:
+        [shown] = [one for one in whole["replies"] if one["number"] == answer.json["number"]]
+        assert shown["body_html"] == f"<p><em>{shown['body'].strip('*')}</em></p>\n"
+        versions = api(alice).get(f"{url}/{shown['number']}/versions").gives()["results"]
+        assert [(one["version"], one["body"]) for one in versions] == [(1, answer.json["body"])]
+
+
+def test_each_of_many_edits_of_a_reply_is_a_version(api, make, thread, carol):
+    reply = make.reply(thread, by=carol, **BODY)
+    clients = [api(carol) for _ in range(CROWD)]
+    answers = together(
+        *(
+            lambda at=at, client=client: client.patch(paths.reply(reply), body=f"Edit {at}.")
+            for at, client in enumerate(clients)
+        )
+    )
+    assert statuses(answers) == [200] * CROWD
+    assert sorted(answer.json["version"] for answer in answers) == [*range(2, CROWD + 2)]
+    versions = api(carol).get(paths.versions(reply) + "?per_page=100").gives()["results"]
+    assert [one["version"] for one in versions] == [*range(1, CROWD + 2)]
+    said = {one["version"]: one["body"] for one in versions}
+    assert {answer.json["version"]: answer.json["body"] for answer in answers} == {
+        number: body for number, body in said.items() if number > 1
+    }
+    kept = Reply.objects.get(pk=reply.pk)
+    assert (kept.version, kept.body) == (CROWD + 1, said[CROWD + 1])
+    assert kept.body_html == markdown.render(kept.body)
+    thread.refresh_from_db()
+    assert (thread.reply_count, thread.participant_count) == (1, 2)
