@@ -40,10 +40,14 @@ NOT_ATOMIC = {
     "apps/accounts/actions.py:create_user": "hashing takes long, and is done before",
     "apps/accounts/actions.py:sign_up": "hashing takes long, and is done before _join()",
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
-    "apps/pulls/actions/reviews.py:create_review": "git is asked before that of _create()",
-    "apps/pulls/actions/reviews.py:update_review": "git is asked before that of _update()",
+    "apps/pulls/actions/reviews.py:create_review": "the body is rendered before _create()",
+    "apps/pulls/actions/reviews.py:update_review": "the body is rendered before _update()",
     "apps/pulls/actions/pulls.py:create_pull": "git is asked before the transaction of _open()",
     "apps/pulls/actions/pulls.py:update_pull": "git is asked before the transaction of _update()",
+    "apps/threads/actions.py:create_thread": "the body is rendered before _open()",
+    "apps/threads/actions.py:update_thread": "the body is rendered before _update()",
+    "apps/threads/actions.py:create_reply": "links are looked up before _reply()",
+    "apps/threads/actions.py:update_reply": "links are looked up before _edit()",
 }
 """Public actions without one transaction around all of it, and why."""
 

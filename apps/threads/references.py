@@ -147,14 +147,14 @@ def _targets(by: RepoAccess, thread: Thread, checked: list[tuple[str, str]]) -> 
     """The targets of well-formed links; None where the repository is not to be read."""
     parts = [(kind, TARGET.fullmatch(text)) for kind, text in checked]
     paths = {found["repo"].lower() for _, found in parts if found and found["repo"]}
-    repos = {None: by.repo, **_repos(by.principal, paths)}
+    repos = {"": by.repo, **_repos(by.principal, paths)}
     return [_target(kind, found, thread, repos) for kind, found in parts]
 
 
 def _target(
-    kind: str, found: re.Match[str] | None, thread: Thread, repos: dict[str | None, Repo]
+    kind: str, found: re.Match[str] | None, thread: Thread, repos: dict[str, Repo]
 ) -> Target | None:
-    path = found["repo"].lower() if found and found["repo"] else None
+    path = found["repo"].lower() if found and found["repo"] else ""
     if found is None or path not in repos:
         return None
     repo, name = repos[path], found["name"]

@@ -30,7 +30,7 @@ def refusal(api, person, thread, kind: str, target: str) -> str | None:
     if answer.status == 201:
         return None
     answer.fails(*REFUSED)
-    return answer.json["detail"]
+    return str(answer.json["detail"])
 
 
 def test_what_is_absent_and_what_is_hidden_are_refused_in_the_same_words(

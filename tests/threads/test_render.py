@@ -14,7 +14,7 @@ ASKED = "?render=html"
 
 def html(api, person, path: str) -> str:
     """The body of a record as this person sees it, without the paragraph around it."""
-    record = api(person).get(path + ASKED).gives()
+    record: dict[str, str] = api(person).get(path + ASKED).gives()
     return record["body_html"].strip().removeprefix("<p>").removesuffix("</p>")
 
 
@@ -81,7 +81,7 @@ def test_what_another_renderer_made_is_rendered_anew(api, make, thread, alice):
 
 
 @pytest.fixture
-def secret(make, acme, alice) -> Thread:
+def secret(make, acme, alice):
     """A thread that carol cannot read."""
     repo = make.repo(acme, "secret", by=alice, visibility=Visibility.PRIVATE)
     return make.thread(repo, by=alice)
