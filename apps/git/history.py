@@ -1,11 +1,36 @@
-"""Questions about the history of several commits at once."""
+"""Questions about several commits at once."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from contextlib import suppress
+from typing import Final
 
 from apps.git.repo import Distance, GitRepo, is_sha
 from apps.git.run import GitError
+
+
+_SHORT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
+
+
+def find_commits(repo: GitRepo, names: Collection[str]) -> dict[str, str]:
+    """Name -> full name of those of these commits that are here; one git for all.
+
+    A name has 4 to 40 hexadecimal digits in lower case. One that several commits share is not
+    found, nor is one that is a branch as well.
+    """
+    wanted = [name for name in names if _SHORT.match(name)]
+    if not wanted:
+        return {}
+    form, stdin = "--batch-check=%(objectname) %(objecttype)", "\n".join([*wanted, ""])
+    config = {"core.disambiguate": "commit"}
+    out = repo.git("cat-file", form, stdin=stdin.encode(), config=config).out.decode()
+    answers = [line.split(" ") for line in out.splitlines()]
+    return {
+        name: sha
+        for name, (sha, kind) in zip(wanted, answers, strict=True)
+        if kind == "commit" and sha.startswith(name)
+    }
 
 
 def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> frozenset[str]:

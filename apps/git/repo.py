@@ -21,7 +21,6 @@ from apps.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spa
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
-_SHORT: Final = re.compile(r"\A[0-9a-f]{4,40}\Z")
 _SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
 _PULL_REF: Final = re.compile(
     r"refs/(pull/[1-9][0-9]{0,17}/head|approved/[1-9][0-9]{0,17}/[0-9a-f]{40})\Z"
@@ -302,25 +301,6 @@ class GitRepo:
     def has_commit(self, sha: str) -> bool:
         out = self.git("cat-file", "--batch-check", stdin=f"{_sha(sha)}\n".encode()).out
         return out.split()[1] == b"commit"
-
-    def find_commits(self, names: Collection[str]) -> dict[str, str]:
-        """Name -> full name of those of these commits that are here; one git for all.
-
-        A name has 4 to 40 hexadecimal digits in lower case. One that several commits share is not
-        found, nor is one that is a branch as well.
-        """
-        wanted = [name for name in names if _SHORT.match(name)]
-        if not wanted:
-            return {}
-        form, stdin = "--batch-check=%(objectname) %(objecttype)", "\n".join([*wanted, ""])
-        config = {"core.disambiguate": "commit"}
-        out = self.git("cat-file", form, stdin=stdin.encode(), config=config).out.decode()
-        answers = [line.split(" ") for line in out.splitlines()]
-        return {
-            name: sha
-            for name, (sha, kind) in zip(wanted, answers, strict=True)
-            if kind == "commit" and sha.startswith(name)
-        }
 
     def is_ancestor(self, a: str, b: str) -> bool:
         """`b` contains `a`; a commit contains itself."""

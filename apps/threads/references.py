@@ -19,6 +19,7 @@ from apps.accounts.principal import Principal
 from apps.core import markdown
 from apps.core.errors import Invalid
 from apps.core.markdown import Reference
+from apps.git.history import find_commits
 from apps.git.run import GitError
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
@@ -110,7 +111,7 @@ def _commits(found: list[Reference], repo: Repo, base: str) -> dict[str, str]:
     known: dict[str, str] = {}
     if names and not repo.is_empty:
         with suppress(GitError):
-            known = repo.git.find_commits(names)
+            known = find_commits(repo.git, names)
     return {name: f"{base}/{repo.path}/commits/{sha}" for name, sha in known.items()}
 
 
@@ -200,6 +201,6 @@ def _commits_exist(targets: list[Target]) -> bool:
         if one.kind == "commit":
             wanted[one.repo].add(one.commit)
     return all(
-        not repo.is_empty and len(repo.git.find_commits(names)) == len(names)
+        not repo.is_empty and len(find_commits(repo.git, names)) == len(names)
         for repo, names in wanted.items()
     )
