@@ -11,6 +11,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from apps.core.parsers import UPLOAD_LIMIT
 from apps.core.room import FREE, room
 from config import bodies
 from config.bodies import KEPT, LIMIT
@@ -54,6 +55,7 @@ def push_to(name: str) -> str:
 urlpatterns = [
     path("size", size),
     path("size/git-receive-pack", size),
+    path("api/v1/users/alice/repos/api/uploads", size),
     path(push_to("size"), size),
     path(push_to("pieces"), size_by_pieces),
     path(push_to("refuse"), refuse),
@@ -112,6 +114,11 @@ def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
     for where in ("/size", "/size/git-receive-pack"):
         client = post(where, body(40))
         assert (client.body, client.received_before_answer) == (b"%d" % (KEPT + 1), 40)
+
+
+def test_of_a_request_with_an_upload_as_much_is_kept_as_it_may_have(post):
+    client = post("/api/v1/users/alice/repos/api/uploads", body(40))
+    assert (client.body, client.received) == (b"%d" % (UPLOAD_LIMIT + 1), 40)
 
 
 def test_large_bodies_have_a_cap_together_and_small_ones_always_find_room(post, monkeypatch):
