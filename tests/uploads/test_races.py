@@ -25,9 +25,11 @@ def test_the_same_file_from_many_at_once_is_one(make, open_repo, alice, bob, car
     assert len(names(uploads_dir)) == 1
 
 
-def test_nobody_gets_more_than_their_share_by_haste(make, open_repo, carol, settings):
+def test_nobody_gets_more_than_their_share_by_haste(make, carol, settings):
+    """Not even in several repositories at once."""
     settings.UPLOAD_BYTES_PER_DAY = 20
-    calls = [lambda: Outcome(lambda: make.upload(open_repo, by=carol)) for _ in range(6)]
+    repos = [make.repo(carol, by=carol) for _ in range(6)]
+    calls = [lambda to=repo: Outcome(lambda: make.upload(to, by=carol)) for repo in repos]
     assert at_once(*calls) == {(200, None): 3, (429, "upload_limit_reached"): 3}
 
 

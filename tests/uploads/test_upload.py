@@ -52,10 +52,13 @@ def test_nobody_reads_it_once_the_repository_is_private(api, read, make, open_re
     assert read(bob, made).body == b"Slow.\n"
 
 
-def test_those_of_an_inactive_team_are_closed_to_strangers(read, make, open_repo, acme, carol, bob):
+def test_those_of_an_inactive_team_are_closed_to_strangers(
+    api, read, make, open_repo, acme, carol, bob
+):
     made = make.upload(open_repo, by=carol)
     acme.is_active = False
     acme.save()
+    api(carol).get(f"/uploads/{made.uuid}").fails(403, "team_inactive")
     assert read(carol, made).status == 403
     assert read(bob, made).status == 200
 

@@ -139,10 +139,11 @@ def test_a_text_of_another_repository_keeps_nothing(upload, swept, make, acme, a
     assert swept(upload)
 
 
-def test_what_was_deleted_does_not_come_back(upload, readable, make, open_repo, alice, by):
+def test_what_was_deleted_does_not_come_back(upload, swept, readable, make, open_repo, alice, by):
     threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
     make.thread(open_repo, by=alice, body=address(upload))
     assert not readable()
+    assert swept(upload)
 
 
 def test_the_file_stays_for_another_upload_of_the_same(upload, make, open_repo, alice, uploads_dir):
