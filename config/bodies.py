@@ -12,7 +12,7 @@ from typing import Any
 from django.core.exceptions import RequestAborted
 
 from apps.core.errors import BadRequest
-from apps.core.room import LONGEST, Share, room, too_slow
+from apps.core.room import LONGEST, Room, Share, room, too_slow
 
 LIMIT = 16 * 1024 * 1024
 """Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
@@ -31,7 +31,7 @@ class KeptBody:
     rest is taken from the client, so that it gets to read the answer, and dropped.
     """
 
-    def __init__(self, receive: Receive, limit: int = KEPT) -> None:
+    def __init__(self, receive: Receive, limit: int = KEPT, room: Room = room) -> None:
         self.receive = receive
         self.limit = limit
         self.share = Share(room)
@@ -56,6 +56,7 @@ class KeptBody:
             kept.write(message.get("body", b"")[: self.limit + 1 - kept.tell()])
             self.share.grow_to(kept.tell())
             if not message.get("more_body"):
+                kept.getvalue()  # makes the buffer as large as the body: it is read without a copy
                 kept.seek(0)
                 return kept
             message = await self.receive()

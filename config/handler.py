@@ -19,8 +19,8 @@ from django.urls import set_script_prefix
 from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
 from apps.core.parsers import UPLOAD_LIMIT
+from apps.core.room import upload_room
 from apps.core.threads import DaemonExecutor
-from config import bodies
 from config.bodies import KeptBody, Receive, StreamedBody
 
 SILENCE = 60
@@ -84,8 +84,9 @@ class Handler(ASGIHandler):
             await self._answer(scope, streamed, send)
             await streamed.discard()
             return
-        is_upload = UPLOADS.fullmatch(scope["path"])
-        kept = KeptBody(receive, UPLOAD_LIMIT if is_upload else bodies.KEPT)
+        kept = KeptBody(receive)
+        if UPLOADS.fullmatch(scope["path"]):
+            kept = KeptBody(receive, UPLOAD_LIMIT, upload_room)
         try:
             await self._answer(scope, kept, send)
         except (BadRequest, Unavailable) as error:
