@@ -28,6 +28,7 @@ from apps.threads.views import (
     ThreadVersionViewSet,
     ThreadViewSet,
 )
+from apps.uploads.views import UploadsOfRepoViewSet, UploadViewSet
 from config.views import DocumentViewSet
 
 
@@ -71,6 +72,7 @@ route("forks", ForkViewSet)
 route("rate-limits", RateLimitViewSet)
 route_singleton("site-settings", SiteSettingsViewSet)
 route_singleton("tail-events", TailViewSet)
+route("uploads", UploadViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
@@ -83,6 +85,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/forks", ForksOfRepoViewSet)
     route(f"{repo}/forks/user", ForkOfUserViewSet)
     route(f"{repo}/forks/team", ForkOfTeamViewSet)
+    route(f"{repo}/uploads", UploadsOfRepoViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/participants", ParticipantViewSet)
     route(f"{repo}/threads/<number:number>/versions", ThreadVersionViewSet)

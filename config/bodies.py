@@ -12,12 +12,14 @@ from typing import Any
 from django.core.exceptions import RequestAborted
 
 from apps.core.errors import BadRequest
-from apps.core.room import LONGEST, Share, room, too_slow
+from apps.core.room import LONGEST, Room, Share, room, too_slow
 
 LIMIT = 16 * 1024 * 1024
 """Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
 KEPT = 2_621_440
-"""Bytes kept of a body that is not git's, in memory: the most that Django takes of a form."""
+"""Bytes kept of a body that is not git's, in memory: the most that Django takes of a form. Of a
+request with an upload `UPLOAD_LIMIT` are kept.
+"""
 
 Receive = Callable[[], Awaitable[Any]]
 
@@ -29,8 +31,9 @@ class KeptBody:
     rest is taken from the client, so that it gets to read the answer, and dropped.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, limit: int = KEPT, room: Room = room) -> None:
         self.receive = receive
+        self.limit = limit
         self.share = Share(room)
 
     async def __call__(self) -> Any:
@@ -50,9 +53,10 @@ class KeptBody:
     async def _collect(self) -> BytesIO:
         kept, message = BytesIO(), await self.receive()
         while message["type"] != "http.disconnect":
-            kept.write(message.get("body", b"")[: KEPT + 1 - kept.tell()])
+            kept.write(message.get("body", b"")[: self.limit + 1 - kept.tell()])
             self.share.grow_to(kept.tell())
             if not message.get("more_body"):
+                kept.getvalue()  # makes the buffer as large as the body: it is read without a copy
                 kept.seek(0)
                 return kept
             message = await self.receive()

@@ -55,6 +55,7 @@ class Environment:
         self.git_slots = reader.get("GIT_SLOTS", "64", _slots)
         self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", _slots)
         self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", _slots)
+        self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", _mebibytes)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
         reader.stop_if_wrong()
@@ -207,6 +208,12 @@ def _trusted_proxies(text: str) -> int:
 def _slots(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
         raise ValueError("must be how many git requests may be under way, from 1 to 99999.")
+    return int(text)
+
+
+def _mebibytes(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
+        raise ValueError("must be how many MiB a person may upload in 24 hours, from 1 to 9999999.")
     return int(text)
 
 

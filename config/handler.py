@@ -18,6 +18,8 @@ from django.urls import set_script_prefix
 
 from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
+from apps.core.parsers import UPLOAD_LIMIT
+from apps.core.room import upload_room
 from apps.core.threads import DaemonExecutor
 from config.bodies import KeptBody, Receive, StreamedBody
 
@@ -27,6 +29,7 @@ KEPT = 16
 """Threads that wait for a request when there are fewer requests than there have been."""
 GIT = re.compile(r"/(teams|users)/[^/]+/[^/]+\.git/git-(upload|receive)-pack")
 """Where git sends its requests: their views ask who is there before they read anything."""
+UPLOADS = re.compile(r"/api/v1/(teams|users)/[^/]+/repos/[^/]+/uploads")
 
 Send = Callable[[Any], Awaitable[None]]
 
@@ -82,6 +85,8 @@ class Handler(ASGIHandler):
             await streamed.discard()
             return
         kept = KeptBody(receive)
+        if UPLOADS.fullmatch(scope["path"]):
+            kept = KeptBody(receive, UPLOAD_LIMIT, upload_room)
         try:
             await self._answer(scope, kept, send)
         except (BadRequest, Unavailable) as error:

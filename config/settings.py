@@ -1,7 +1,7 @@
 """All settings, from the environment only. A wrong value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, EMAIL_URL, EMAIL_FROM.
+GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY, EMAIL_URL, EMAIL_FROM.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ env = Environment(ROOT)
 DATA_DIR = env.data_dir
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 REPOSITORIES_DIR = DATA_DIR / "repositories"
+UPLOADS_DIR = DATA_DIR / "uploads"
 BASE_URL = env.base_url
 HOST = env.host
 PORT = env.port
@@ -31,6 +32,7 @@ REDIS_URL = env.redis_url
 TRUSTED_PROXIES = env.trusted_proxies
 GIT_SLOTS = env.git_slots
 GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS = env.git_slots_per_person, env.git_slots_per_address
+UPLOAD_BYTES_PER_DAY = env.upload_mib_per_day * 1024 * 1024
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.email_from
 EMAIL_BACKEND = f"django.core.mail.backends.{env.email.kind}.EmailBackend"
 SENDS_MAIL = env.email.kind != "console"
@@ -58,6 +60,7 @@ INSTALLED_APPS = [
     "apps.accounts",
     "apps.teams",
     "apps.repos",
+    "apps.uploads",
     "apps.threads",
     "apps.pulls",
     "apps.web",
@@ -113,7 +116,7 @@ TIME_ZONE = "UTC"
 FORMAT_MODULE_PATH = ["config.formats"]
 STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
-FILE_UPLOAD_HANDLERS = ["apps.core.uploads.NoFiles"]
+FILE_UPLOAD_HANDLERS = ["apps.core.form_files.NoFiles"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
 SESSION_COOKIE_AGE = 14 * 86400
@@ -139,6 +142,7 @@ AFTER_PUSH = ["apps.pulls.pushes"]
 JOBS: list[dict[str, Any]] = [
     {"function": "apps.repos.jobs.settle_journals", "every": 30.0},
     {"function": "apps.repos.jobs.sweep_folders", "every": 24 * 3600.0},
+    {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
 ]

@@ -16,6 +16,8 @@ from apps.repos.models import Protection, Repo
 from apps.teams.models import Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
+from apps.uploads import actions as uploads
+from apps.uploads.models import Upload
 from tests.factories import ApiTokenFactory
 from tests.principals import access_of, space_access_of
 
@@ -63,6 +65,11 @@ class MakeByActions:
         if to is not None:
             wanted["parent_reply_number"] = to.number
         return threads.create_reply(by=access_of(by, thread.repo), thread=thread, **wanted)
+
+    def upload(
+        self, repo: Repo, *, by: User, filename: str = "notes.txt", content: bytes = b"Slow.\n"
+    ) -> Upload:
+        return uploads.create_upload(by=access_of(by, repo), filename=filename, content=content)
 
     def pull(
         self,

@@ -39,6 +39,7 @@ BEYOND_A_SCHEMA = {
     "PUT /teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}": "names of branches",
     "POST /teams/{team_slug}/repos/{repo_slug}/protections/{protection_uuid}/approvers": "people",
     "POST /teams/{team_slug}/repos/{repo_slug}/pulls": "names of branches",
+    "POST /teams/{team_slug}/repos/{repo_slug}/uploads": "types of files",
     "POST /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies": "parents, links",
     "PATCH /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}": "links",
 }

@@ -42,6 +42,7 @@ NOT_ATOMIC = {
     "apps/pulls/actions/merging.py:merge_pull": "git works before that of _move_target()",
     "apps/pulls/actions/reviews.py:create_review": "the body is rendered before _create()",
     "apps/pulls/actions/reviews.py:update_review": "the body is rendered before _update()",
+    "apps/uploads/actions.py:create_upload": "the file is written before the transaction of _add()",
     "apps/pulls/actions/pulls.py:create_pull": "git is asked before the transaction of _open()",
     "apps/pulls/actions/pulls.py:update_pull": "git is asked before the transaction of _update()",
     "apps/threads/actions.py:create_thread": "the body is rendered before _open()",

@@ -111,7 +111,7 @@ class PermissionCase:
     def request(self) -> tuple[str, str]:
         """The method and the path, with its query string if the case is one.
 
-        The stream is asked with HEAD, which does the same checks and does not begin a stream.
+        What is streamed is asked for with HEAD, which does the same checks and begins no stream.
         """
         method, _, text = self.cell.operation.partition(" ")
         text += self.cell.case if self.cell.case.startswith("?") else ""
@@ -125,16 +125,18 @@ class PermissionCase:
                 text = text.replace(f"{{{name}}}", str(fill(self)))
         filled = text.replace("{repo_slug}", self.repo.slug)
         filled = filled.replace("{owner}", self.repo.owner.path)
-        return "HEAD" if "/tail-events" in filled else method, filled
+        return "HEAD" if filled.endswith("/content") or "/tail-events" in filled else method, filled
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """The UUID of an invite, a rate limit or a token, whichever the path is about."""
+        """The UUID of an invite, a rate limit, an upload or a token, as the path says."""
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
+        if "/uploads/" in self.cell.operation:
+            return self.upload()
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
 
     def invite(self) -> object:
@@ -151,6 +153,10 @@ class PermissionCase:
 
     def token(self) -> object:
         return create_token(by=principal_of(self.author), owner=self.author, name="another")[0].uuid
+
+    def upload(self) -> object:
+        with while_allowed(self.repo):
+            return self.make.upload(self.repo, by=self.sample.zoe).uuid
 
     def event(self) -> int:
         about: dict[str, dict[str, int | None]] = {

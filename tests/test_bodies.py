@@ -11,13 +11,15 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from apps.core.room import FREE, room
+from apps.core.parsers import UPLOAD_LIMIT
+from apps.core.room import FREE, room, upload_room
 from config import bodies
 from config.bodies import KEPT, LIMIT
 from config.handler import Handler
 from tests.waiting import eventually
 
 MIB = 1024 * 1024
+UPLOADS = "/api/v1/users/alice/repos/api/uploads"
 
 
 def size(request: HttpRequest) -> HttpResponse:
@@ -54,6 +56,7 @@ def push_to(name: str) -> str:
 urlpatterns = [
     path("size", size),
     path("size/git-receive-pack", size),
+    path(UPLOADS[1:], size),
     path(push_to("size"), size),
     path(push_to("pieces"), size_by_pieces),
     path(push_to("refuse"), refuse),
@@ -112,6 +115,21 @@ def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
     for where in ("/size", "/size/git-receive-pack"):
         client = post(where, body(40))
         assert (client.body, client.received_before_answer) == (b"%d" % (KEPT + 1), 40)
+
+
+def test_of_a_request_with_an_upload_as_much_is_kept_as_it_may_have(post):
+    client = post(UPLOADS, body(40))
+    assert (client.body, client.received) == (b"%d" % (UPLOAD_LIMIT + 1), 40)
+
+
+def test_uploads_and_other_bodies_take_no_room_from_each_other(post, monkeypatch):
+    monkeypatch.setattr(upload_room, "left", 0)
+    assert post(UPLOADS, body(2)).status == 503
+    assert post("/size", body(2)).status == 200
+    monkeypatch.undo()
+    monkeypatch.setattr(room, "left", 0)
+    assert post(UPLOADS, body(2)).status == 200
+    assert upload_room.left == 84 * MIB
 
 
 def test_large_bodies_have_a_cap_together_and_small_ones_always_find_room(post, monkeypatch):

@@ -22,7 +22,6 @@ OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}
 LATER = {
     "pings",
-    "uploads",
 }
 """The subjects that have not been built yet."""
 
@@ -48,6 +47,8 @@ RECORDS = {
     "signups_require_invite:boolean",
     "Signup invite": "uuid email:string|null expires_at status",
     "User": "uuid username",
+    "File upload": "uuid filename content_type size:integer sha256 url created_by_uuid "
+    "created_by_username created_at",
     "Availability response": "available:boolean suggestion:string|null",
     "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
     "scopes:array summary:object created_at",

@@ -59,6 +59,8 @@ def read(tmp_path):
         ("GIT_SLOTS", "0"),
         ("GIT_SLOTS_PER_PERSON", "many"),
         ("GIT_SLOTS_PER_ADDRESS", "-1"),
+        ("UPLOAD_MIB_PER_DAY", "0"),
+        ("UPLOAD_MIB_PER_DAY", "1 GiB"),
         ("TRUSTED_PROXIES", "-1"),
         ("TRUSTED_PROXIES", "one"),
         ("TRUSTED_PROXIES", "٣"),

@@ -4,6 +4,7 @@ changes something, tried on the action with the access of its person, and no vie
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Team
 from apps.threads import actions as threads
 from apps.threads.models import Reply, Thread
+from apps.uploads import actions as uploads
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
 from tests.principals import access_of, principal_of, space_access_of, team_access_of
 from tests.sample_data import SampleData
@@ -162,6 +164,11 @@ ACTIONS: dict[str, Callable[[Call], object]] = {
         by=c.access, approver=c.protection.approvers.get(user__uuid=c.keys["user_uuid"])
     ),
     f"POST {REPO}/forks": lambda c: repos.create_fork(by=c.access, into=c.own_space),
+    f"POST {REPO}/uploads": lambda c: uploads.create_upload(
+        by=c.access,
+        filename=c.body["filename"],
+        content=base64.b64decode(c.body["content_base64"]),
+    ),
     f"POST {REPO}/threads": lambda c: threads.create_thread(by=c.access, **c.body),
     f"PATCH {THREAD}": lambda c: threads.update_thread(by=c.access, thread=c.thread, **c.body),
     f"DELETE {THREAD}": lambda c: threads.delete_thread(by=c.access, thread=c.thread),

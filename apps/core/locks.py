@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 
 from django.db import connection
@@ -38,6 +39,22 @@ def _again(model: type[Model]) -> Statement:
     rows = model._base_manager.select_for_update(of=("self",), no_key=True).filter(pk=0)
     text, _ = rows.query.sql_with_params()
     return Statement(text, row=model)
+
+
+def hold(name: str) -> None:
+    """Hold the lock of this name until the caller's transaction ends, for what has no row to lock.
+
+    On SQLite the transaction itself is the lock. Take it after the locks of rows, and before an
+    event is recorded.
+    """
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("A lock ends with its transaction; there is none.")
+    if connection.vendor == "postgresql":
+        key = hashlib.blake2b(name.encode(), digest_size=8).digest()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_advisory_xact_lock(%s)", [int.from_bytes(key, "big", signed=True)]
+            )
 
 
 def give_back_connection() -> None:

@@ -32,7 +32,7 @@ ERRORS = {
     "415": "The body is not JSON.",
     "422": "A property or parameter is not valid; `detail` names it.",
     "429": "Too much at once: `rate_limited`, `too_many_streams` for the live stream, "
-    "`signup_invite_limit_reached` for invites.",
+    "`signup_invite_limit_reached` for invites, `upload_limit_reached` for uploads.",
     "503": "Busy; `Retry-After` says when to try again.",
 }
 ERROR_BODY = {
@@ -53,7 +53,7 @@ HEADERS = {
 """On every answer to which a rate limit applies."""
 RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds to wait; with `rate_limited` and 503.",
+        "description": "Seconds to wait; with `rate_limited`, `upload_limit_reached` and 503.",
         "schema": {"type": "integer"},
     }
 }
@@ -116,7 +116,9 @@ class OperationSchema(AutoSchema):
         response: Any = declared.response
         status: Any = declared.status
         if declared.media_type != "application/json":
-            response, status = OpenApiTypes.STR, (status, declared.media_type)
+            is_text = declared.media_type.startswith("text/")
+            response = OpenApiTypes.STR if is_text else OpenApiTypes.BINARY
+            status = (status, declared.media_type)
         elif response is not None and self.view.action == "list":
             response = self.resolve_serializer(response, "response").ref
         found = {status: OpenApiResponse(response, declared.summary)}

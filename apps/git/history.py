@@ -9,7 +9,6 @@ from typing import Final
 from apps.git.repo import Distance, GitRepo, is_sha
 from apps.git.run import GitError
 
-
 _SHORT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
 
 

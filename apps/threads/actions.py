@@ -25,6 +25,7 @@ from apps.threads import rules
 from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
 from apps.threads.models import Reply, Thread
 from apps.threads.references import check_links
+from apps.uploads.uses import forget_uses
 
 
 def create_thread(
@@ -96,6 +97,8 @@ def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
     rules.check_deletable(thread, by.level)
     thread.deleted_at = timezone.now()
     thread.save(update_fields=["deleted_at"])
+    forget_uses([thread.uuid])
+    forget_uses(thread.replies.values("uuid"))
     record(Kind.THREAD_DELETED, actor=by.user, about=thread)
 
 

@@ -22,6 +22,7 @@ from apps.events.record import Keys, Target
 from apps.repos.models import Repo
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
+from apps.uploads.uses import forget_uses, note_uses
 
 LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
 """The condition of the list and of its indexes: one, or the indexes would not serve."""
@@ -185,6 +186,7 @@ class Thread(Rendered):
         reply.body, reply.body_html, reply.links = "", "", []
         reply.deleted_at = reply.updated_at = timezone.now()
         reply.save(update_fields=["body", "body_html", "links", "deleted_at", "updated_at"])
+        forget_uses([reply.uuid])
         leaves = not self.has_participant(reply.created_by_id)
         self._count(reply, -1, participants=-int(leaves))
 
@@ -356,6 +358,7 @@ class ThreadVersion(Version):
             edited_by=by,
             created_at=thread.updated_at,
         )
+        note_uses(thread.repo_id, thread.uuid, thread.body)
 
 
 class ReplyVersion(Version):
@@ -385,3 +388,5 @@ class ReplyVersion(Version):
             edited_by=by,
             created_at=reply.updated_at,
         )
+        targets = [link["target"] for link in reply.links]
+        note_uses(reply.thread.repo_id, reply.uuid, reply.body, *targets)

@@ -18,6 +18,7 @@ from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.pulls.tips import keep_head
 from apps.repos.access import RepoAccess
+from apps.uploads.uses import forget_uses, note_uses
 
 
 def create_review(
@@ -53,6 +54,7 @@ def _create(
         by_pusher=pull.may_be_pushed_by(by.user),
         created_by=by.user,
     )
+    note_uses(pull.repo_id, review.uuid, review.body)
     record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": review.status})
     return review
 
@@ -128,6 +130,7 @@ def _revise(actor: User, review: Review, wanted: dict[str, Any], html: dict[str,
         review.updated_at = timezone.now()
         stamps = ("by_pusher", "dismissed_by", "decided_at", "updated_at")
         review.save(update_fields=[*changed, *stamps, *set_html(review, html, changed)])
+        note_uses(review.pull.repo_id, review.uuid, review.body)
     return changed
 
 
@@ -138,5 +141,6 @@ def delete_review(*, by: RepoAccess, review: Review) -> None:
     _lock(by, review)
     if by.level < Level.OWNER:
         rules.check_reviewer(review, by.user)
+    forget_uses([review.uuid])
     review.delete()
     record(Kind.REVIEW_DELETED, actor=by.user, about=review, data={"status": review.status})

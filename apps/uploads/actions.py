@@ -1,0 +1,54 @@
+"""What adds an upload. Uploads are no events: the text that refers to one is."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+from django.db import transaction
+
+from apps.core.access import Level
+from apps.core.errors import Unavailable
+from apps.core.locks import hold
+from apps.repos.access import RepoAccess
+from apps.uploads import files, rules
+from apps.uploads.models import Upload
+
+logger = logging.getLogger(__name__)
+
+
+def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
+    """Store a file for the readers of the repository, as one of them.
+
+    Errors: 413, 422 `unsupported_upload_type`, 409 `repo_archived`, 429 `upload_limit_reached`, 503
+    when the disk does not take it. Locks the repository, but not while the bytes are written.
+    """
+    by.require_change(Level.READ)
+    rules.check_size(len(content))
+    upload = Upload(
+        created_by=by.user,
+        filename=filename,
+        content_type=rules.find_type(filename, content),
+        size=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+    try:
+        with files.written(upload.sha256, content) as temporary:
+            return _add(by, upload, temporary)
+    except OSError as error:
+        logger.error("An upload cannot be stored: %s", error)
+        text = "Files cannot be stored at the moment. Try again later."
+        raise Unavailable("unavailable", text, headers={"Retry-After": "60"}) from error
+
+
+@transaction.atomic
+def _add(by: RepoAccess, upload: Upload, temporary: Path) -> Upload:
+    """The file first, then the row. The last lock keeps the file from being removed meanwhile."""
+    upload.repo = by.locked()
+    hold(f"uploads of person {by.user.pk}")
+    rules.check_share(by.user, upload.size)
+    hold(files.lock_name(upload.sha256))
+    files.publish(temporary, upload.sha256)
+    upload.save(force_insert=True)
+    return upload

@@ -1,0 +1,67 @@
+"""What an upload is: told by its first bytes, and by the ending of its name."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+TEXT, OTHER = "text/plain", "application/octet-stream"
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What a browser may show by itself: none of them can run anything."""
+SIGNATURES = (
+    ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
+    ("image/jpeg", re.compile(rb"\xff\xd8\xff")),
+    ("image/gif", re.compile(rb"GIF8[79]a")),
+    ("image/webp", re.compile(rb"RIFF....WEBP", re.DOTALL)),
+    ("application/pdf", re.compile(rb"%PDF-")),
+    ("application/zip", re.compile(rb"PK(?:\x03\x04|\x05\x06)")),
+    ("application/gzip", re.compile(rb"\x1f\x8b\x08")),
+)
+ENDINGS = {
+    "image/png": "png",
+    "image/jpeg": "jpg jpeg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "application/pdf": "pdf",
+    "application/zip": "zip docx xlsx pptx odt ods odp jar whl",
+    "application/gzip": "gz tgz",
+    TEXT: "txt text log md markdown rst adoc tex csv tsv json jsonl ipynb xml svg html htm css js "
+    "mjs ts jsx tsx py rb go rs c h cc cpp hpp cs java kt swift php pl lua r sh bash ps1 bat sql "
+    "diff patch yaml yml toml ini cfg conf eml asc pem",
+    OTHER: "bin bz2 xz zst 7z tar mp4 mov webm mp3 ogg wav pcap heic avif bmp tif tiff psd",
+}
+"""The endings of each type. Markup is text like any other: it is never shown as a page."""
+TYPES = {ending: kind for kind, endings in ENDINGS.items() for ending in endings.split()}
+PIECE = 65536
+
+
+def ending(filename: str) -> str:
+    """`gz` of `logs.tar.GZ`; nothing of `Makefile` and of `.gitignore`."""
+    stem, _, end = filename.rpartition(".")
+    return end.lower() if stem else ""
+
+
+def type_of_name(filename: str) -> str | None:
+    """The type that a name promises, text where it has no ending; None for one not in the list."""
+    end = ending(filename)
+    return TYPES.get(end) if end else TEXT
+
+
+def type_of_content(content: bytes) -> str:
+    """The type by the first bytes; else text for UTF-8 without NUL, and for all else `OTHER`."""
+    for kind, signature in SIGNATURES:
+        if signature.match(content):
+            return kind
+    return TEXT if is_text(content) else OTHER
+
+
+def is_text(content: bytes) -> bool:
+    """Whether this is UTF-8 without NUL. Read in pieces: whole it may take four times the room."""
+    reader = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(content), PIECE):
+            reader.decode(content[start : start + PIECE])
+        reader.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content

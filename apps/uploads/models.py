@@ -1,0 +1,73 @@
+"""Files that people have uploaded to a repository, and the texts that refer to them.
+
+The bytes are not here but in `files.py`, under their SHA-256: the same bytes are one file.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from apps.repos.models import Repo
+
+FILENAME_MAX = 255
+
+
+class UploadQuerySet(models.QuerySet["Upload"]):
+    def existing(self) -> UploadQuerySet:
+        """Uploads that can be read."""
+        return self.filter(deleted_at=None)
+
+
+class Upload(models.Model):
+    """A file of a repository, for whoever may read that."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="uploads")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    filename = models.CharField(max_length=FILENAME_MAX)
+    content_type = models.CharField(max_length=100)
+    size = models.PositiveIntegerField()
+    """Bytes."""
+    sha256 = models.CharField(max_length=64, db_index=True)
+    is_used = models.BooleanField(default=False)
+    """Whether a text refers to it."""
+    deleted_at = models.DateTimeField(null=True)
+    """When the last text that referred to it was deleted. The row stays until it is a day old,
+    since it counts for what its creator may upload in a day.
+    """
+    created_at = models.DateTimeField(default=timezone.now)
+
+    objects = UploadQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["created_by", "created_at"], name="upload_share"),
+            models.Index(fields=["created_at"], name="upload_unused", condition=Q(is_used=False)),
+        ]
+
+    def __str__(self) -> str:
+        return self.filename
+
+
+class UploadUse(models.Model):
+    """A text that refers to an upload: a thread, a reply or a review, by its uuid."""
+
+    upload = models.ForeignKey(
+        Upload, on_delete=models.CASCADE, related_name="uses", db_index=False
+    )
+    text = models.UUIDField(db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["upload", "text"], name="use_of_upload"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.upload_id} in {self.text}"

@@ -1,0 +1,26 @@
+"""What the API reads of uploads."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+
+from apps.accounts.principal import Principal
+from apps.core.access import Level
+from apps.repos.access import access_to
+from apps.uploads.models import Upload
+
+OWNERS = ("repo__owner_team", "repo__owner_user", "created_by")
+
+
+def get_upload(principal: Principal, uuid: UUID) -> Upload:
+    """The upload, for whoever may read its repository now; 404, 403 `forbidden`, `team_inactive`.
+
+    404 also for one that was deleted.
+    """
+    upload = get_object_or_404(Upload.objects.existing().select_related(*OWNERS), uuid=uuid)
+    access = access_to(principal, upload.repo)
+    access.check_open(writing=False)
+    access.require(Level.READ)
+    return upload

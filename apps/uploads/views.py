@@ -1,0 +1,69 @@
+"""`…/repos/{repo_slug}/uploads`, and `/uploads/{uuid}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from rest_framework.decorators import action
+
+from apps.accounts.principal import Principal
+from apps.core.access import Level
+from apps.core.operation import operation
+from apps.core.parsers import UploadParser
+from apps.core.views import ApiViewSet
+from apps.repos.access import RepoScoped
+from apps.uploads import actions
+from apps.uploads.models import Upload
+from apps.uploads.queries import get_upload
+from apps.uploads.responses import content_response
+from apps.uploads.serializers import CreateUpload, UploadRecord, upload_record
+
+
+class UploadsOfRepoViewSet(RepoScoped):
+    """…/repos/{repo_slug}/uploads"""
+
+    schema_tags = ["uploads"]
+    parser_classes = [UploadParser]
+
+    @operation(Level.READ, request=CreateUpload, response=UploadRecord, status=201)
+    def create(self) -> dict[str, Any]:
+        """Upload a file of at most 10 MiB, to refer to it in a text.
+
+        It is removed after a day unless a text of this repository has its address.
+        """
+        upload = actions.create_upload(
+            by=self.access,
+            filename=self.validated_data["filename"],
+            content=self.validated_data["content_base64"],
+        )
+        return upload_record(upload, self.base_url)
+
+
+class UploadViewSet(ApiViewSet):
+    """/uploads/{uuid}"""
+
+    principal: Principal
+    schema_tags = ["uploads"]
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    upload: Upload
+
+    def load_objects(self) -> None:
+        """Load the upload, for the readers of its repository."""
+        self.upload = get_upload(self.principal, self.kwargs["uuid"])
+
+    @operation(Level.NONE, response=UploadRecord)
+    def retrieve(self) -> dict[str, Any]:
+        """Read what an upload is."""
+        return upload_record(self.upload, self.base_url)
+
+    @action(detail=True, methods=["get"])
+    @operation(Level.NONE, media_type="*/*")
+    def content(self) -> HttpResponseBase:
+        """Read the bytes of an upload.
+
+        All but pictures (PNG, JPEG, GIF, WebP) come as attachments, and text of any sort as plain
+        text.
+        """
+        return content_response(self.http_request, self.upload)

@@ -1,0 +1,180 @@
+"""What is on disk: whole or not there, and nothing that no row names for long."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import IntegrityError
+
+from apps.uploads import files, jobs
+from apps.uploads.models import Upload
+from tests.server import Server
+from tests.uploads.conftest import files as names
+
+POST = """
+import os
+from apps.accounts.actions import create_user
+from apps.accounts.access import access_to_user
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.repos.access import access_to
+from apps.repos.actions import create_repo
+from apps.uploads import actions, files
+
+people = User.objects.filter(username="ada")
+ada = people.first() or create_user(by=None, username="ada")
+repo = ada.repos.first() or create_repo(
+    by=access_to_user(Principal(ada), ada), name="Api", slug="api"
+)
+{before}
+try:
+    upload = actions.create_upload(
+        by=access_to(Principal(ada), repo), filename="a.bin", content=os.urandom(100_000)
+    )
+    print("stored", upload.sha256)
+except Exception as error:
+    print(error.status, error.code, error.headers)
+"""
+DIE = "os.kill(os.getpid(), 9)"
+
+
+def test_a_place_that_cannot_be_written_to_is_503(upload, carol, uploads_dir, caplog):
+    uploads_dir.write_text("no folder")
+    refused = upload(carol)
+    refused.fails(503, "unavailable")
+    assert refused.header("Retry-After") == "60"
+    assert "cannot be stored" in caplog.text
+    assert not Upload.objects.exists()
+    uploads_dir.unlink()
+    upload(carol).gives(201)
+
+
+@pytest.fixture(scope="module")
+def data(
+    tmp_path_factory: pytest.TempPathFactory, tables: Path | None, django_db_blocker: Any
+) -> Iterator[Server]:
+    """A server's data, on which other processes work."""
+    made = Server(tmp_path_factory.mktemp("uploads"))
+    with django_db_blocker.unblock():
+        made.prepare(tables)
+    yield made
+    made.__exit__()
+
+
+@pytest.fixture
+def folder(data: Server) -> Path:
+    return Path(data.environment["DATA_DIR"]) / "uploads"
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_a_full_disk_is_503_and_leaves_nothing(data, folder):
+    """A limit for the size of files stands for the disk: both fail in the middle of a write."""
+    before = names(folder)
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))"
+    assert "503 unavailable {'Retry-After': '60'}" in data.run(POST.format(before=full))
+    assert names(folder) == before
+
+
+CRASHES = {
+    "while it writes": f"os.fsync = lambda _: {DIE}",
+    "before the file is in its place": f"actions.files.publish = lambda *_: {DIE}",
+    "before the row is committed": f"actions.Upload.save = lambda *_, **__: {DIE}",
+}
+SWEEP = """
+from apps.uploads import files, jobs
+from apps.uploads.models import Upload
+
+jobs.sweep_uploads(print)
+digests = Upload.objects.values_list("sha256", flat=True)
+print("agree" if sorted(digests) == sorted(files.stored()) else "differ")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.parametrize("crash", CRASHES.values(), ids=CRASHES)
+def test_what_a_killed_process_leaves_is_swept_and_no_row_lacks_its_file(data, folder, crash):
+    before = names(folder)
+    with pytest.raises(AssertionError):
+        data.run(POST.format(before=crash))
+    [left] = [path for path in folder.rglob("*") if path.is_file() and path.name not in before]
+    os.utime(left, (0, 0))
+    told = data.run(SWEEP + POST.format(before=""))
+    assert "0 unused uploads and 1 files removed" in told
+    assert "agree" in told
+    assert "stored" in told
+    assert not left.exists()
+
+
+def test_a_row_that_cannot_be_written_leaves_a_file_that_is_swept(
+    make, open_repo, carol, uploads_dir, monkeypatch
+):
+    def fail(*_: Any, **__: Any) -> None:
+        raise IntegrityError
+
+    with monkeypatch.context() as patch, pytest.raises(IntegrityError):
+        patch.setattr(Upload, "save", fail)
+        make.upload(open_repo, by=carol)
+    assert len(names(uploads_dir)) == 1
+    jobs.sweep_uploads(lambda _: None)
+    assert not names(uploads_dir)
+
+
+def test_a_temporary_file_stays_while_it_may_still_be_written(db, uploads_dir):
+    with files.written("ab" * 32, b"one") as temporary:
+        jobs.sweep_uploads(lambda _: None)
+        assert temporary.exists()
+        os.utime(temporary, (0, 0))
+        jobs.sweep_uploads(lambda _: None)
+        assert not temporary.exists()
+
+
+def test_files_of_others_stay(uploads_dir: Path, db: None) -> None:
+    kept = uploads_dir / "ab" / "cd" / "README"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    jobs.sweep_uploads(lambda _: None)
+    assert kept.exists()
+
+
+def test_all_is_on_disk_before_the_row_is_committed(make, open_repo, carol, monkeypatch):
+    """The file, then the names in each folder that may be new."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def sync(opened: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{opened}"))
+        real(opened)
+
+    monkeypatch.setattr("os.fsync", sync)
+    made = make.upload(open_repo, by=carol)
+    folder = files.path_of(made.sha256).parent
+    assert synced[0].startswith(str(folder / made.sha256) + ".tmp-")
+    assert synced[1:] == [str(one) for one in (folder, *folder.parents[:3])]
+
+
+def test_check_uploads_names_what_is_missing_or_damaged(make, open_repo, carol):
+    one, other = (make.upload(open_repo, by=carol, content=text) for text in (b"one", b"two"))
+    make.upload(open_repo, by=carol, content=b"one")
+    output = StringIO()
+    call_command("check_uploads", stdout=output)
+    assert output.getvalue() == "2 files looked at, all whole\n"
+    files.path_of(one.sha256).write_bytes(b"six")
+    files.remove(other.sha256)
+    with pytest.raises(CommandError, match="2 of 2 files are missing or damaged"):
+        call_command("check_uploads", stdout=output)
+    assert f"{one.sha256}: its content is another" in output.getvalue()
+    assert f"{other.sha256}: No such file or directory" in output.getvalue()
+
+
+def test_only_its_owner_may_look_at_a_file(make, open_repo, carol):
+    made = make.upload(open_repo, by=carol)
+    assert files.path_of(made.sha256).stat().st_mode & 0o077 == 0

@@ -1,0 +1,157 @@
+"""`GET /uploads/{uuid}` and `/uploads/{uuid}/content`"""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.http import StreamingHttpResponse
+from django.test import AsyncRequestFactory
+
+from apps.core.slugs import PREFIX
+from apps.repos.models import Visibility
+from apps.uploads import files as store
+from apps.uploads.models import Upload
+from apps.uploads.responses import PIECE, AsyncPieces, content_response
+from tests.api import plain_client
+from tests.uploads.conftest import PNG
+
+
+@pytest.fixture
+def read(make: Any) -> Any:
+    """`read(carol, upload)`: the answer to who reads the content, with all its bytes."""
+
+    def get(person: Any, upload: Any, **headers: str) -> Any:
+        credential = {"Authorization": f"Bearer {make.token(person)}"} if person else {}
+        path = f"{PREFIX}/uploads/{upload.uuid}/content"
+        answer: Any = plain_client().get(path, headers={**credential, **headers})
+        body = answer.getvalue() if answer.streaming else answer.content
+        return SimpleNamespace(status=answer.status_code, headers=answer.headers, body=body)
+
+    return get
+
+
+def test_an_unknown_upload_is_404(api, carol):
+    api(carol).get(f"/uploads/{uuid4()}").fails(404, "not_found")
+    api(carol).get(f"/uploads/{uuid4()}/content").fails(404, "not_found")
+
+
+def test_nobody_reads_it_once_the_repository_is_private(api, read, make, open_repo, carol, bob):
+    made = make.upload(open_repo, by=carol)
+    assert api(carol).get(f"/uploads/{made.uuid}").gives()["filename"] == "notes.txt"
+    etag = read(carol, made).headers["ETag"]
+    open_repo.visibility = Visibility.PRIVATE
+    open_repo.save()
+    api(carol).get(f"/uploads/{made.uuid}").fails(403, "forbidden")
+    assert read(carol, made).status == 403
+    assert read(carol, made, **{"If-None-Match": etag}).status == 403
+    assert read(None, made).status == 401
+    assert read(bob, made).body == b"Slow.\n"
+
+
+def test_those_of_an_inactive_team_are_closed_to_strangers(
+    api, read, make, open_repo, acme, carol, bob
+):
+    made = make.upload(open_repo, by=carol)
+    acme.is_active = False
+    acme.save()
+    api(carol).get(f"/uploads/{made.uuid}").fails(403, "team_inactive")
+    assert read(carol, made).status == 403
+    assert read(bob, made).status == 200
+
+
+def test_no_other_credential_than_a_token_reads_it(make, open_repo, carol):
+    made = make.upload(open_repo, by=carol)
+    client = plain_client()
+    client.force_login(carol)
+    assert client.get(f"{PREFIX}/uploads/{made.uuid}/content").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "disposition"),
+    [
+        ("a.png", PNG, "image/png", 'inline; filename="a.png"'),
+        ("a.svg", b"<svg/>", "text/plain; charset=utf-8", 'attachment; filename="a.svg"'),
+        ("a.html", b"<b>", "text/plain; charset=utf-8", 'attachment; filename="a.html"'),
+        ("a.pdf", b"%PDF-1", "application/pdf", 'attachment; filename="a.pdf"'),
+        ("a.bin", b"\0", "application/octet-stream", 'attachment; filename="a.bin"'),
+        ('"a;b".md', b"x", "text/plain; charset=utf-8", r'attachment; filename="\"a;b\".md"'),
+        (
+            "ü 📎.md",
+            b"x",
+            "text/plain; charset=utf-8",
+            "attachment; filename*=utf-8''%C3%BC%20%F0%9F%93%8E.md",
+        ),
+    ],
+)
+def test_only_pictures_are_shown_and_nothing_runs(
+    read, make, open_repo, carol, name, content, kind, disposition
+):
+    made = make.upload(open_repo, by=carol, filename=name, content=content)
+    answer = read(carol, made)
+    wanted = {
+        "Content-Type": kind,
+        "Content-Length": str(len(content)),
+        "Content-Disposition": disposition,
+        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+        "Cache-Control": "private, no-cache, no-transform",
+        "ETag": f'"{made.sha256}"',
+    }
+    assert {name: answer.headers.get(name) for name in wanted} == wanted
+    assert answer.body == content
+
+
+def test_who_has_it_already_gets_304(read, make, open_repo, carol):
+    made = make.upload(open_repo, by=carol)
+    for tag in (f'"{made.sha256}"', f'W/"{made.sha256}"', f'"x", "{made.sha256}"', "*"):
+        answer = read(carol, made, **{"If-None-Match": tag})
+        assert (answer.status, answer.body) == (304, b"")
+        assert answer.headers["Cache-Control"] == "private, no-cache, no-transform"
+    assert read(carol, made, **{"If-None-Match": '"x"'}).status == 200
+
+
+def test_under_asgi_it_is_read_in_pieces(make, open_repo, carol):
+    made = make.upload(open_repo, by=carol, filename="a.bin", content=b"\0" * (3 * PIECE))
+    opened = store.path_of(made.sha256).open("rb")
+    answer = StreamingHttpResponse(AsyncPieces(opened))
+    source: Any = answer.streaming_content
+
+    async def read() -> list[int]:
+        first = len(await anext(source))
+        assert opened.tell() == PIECE
+        return [first, *[len(piece) async for piece in source]]
+
+    assert asyncio.run(read()) == [PIECE] * 3
+    answer.close()
+    assert opened.closed
+    response: Any = content_response(AsyncRequestFactory().get("/"), made)
+    assert response.is_async
+    response.close()
+
+
+def test_head_says_the_same_without_the_bytes(make, open_repo, carol, read):
+    made = make.upload(open_repo, by=carol)
+    credential = {"Authorization": f"Bearer {make.token(carol)}"}
+    path = f"{PREFIX}/uploads/{made.uuid}/content"
+    answer = plain_client().head(path, headers=credential)
+    assert answer.content == b""
+    assert answer.headers.items() == read(carol, made).headers.items()
+
+
+def test_a_file_that_is_missing_is_404_and_logged(read, make, open_repo, carol, caplog):
+    made = make.upload(open_repo, by=carol)
+    store.remove(made.sha256)
+    assert read(carol, made).status == 404
+    assert str(made.uuid) in caplog.text
+
+
+def test_those_of_a_deleted_repository_are_gone(api, make, open_repo, carol):
+    made = make.upload(open_repo, by=carol)
+    open_repo.delete()
+    api(carol).get(f"/uploads/{made.uuid}").fails(404, "not_found")
+    assert not Upload.objects.exists()
