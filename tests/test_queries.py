@@ -1,7 +1,8 @@
 """Each operation runs as many SQL statements and git processes as `query_counts.json` says.
 
-tests/snapshot.py says how to write that file anew. No read starts git, and no list runs more
-statements for four rows than for one.
+tests/snapshot.py says how to write that file anew. No read starts git but those of what may be
+merged and of rendered texts that name commits, and no list runs more statements for four rows than
+for one.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from django.forms.forms import BaseForm
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Those that are not None, which says: leave it as it is."""
+    """The arguments that are not None; None means: leave it as it is."""
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -1,4 +1,6 @@
-"""List filters of django-filter, as strict as a request's body: an unknown word is a 422."""
+"""List filters of django-filter, as strict as a request's body: a value outside a filter's words is
+a 422.
+"""
 
 from __future__ import annotations
 

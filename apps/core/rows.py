@@ -8,7 +8,7 @@ from django.db import models
 
 
 def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
-    """What `values_list(*columns.values())` reads, of a row whose relations are loaded."""
+    """What `values_list(*columns.values())` would give for this row, whose relations are loaded."""
     return [_value_at(row, path) for path in columns.values()]
 
 

@@ -140,7 +140,7 @@ class Subscriber:
         return event.id > self.position and (not kinds or event.kind in kinds)
 
     def may_lose_by(self, event: EventRow) -> bool:
-        """Whether an event that can end access can have ended that of this subscriber."""
+        """Whether this event, one of `can_end_access`, may have ended access of this subscriber."""
         user = self.selection.principal.user
         if event.kind.startswith(ABOUT_A_PERSON):
             return event.private_to == user.pk or event.target.get("username") == user.username

@@ -214,8 +214,8 @@ def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[R
 def find_merging_move(pull: Pull, moves: Sequence[RefMove], facts: GitFacts) -> MergedByMove | None:
     """The first move that merges the pull; None while it is not merged.
 
-    It counts which head the pull had at that move, or gets with the same push. A target that is
-    only made by the push has not come to contain anything.
+    It counts which head the pull had at that move, or gets with the same push. A push that creates
+    the target merges no pull.
     """
     head = pull.head_sha
     for index, move in enumerate(moves):

@@ -90,7 +90,7 @@ def check_not_dismissed(review: Review) -> None:
 
 
 def has_decided_since(review: Review) -> bool:
-    """Whether its author has decided otherwise in a newer review of the pull."""
+    """Whether its author has made another decision, which a comment is not, in a newer review."""
     own = review.pull.reviews.filter(created_by=review.created_by_id)
     newer = own.exclude(pk=review.pk).filter(decided_at__gte=review.decided_at)
     return newer.exclude(status=ReviewStatus.COMMENTED).exists()
@@ -171,14 +171,16 @@ def check_head(head: str | None, expected: str | None) -> None:
 
 
 def signature(user: User) -> Person:
-    """A person in the commits that we write: an account's e-mail address is nobody's business."""
+    """The name and a no-reply address of a person, for commits that we write: the address of the
+    account stays private.
+    """
     host = urlsplit(settings.BASE_URL).hostname or "localhost"
     return Person(user.display_name or user.username, f"{user.username}@users.noreply.{host}")
 
 
 def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
     """The pull's author, with their own address only if `people`, who wrote the commits, have it
-    already: they would be named beside themselves otherwise.
+    already: with another one they would be named a second time, as a co-author.
     """
     author = pull.thread.created_by
     if author.email and author.email.lower() in {person.email.lower() for person in people}:

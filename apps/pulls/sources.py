@@ -70,8 +70,8 @@ def pull_number(full_name: str) -> int | None:
 
 
 def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> bool:
-    """Whether what a fork's branch has gets into the target's pulls through this person, who pushes
-    it or reopens a pull of it.
+    """Whether a move of a fork's branch may update the target's pulls. `by`: who pushes it, or
+    reopens a pull of it.
 
     Whoever may read the target and write to the fork decides that. What everybody who reads the
     target may read in the fork anyway is no secret: then it is enough that `pusher`, who pushed it,
@@ -98,7 +98,7 @@ def _is_open_to_readers(fork: Repo, target: Repo) -> bool:
 def takes_tip(pull: Pull, tip: Ref, by: User) -> bool:
     """Whether a pull that this person opens or reopens has the tip of its branch as its head.
 
-    Who opens one may write to the fork (`find_source`).
+    A new pull always does: `find_source` has asked for write access to the fork.
     """
     if pull._state.adding or not pull.is_from_fork or pull.source_repo is None:
         return True
@@ -144,8 +144,8 @@ def take_moves(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> list[RefMo
 
 
 def mark_moved(fork: Repo, target: Repo, moves: Sequence[RefMove]) -> None:
-    """Store which pulls keep another head than the fork's branch has after these moves, because the
-    last of them was made by somebody who may not move them. The caller holds the target's lock.
+    """Set `source_moved` of the pulls whose fork's branch was last moved, to another commit than
+    their head, by somebody who may not update them. The caller holds the target's lock.
     """
     last = {number: move for move in moves if (number := pull_number(move.full_name))}
     movers = _movers(fork, target, last.values())

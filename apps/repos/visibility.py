@@ -30,9 +30,9 @@ def lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
     """Lock the repository, and before it the forks that are to be hidden with it: those are
     returned, deepest first. 503 when that many are made meanwhile.
 
-    They are found under the repository's lock and then locked before it, which has to be given back
-    for that. With all locks held nobody adds to them: who makes a fork, or shows it to more people,
-    locks its upstream.
+    Forks come first in the order of locks, but are found under the repository's: so that is given
+    back, and all are locked anew, until no further fork is found. With all locks held nobody adds
+    to them: who makes a fork, or shows it to more people, locks its upstream.
     """
     forks: list[Repo] = []
     for _ in range(TRIES):

@@ -61,7 +61,9 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
 
 
 def counted(body: Iterator[bytes], share: Share) -> Iterator[bytes]:
-    """The same, and what a command list of these pieces takes is counted before it is read."""
+    """Yield `body`, with memory for what is made of each piece reserved before; 503 when there is
+    none.
+    """
     size = 0
     for piece in body:
         size += len(piece)

@@ -45,11 +45,15 @@ class Slots:
         """Of all together, where each has a thread of which there are only so many; 0: any."""
 
     def leave_threads(self, threads: int) -> None:
-        """Let git have three of four threads, and one person or address two of three of these."""
+        """Of so many server threads let git have three quarters, and one person or address two
+        thirds of those.
+        """
         self.most = max(1, threads * 3 // 4)
 
     def take(self, asked: Asked) -> str:
-        """Take one place for each of them; none if one has no more, who is returned."""
+        """Take a place for each name, or none at all. Returns the first name that is full, "" when
+        all got one.
+        """
         with self.lock:
             for who, most in asked.items():
                 if self.held[who] >= self._bounded(who, most):

@@ -155,8 +155,8 @@ class GitAnswer(StreamingHttpResponse):
 
 
 class PushAnswer(HttpResponse):
-    """The report of a push. What is left of its body is read after that has been sent, by somebody
-    who may push as much; what is held is held meanwhile.
+    """The report of a push. After it has been sent, what is left of the body is read and dropped;
+    what is `held` stays held until then.
     """
 
     def __init__(self, report: bytes, rest: Iterator[bytes], held: ExitStack) -> None:
