@@ -18,8 +18,7 @@ from django.urls import set_script_prefix
 
 from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
-from apps.core.parsers import UPLOAD_LIMIT
-from apps.core.room import upload_room
+from apps.core.room import UPLOAD_LIMIT, upload_room
 from apps.core.threads import DaemonExecutor
 from config.bodies import KeptBody, Receive, StreamedBody
 

@@ -11,8 +11,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from apps.core.parsers import UPLOAD_LIMIT
-from apps.core.room import FREE, room, upload_room
+from apps.core.room import FREE, UPLOAD_LIMIT, room, upload_room
 from config import bodies
 from config.bodies import KEPT, LIMIT
 from config.handler import Handler

@@ -10,10 +10,9 @@ from rest_framework.parsers import BaseParser
 
 from apps.core import json
 from apps.core.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
+from apps.core.room import UPLOAD_LIMIT
 
 JSON_LIMIT = 1024 * 1024
-UPLOAD_LIMIT = 14 * 1024 * 1024
-"""Bytes of the one request that holds a file: 10 MiB are 13.4 in base64."""
 JSON_TYPE = re.compile(r'application/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?', re.IGNORECASE)
 
 

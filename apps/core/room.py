@@ -12,6 +12,8 @@ from apps.core.errors import BadRequest, unavailable
 
 FREE = 64 * 1024
 """Bytes of each body that are not counted, so that small ones always find room."""
+UPLOAD_LIMIT = 14 * 1024 * 1024
+"""Bytes of the one request that holds a file: 10 MiB are 13.4 in base64."""
 LONGEST = 120
 """Seconds that a body may take to come, if it is no push."""
 
