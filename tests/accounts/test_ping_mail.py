@@ -98,15 +98,26 @@ def test_who_wants_it_is_told_of_a_ping_by_mail(make, thread, alice, team_repo):
 def test_nobody_else_gets_mail(make, thread, alice, bob, settings):
     principal = principal_of(bob)
     make.reply(thread, by=bob, body="@alice @bob")
+    assert not PingMail.objects.exists()
+    make.reply(thread, by=alice, body="@bob")
     actions.update_user(by=principal, user=bob, email="")
     make.reply(thread, by=alice, body="@bob")
     assert work() == 0
     actions.update_user(by=principal, user=bob, wants_mail=False)
+    bob.email = "bob@example.org"
+    bob.save()
+    assert not work()
     make.reply(thread, by=alice, body="@bob")
     settings.SENDS_MAIL = False
     make.reply(thread, by=alice, body="@bob")
     settings.SENDS_MAIL = True
-    assert work() == 0 and Ping.objects.filter(user=bob).count() == 3
+    assert work() == 0 and Ping.objects.filter(user=bob).count() == 4
+
+
+def test_who_changes_their_mind_before_it_is_sent_gets_none(make, thread, alice, bob):
+    make.reply(thread, by=alice, body="@bob")
+    actions.update_user(by=principal_of(bob), user=bob, wants_mail=False)
+    assert work() == 0
 
 
 def test_what_comes_within_ten_minutes_is_gathered_in_the_next_mail(make, thread, alice, team_repo):

@@ -108,6 +108,13 @@ def test_a_credential_that_only_reads_marks_nothing(thread, bob):
     actions.read_ping(by=principal_of(bob), ping=ping)
 
 
+def test_the_action_marks_nobody_elses_ping(thread, alice, bob):
+    ping = Ping.objects.get(user=bob)
+    with pytest.raises(ApiError) as refused:
+        actions.read_ping(by=principal_of(alice), ping=ping)
+    assert refused.value.status == 404
+
+
 def test_a_deleted_thread_tells_its_title_in_no_inbox(api, thread, alice, bob):
     api(alice).delete("/teams/acme/repos/api/threads/1").gives(204)
     assert "Slow pushes" not in str(api(bob).get("/pings").gives())

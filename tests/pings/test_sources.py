@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apps.accounts.models import User
 from apps.events.models import Ping
 from apps.pulls import actions as pulls
 from apps.repos import mentions
@@ -166,6 +167,13 @@ def test_a_pull_that_opens_asks_its_approvers(make, team_repo, alice, bob, every
         pulls.update_pull(by=by, pull=pull, status=status)
         assert new_pings() == pinged
     pulls.update_pull(by=by, pull=pull, title="Another")
+    assert not new_pings()
+
+
+def test_a_pull_asks_no_approver_whose_account_is_closed(make, team_repo, alice, bob):
+    asking(team_repo, alice, bob)
+    User.objects.filter(pk=bob.pk).update(is_active=False)
+    make.pull(team_repo, by=alice)
     assert not new_pings()
 
 
