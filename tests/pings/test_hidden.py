@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from django.db import transaction
@@ -37,7 +38,7 @@ def test_the_stream_leaves_out_what_its_reader_may_not_read(make, alice, carol, 
         async with following(make.token(carol), "scope=inbox") as client:
             await eventually_in_loop(lambda: hub.joined)
             for repo in (hidden, shown):
-                await in_thread(lambda repo=repo: ping(repo))
+                await in_thread(partial(ping, repo))
             first = await read(client, 1)
         async with following(make.token(carol), "scope=inbox&last_event_id=0") as client:
             return first + await read(client, 1)
