@@ -6,7 +6,7 @@ from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
 from apps.core.views import ApiViewSet
-from apps.events.views import EventViewSet, TailViewSet
+from apps.events.views import EventViewSet, PingViewSet, TailViewSet
 from apps.pulls.views import PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
@@ -68,6 +68,7 @@ route_singleton("check-username", CheckUsernameViewSet)
 route_singleton("check-team-slug", CheckTeamSlugViewSet)
 route_singleton("suggest-users", SuggestUsersViewSet)
 route("events", EventViewSet)
+route("pings", PingViewSet)
 route("forks", ForkViewSet)
 route("rate-limits", RateLimitViewSet)
 route_singleton("site-settings", SiteSettingsViewSet)

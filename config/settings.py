@@ -145,6 +145,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
+    {"function": "apps.accounts.jobs.send_next_ping_mail"},
 ]
 
 # Seconds between two looks at whether another process has changed a rate limit.

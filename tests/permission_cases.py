@@ -19,7 +19,8 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.actions import create_invite, create_token
-from apps.events.models import Event
+from apps.events.kinds import PingKind
+from apps.events.models import Event, Ping
 from apps.pulls.models import Pull
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
@@ -132,11 +133,13 @@ class PermissionCase:
         return self.name if self.cell.case == "oneself" else words[self.cell.case]
 
     def uuid(self) -> object:
-        """The UUID of an invite, a rate limit, an upload or a token, as the path says."""
+        """The UUID of an invite, a ping, a rate limit, an upload or a token, as the path says."""
         if "/signup-invites/" in self.cell.operation:
             return self.invite()
         if "/uploads/" in self.cell.operation:
             return self.upload()
+        if "/pings/" in self.cell.operation:
+            return self.ping()
         return self.rate_limit() if "/rate-limits" in self.cell.operation else self.token()
 
     def invite(self) -> object:
@@ -157,6 +160,12 @@ class PermissionCase:
     def upload(self) -> object:
         with while_allowed(self.repo):
             return self.make.upload(self.repo, by=self.sample.zoe).uuid
+
+    def ping(self) -> object:
+        """By an event that only its author may read: of a token of theirs."""
+        self.token()
+        event = Event.objects.filter(private_to=self.author.pk).latest("id")
+        return Ping.objects.create(event=event, user=self.author, kind=PingKind.ADDED).uuid
 
     def event(self) -> int:
         about: dict[str, dict[str, int | None]] = {

@@ -18,6 +18,8 @@ from apps.accounts import actions as accounts
 from apps.accounts.models import ApiToken, Invite, User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError
+from apps.events import actions as pings
+from apps.events.models import Ping
 from apps.pulls import actions as pulls
 from apps.pulls.models import Pull, Review
 from apps.repos import actions as repos
@@ -92,6 +94,10 @@ class Call:
     @property
     def invite(self) -> Invite:
         return Invite.objects.get(uuid=self.keys["uuid"])
+
+    @property
+    def ping(self) -> Ping:
+        return Ping.objects.get(uuid=self.keys["uuid"])
 
     @property
     def rate_limit(self) -> RateLimit:
@@ -184,6 +190,8 @@ ACTIONS: dict[str, Callable[[Call], object]] = {
     f"POST {PULL}/reviews": lambda c: pulls.create_review(by=c.access, pull=c.pull, **c.body),
     f"PUT {REVIEW}": lambda c: pulls.update_review(by=c.access, review=c.review, **c.body),
     f"DELETE {REVIEW}": lambda c: pulls.delete_review(by=c.access, review=c.review),
+    "PUT /pings/{uuid}/read": lambda c: pings.read_ping(by=c.principal, ping=c.ping),
+    "PUT /pings/read-all": lambda c: pings.read_all_pings(by=c.principal),
     "PUT /site-settings": lambda c: site.update_site_settings(by=c.principal, **c.body),
     "POST /rate-limits": lambda c: site.create_rate_limit(by=c.principal, **c.body),
     "PUT /rate-limits/{uuid}": lambda c: site.update_rate_limit(

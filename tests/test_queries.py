@@ -177,6 +177,10 @@ class Many:
         for person in self.people:
             self.make.thread(self.repo, by=person)
 
+    def pings(self) -> None:
+        for person in self.people:
+            self.make.thread(self.repo, by=person, body=f"@{self.bob.username}")
+
     def replies(self) -> None:
         thread, last = self.sample.threads[self.repo.pk], None
         for person in self.people:
@@ -245,6 +249,7 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
     "/events": Many.events,
+    "/pings": Many.pings,
 }
 
 

@@ -91,6 +91,7 @@ def update_user(
     display_name: str | None = None,
     email: str | None = None,
     is_staff: bool | None = None,
+    wants_mail: bool | None = None,
 ) -> None:
     """Change a profile, one's own or as staff anybody's; only staff says who is staff.
 
@@ -110,7 +111,8 @@ def update_user(
     lock(user)
     if address not in {None, "", user.email}:
         by.check_staff()
-    changed = set_changed(user, given(display_name=display_name, email=address, is_staff=is_staff))
+    wanted = given(display_name=display_name, wants_mail=wants_mail)
+    changed = set_changed(user, wanted | given(email=address, is_staff=is_staff))
     if not changed:
         return
     user.is_superuser = user.is_staff

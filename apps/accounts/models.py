@@ -95,6 +95,8 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     before has ended for good (proofs.py)."""
     deactivations = models.PositiveIntegerField(default=0, editable=False)
     """How often the account was closed: sessions from before have ended for good."""
+    wants_mail = models.BooleanField(default=False)
+    """Whether pings come by mail as well."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()

@@ -15,6 +15,7 @@ from apps.core.errors import NotFound
 
 ADDRESS_PROOF_LASTS = dt.timedelta(days=1)
 ADDRESS, RESET = "apps.accounts.address", "apps.accounts.reset"
+UNSUBSCRIBE = "apps.accounts.unsubscribe"
 """What a proof is for: keeps its signature apart from what else the secret key signs."""
 
 
@@ -56,6 +57,24 @@ def person_of_reset(proof: str) -> User:
         if user is not None and state == _state(RESET, user, user.last_login):
             return user
     raise NotFound("not_found", "This link has been used or has ended. Ask for another one.")
+
+
+def unsubscribe_proof(user: User) -> str:
+    """A signed text in each mail about pings, by which they end without a sign-in; it never ends.
+
+    Whoever a mail was forwarded to can end the mail with it, and do nothing else.
+    """
+    return signing.dumps(str(user.uuid), salt=UNSUBSCRIBE)
+
+
+def person_of_unsubscribe(proof: str) -> User:
+    """Whose mail about pings this proof ends; 404 for none, and for a deactivated account."""
+    with suppress(signing.BadSignature):
+        uid = signing.loads(proof, salt=UNSUBSCRIBE)
+        user = User.objects.filter(uuid=uid, is_active=True).first()
+        if user is not None:
+            return user
+    raise NotFound("not_found", "This link is not whole. Open it from the mail again.")
 
 
 def _state(purpose: str, user: User, *more: Any) -> str:

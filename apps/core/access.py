@@ -82,6 +82,10 @@ class Principal(Protocol):
         """403 `staff_required` for everybody else."""
         ...
 
+    def check_may_change(self) -> None:
+        """401 for nobody; 403 `role_required` for a credential that only reads."""
+        ...
+
     def renewed(self) -> Self | None:
         """The same, read anew from the database; None when the credential opens nothing now."""
         ...

@@ -22,7 +22,7 @@ from django.db import close_old_connections
 from apps.core.access import Principal
 from apps.core.threads import DaemonExecutor
 from apps.events import wake
-from apps.events.models import Event, EventRow, Key
+from apps.events.models import Event, Key, Ping
 from apps.events.scopes import Selection
 from apps.events.subscribers import (
     ConnectionLimit,
@@ -202,35 +202,33 @@ class Hub:
             self.narrow(subscriber, answers[question])
 
     async def _visible(self, batch: Sequence[Rendered]) -> dict[Principal, set[int]]:
-        """Which of these events the followers of a person may read; one query for each follower."""
+        """Which of these events the followers of a person, or of their own inbox, may read; one
+        query for each follower.
+        """
         wanted: defaultdict[Principal, set[int]] = defaultdict(set)
         for rendered in batch:
-            for subscriber in self._by_key.get(actor_key(rendered.event), ()):
-                wanted[subscriber.selection.principal].add(rendered.event.id)
+            for key in rendered.keys:
+                for subscriber in self._by_key.get(key, ()) if key.is_somebodys else ():
+                    wanted[subscriber.selection.principal].add(rendered.event.id)
         return await in_thread(partial(visible_ids, wanted)) if wanted else {}
 
     def _audience(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> set[Subscriber]:
         """Who gets this event, each once however many of its event scopes match."""
         event = rendered.event
-        actor = actor_key(event)
         found = set()
         for key in rendered.keys:
             for subscriber in self._by_key.get(key, ()):
                 principal = subscriber.selection.principal
                 if subscriber.wants(event) and (
-                    key != actor or event.id in visible.get(principal, ())
+                    not key.is_somebodys or event.id in visible.get(principal, ())
                 ):
                     found.add(subscriber)
         return found
 
 
-def actor_key(event: EventRow) -> Key:
-    """The key of the event scopes whose events are checked one by one."""
-    return Key("actor_id", event.actor_id or 0)
-
-
 def read_after(last: int) -> list[Rendered]:
-    return render(Event.objects.filter(id__gt=last).order_by("id")[:READ_SIZE].rows())
+    events = Event.objects.filter(id__gt=last).order_by("id")[:READ_SIZE].rows()
+    return render(events, Ping.objects.all().people_of([event.id for event in events]))
 
 
 def visible_ids(wanted: dict[Principal, set[int]]) -> dict[Principal, set[int]]:

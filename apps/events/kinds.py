@@ -6,15 +6,20 @@ from enum import StrEnum
 from typing import Self
 
 
-class Kind(StrEnum):
+class Worded(StrEnum):
+    """A kind, and what its actor did, for people."""
+
     words: str
-    """What its actor did, for people; the page of the event's subject is linked behind it."""
 
     def __new__(cls, kind: str, words: str) -> Self:
         member = str.__new__(cls, kind)
         member._value_ = kind
         member.words = words
         return member
+
+
+class Kind(Worded):
+    """A kind of event; the page of its subject is linked behind the words."""
 
     TEAM_CREATED = "team-created", "created the team"
     TEAM_UPDATED = "team-updated", "changed the team"
@@ -70,6 +75,18 @@ class Kind(StrEnum):
     RATE_LIMIT_DELETED = "rate-limit-deleted", "lifted a rate limit"
 
 
+class PingKind(Worded):
+    """Why an event pings somebody; the words end at the person, `you`."""
+
+    MENTION = "mention", "mentioned you"
+    REVIEW_REQUESTED = "review_requested", "asks for your review"
+    REPLY = "reply", "replied to you"
+    ADDED = "added", "added you to the team"
+
+
+STRENGTH = {kind: number for number, kind in enumerate(PingKind)}
+"""Of several reasons to ping somebody by one event the first of `PingKind` counts."""
+PING_WORDS = {str(kind): kind.words for kind in PingKind}
 WORDS = {str(kind): kind.words for kind in Kind}
 
 

@@ -7,17 +7,25 @@ It knows no team, repository or thread model; their ids are plain numbers here.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from apps.core.access import Principal
+from apps.events.kinds import PingKind
+from apps.jobs.leases import Leased
+
+PINGED = "pings__user"
+"""The column of the key of whom an event pinged: a row beside the event, not a column of it."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,16 @@ class Key:
 
     column: str
     value: int
+
+    @property
+    def is_somebodys(self) -> bool:
+        """Whether it is that of a person's events, each of which has to be checked."""
+        return self.column in {"actor_id", PINGED}
+
+    @property
+    def order(self) -> str:
+        """By what to sort its events, so that the index that finds them sorts them as well."""
+        return "pings__event" if self.column == PINGED else "id"
 
 
 class EventScopeType(Protocol):
@@ -81,6 +99,20 @@ class EventRow(NamedTuple):
                 yield Key(column, value)
 
 
+def readable_by(principal: Principal, event: str = "") -> Q:
+    """The condition that this principal may read now what an event is about.
+
+    `event` is the path from the row to its event, such as `event__`.
+    """
+    own = principal.user.pk
+    repos, teams = (event_scope_type(one).readable(principal) for one in ("repo", "team"))
+    in_repo = Q((f"{event}repo_id__in", repos))
+    in_team = Q((f"{event}repo_id", None), (f"{event}team_id__in", teams))
+    without = Q((f"{event}repo_id", None), (f"{event}team_id", None), (f"{event}actor", own))
+    readable = in_repo | in_team | Q((f"{event}private_to", own)) | without
+    return readable | Q((f"{event}site", 1)) if principal.is_staff else readable
+
+
 class EventQuerySet(models.QuerySet["Event"]):
     def of(self, key: Key) -> EventQuerySet:
         """Events that answer to this key."""
@@ -88,14 +120,7 @@ class EventQuerySet(models.QuerySet["Event"]):
 
     def visible_to(self, principal: Principal) -> EventQuerySet:
         """Events whose subject this principal may read now."""
-        own = principal.user.pk
-        readable = (
-            Q(repo_id__in=event_scope_type("repo").readable(principal))
-            | Q(repo_id=None, team_id__in=event_scope_type("team").readable(principal))
-            | Q(private_to=own)
-            | Q(actor=own, repo_id=None, team_id=None)
-        )
-        return self.filter(readable | Q(site=1) if principal.is_staff else readable)
+        return self.filter(readable_by(principal))
 
     def rows(self) -> list[EventRow]:
         """These events, read in one query: a whole event, or person, takes twice as long."""
@@ -151,3 +176,106 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"event {self.pk} {self.kind}"
+
+
+class PingQuerySet(models.QuerySet["Ping"]):
+    def visible_to(self, principal: Principal) -> PingQuerySet:
+        """A person's own pings, as far as they may read now what the events are about."""
+        return self.filter(readable_by(principal, "event__"), user=principal.user.pk)
+
+    def of_thread(self, thread_id: int) -> PingQuerySet:
+        """Those by events of a thread, or of a pull and its thread."""
+        return self.filter(event__thread_id=thread_id)
+
+    def mentioned_in(self, thread_id: int, api: str, people: Collection[int]) -> set[int]:
+        """Which of these people the text at this address, below its repository, has pinged by a
+        mention; one query, none for nobody.
+        """
+        if not people:
+            return set()
+        of_text = self.of_thread(thread_id).filter(event__api_suffix=api, kind=PingKind.MENTION)
+        return set(of_text.filter(user__in=people).values_list("user", flat=True))
+
+    def people_of(self, events: Collection[int]) -> dict[int, list[int]]:
+        """Whom each of these events pinged, by its id; one query, none for no event."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        if events:
+            for event, person in self.filter(event__in=events).values_list("event", "user"):
+                found[event].append(person)
+        return found
+
+
+class Ping(models.Model):
+    """An event that one person should know of, and whether they have seen it."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="pings")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="pings",
+        db_index=False,  # `ping_once` begins with it
+    )
+    kind = models.CharField(max_length=20)
+    read_at = models.DateTimeField(null=True)
+
+    objects = PingQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "event"], name="ping_once"),
+        ]
+        indexes = [
+            models.Index(fields=["user", "event"], name="ping_unread", condition=Q(read_at=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.user_id} by event {self.event_id}"
+
+
+NEWS = Q(newest__gt=F("told"))
+
+
+class PingMail(Leased):
+    """Which pings of one person in one thread are to be told by mail: the job that sends it.
+
+    Its lease is also the wait: after a mail, and after a failure, until the next.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,  # `ping_mail_once` begins with it
+    )
+    thread_id = models.BigIntegerField()
+    """0 for pings that are about no thread."""
+    newest = models.BigIntegerField()
+    """The newest event that is to be told."""
+    told = models.BigIntegerField()
+    """Events up to this one have been told, or need not be."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "thread_id"], name="ping_mail_once"),
+        ]
+        indexes = [models.Index(fields=["newest"], name="ping_mail_due", condition=NEWS)]
+
+    def __str__(self) -> str:
+        return f"mail to {self.user_id} about thread {self.thread_id}"
+
+    @classmethod
+    def next_due(cls) -> PingMail | None:
+        """The one that has waited longest of those whose time has come."""
+        return cls.objects.filter(NEWS, cls.due()).order_by("newest").first()
+
+    def untold(self, since: dt.datetime) -> PingQuerySet:
+        """The pings of it by events after that time which the person has not read, oldest first."""
+        events = {"event__gt": self.told, "event__lte": self.newest, "event__created_at__gt": since}
+        thread = Q(event__thread_id=self.thread_id or None)
+        return Ping.objects.filter(thread, user=self.user_id, read_at=None, **events)
+
+    def finish(self, token: uuid.UUID, wait: dt.timedelta) -> None:
+        """Note that all up to `newest`, as it was read, is told; what comes waits this long."""
+        until = timezone.now() + wait
+        self._held(token).update(told=self.newest, attempts=0, lease_until=until)

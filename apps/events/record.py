@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
 from apps.core.access import Person
 from apps.events import wake
-from apps.events.kinds import Kind
-from apps.events.models import Event
+from apps.events.kinds import STRENGTH, Kind, PingKind
+from apps.events.models import Event, Ping, PingMail
 
 # One PostgreSQL advisory lock for all writers of events: "ghevents" as a 64-bit number.
 ORDER_LOCK = int.from_bytes(b"ghevents")
@@ -57,6 +58,21 @@ class Recorded(Protocol):
     def event_title(self) -> str | None: ...
 
 
+class Recipient(Protocol):
+    """What a ping needs to know of a person."""
+
+    @property
+    def pk(self) -> int: ...
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def wants_mail(self) -> bool: ...
+
+
+Pinged: TypeAlias = tuple[Recipient, PingKind]
+"""A person whom an event should ping, and why. Whoever says so has asked who may read it."""
+
+
 @dataclass(frozen=True)
 class Change:
     """What one event tells; see `record`."""
@@ -68,15 +84,23 @@ class Change:
 
 
 def record(
-    kind: Kind, *, actor: Person | None, about: Recorded, data: dict[str, Any] | None = None
+    kind: Kind,
+    *,
+    actor: Person | None,
+    about: Recorded,
+    data: dict[str, Any] | None = None,
+    pings: Iterable[Pinged] = (),
 ) -> None:
     """Write the event of a change. Call it last: it holds the order lock until the commit.
 
     `data` is shown to every reader of the event: no secret, no e-mail address. `actor` None means
-    that nobody known caused it (a repair).
+    that nobody known caused it (a repair). It pings each of `pings` once, for the strongest of
+    their reasons; neither the actor nor inactive people.
     """
     _take_order_lock()
-    _row(Change(kind, actor, about, data or {})).save(force_insert=True)
+    event = _row(Change(kind, actor, about, data or {}))
+    event.save(force_insert=True)
+    _ping(event, pings)
     wake.notify_on_commit()
 
 
@@ -85,6 +109,29 @@ def record_all(changes: Sequence[Change]) -> None:
     _take_order_lock()
     Event.objects.bulk_create(map(_row, changes), batch_size=AT_ONCE)
     wake.notify_on_commit()
+
+
+def _ping(event: Event, pings: Iterable[Pinged]) -> None:
+    """Write the pings of an event, and the jobs of the mail to those who want it: two statements,
+    none for nobody.
+    """
+    found: dict[int, Pinged] = {}
+    for person, kind in sorted(pings, key=lambda one: STRENGTH[one[1]]):
+        if person.is_active and person.pk != event.actor_id:
+            found.setdefault(person.pk, (person, kind))
+    if found:
+        Ping.objects.bulk_create(
+            Ping(event=event, user_id=pk, kind=kind) for pk, (_, kind) in found.items()
+        )
+    told = [pk for pk, (person, _) in found.items() if settings.SENDS_MAIL and person.wants_mail]
+    if told:
+        thread, before = event.thread_id or 0, event.pk - 1
+        PingMail.objects.bulk_create(
+            [PingMail(user_id=pk, thread_id=thread, newest=event.pk, told=before) for pk in told],
+            update_conflicts=True,
+            unique_fields=["user", "thread_id"],
+            update_fields=["newest"],
+        )
 
 
 def _row(change: Change) -> Event:

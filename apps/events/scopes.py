@@ -1,7 +1,7 @@
 """Event scopes: from their text to a key of the log, to its events, and back with today's names.
 
 Their forms and who may use them: docs/api.md. The apps above explain their own forms through
-`settings.EVENT_SCOPES`; `self` and `site` are explained here.
+`settings.EVENT_SCOPES`; `self`, `inbox` and `site` are explained here.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from django.conf import settings
 from apps.core.access import Principal
 from apps.core.errors import Forbidden, Invalid
 from apps.core.json import quoted
-from apps.events.models import Event, EventQuerySet, EventRow, Key, event_scope_type
+from apps.events.models import PINGED, Event, EventQuerySet, EventRow, Key, event_scope_type
 
 FORMS = (
-    "Known: self, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
+    "Known: self, inbox, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
     "repo:users/<user>/<repo>, and thread: or pull: with /<number> behind such a repo."
 )
 
@@ -32,7 +32,7 @@ class EventScope:
     @property
     def filtered(self) -> bool:
         """Whether the events of somebody are meant, each of which has to be checked."""
-        return self.form in {"self", "user"}
+        return self.key.is_somebodys
 
     def is_open_to(self, principal: Principal) -> bool:
         """Whether this principal, read anew, may still follow it."""
@@ -52,6 +52,8 @@ def _resolve_one(principal: Principal, text: str) -> EventScope:
     form, colon, rest = text.partition(":")
     if text == "self":
         return EventScope(text, Key("actor_id", principal.user.pk))
+    if text == "inbox":
+        return EventScope(text, Key(PINGED, principal.user.pk))
     if text == "site":
         if not principal.is_staff:
             raise Forbidden("staff_required", "Only staff may follow the site scope.")
@@ -81,10 +83,11 @@ class Selection:
 
         One query for each scope, so that each walks along its own index.
         """
-        order = "-id" if newest_first else "id"
+        sign = "-" if newest_first else ""
         found: dict[int, EventRow] = {}
         for event_scope in self.event_scopes:
-            rows = self._rows(event_scope).filter(id__gt=after, id__lt=before).order_by(order)
+            rows = self._rows(event_scope).filter(id__gt=after, id__lt=before)
+            rows = rows.order_by(f"{sign}{event_scope.key.order}")
             found.update((event.id, event) for event in rows[:size].rows())
         return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
 

@@ -9,7 +9,8 @@ from rest_framework import serializers
 
 from apps.core.serializers import RecordSerializer, TimestampField
 from apps.core.slugs import PREFIX
-from apps.events.models import EventRow
+from apps.events.kinds import PingKind
+from apps.events.models import Event, EventRow, Ping
 from apps.events.scopes import Names
 
 
@@ -31,6 +32,17 @@ class EventRecord(RecordSerializer):
     team_slug = serializers.CharField(allow_null=True)
     target = serializers.DictField()
     data = serializers.DictField()  # type: ignore[assignment] # DRF has such a property
+
+
+class PingRecord(RecordSerializer):
+    uuid = serializers.UUIDField()
+    kind = serializers.ChoiceField(choices=[str(kind) for kind in PingKind])
+    event_id = serializers.IntegerField()
+    thread_title = serializers.CharField(allow_null=True)
+    web_url = serializers.CharField(allow_null=True)
+    api_url = serializers.CharField(allow_null=True)
+    is_read = serializers.BooleanField()
+    created_at = TimestampField()
 
 
 def event_records(events: Sequence[EventRow], base: str) -> list[dict[str, Any]]:
@@ -77,3 +89,22 @@ def _roots(
 
 def _url(base: str, root: str | None, suffix: str | None) -> str | None:
     return None if root is None or suffix is None else f"{base}{root}{suffix}"
+
+
+def ping_records(pings: Sequence[Ping], base: str) -> list[dict[str, Any]]:
+    """These pings, with their events and names looked up once for all; `base` as above."""
+    events = Event.objects.filter(pk__in=[ping.event_id for ping in pings])
+    found = {event["id"]: event for event in event_records(events.rows(), base)}
+    return [ping_record(ping, found[ping.event_id]) for ping in pings]
+
+
+def ping_record(ping: Ping, event: dict[str, Any]) -> dict[str, Any]:
+    """One ping as JSON, from the record of its event."""
+    return {
+        "uuid": ping.uuid,
+        "kind": ping.kind,
+        "event_id": ping.event_id,
+        **event["summary"],
+        "is_read": ping.read_at is not None,
+        "created_at": event["created_at"],
+    }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from apps.core.errors import TooMany, unavailable
 from apps.core.views import site_url
 from apps.events.frames import HEARTBEAT, frame
 from apps.events.kinds import Kind, words_of
-from apps.events.models import EventRow, Key
+from apps.events.models import PINGED, EventRow, Key
 from apps.events.scopes import Selection
 from apps.events.serializers import event_records
 
@@ -56,10 +56,10 @@ def can_end_access(event: EventRow) -> bool:
 class Rendered:
     """An event and its frames, each made once, and only when somebody wants it."""
 
-    def __init__(self, event: EventRow, record: dict[str, Any]) -> None:
+    def __init__(self, event: EventRow, record: dict[str, Any], pinged: Iterable[int] = ()) -> None:
         self.event = event
         self.record = record
-        self.keys = frozenset(event.keys())
+        self.keys = frozenset([*event.keys(), *(Key(PINGED, person) for person in pinged)])
 
     def frame(self, *, html: bool) -> bytes:
         return self.html if html else self.json
@@ -75,10 +75,18 @@ class Rendered:
         return frame(self.event.id, self.event.kind, text.strip().encode())
 
 
-def render(events: Sequence[EventRow]) -> list[Rendered]:
-    """These events ready for frames. Their URLs begin with the site's address, whoever asks."""
+def render(
+    events: Sequence[EventRow], pinged: Mapping[int, Iterable[int]] | None = None
+) -> list[Rendered]:
+    """These events ready for frames. Their URLs begin with the site's address, whoever asks.
+
+    `pinged` has the ids of the people whom an event pinged, by its id.
+    """
     records = event_records(events, site_url())
-    return [Rendered(event, record) for event, record in zip(events, records, strict=True)]
+    return [
+        Rendered(event, record, (pinged or {}).get(event.id, ()))
+        for event, record in zip(events, records, strict=True)
+    ]
 
 
 class Subscriber:

@@ -1,4 +1,6 @@
-"""`/events`, the log by pages, and `/tail-events`, the log as it grows."""
+"""`/events`, the log by pages, `/tail-events`, the log as it grows, and `/pings`, what of it
+somebody should know.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import re
 from typing import Any
 
 from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.response import Response
 
 from apps.core.access import Level
@@ -17,11 +21,12 @@ from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
 from apps.core.serializers import NO_NUL
 from apps.core.views import ApiViewSet
+from apps.events import actions, queries
 from apps.events.hub import hub
-from apps.events.models import Event, EventRow
+from apps.events.models import Event, EventRow, Ping
 from apps.events.pagination import CURSOR, EventCursorPagination, read_cursor
 from apps.events.scopes import FORMS, Selection, resolve
-from apps.events.serializers import EventRecord, event_records
+from apps.events.serializers import EventRecord, PingRecord, event_records, ping_records
 from apps.events.subscribers import Subscribed
 
 KIND_FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
@@ -158,3 +163,43 @@ class TailViewSet(SelectionViewSet):
             newest=newest,
             headers=headers,
         )
+
+
+class PingQuery(QuerySerializer):
+    unread = FlagParameter(help_text="Only pings that have not been read.")
+
+
+class PingViewSet(ApiViewSet):
+    """/pings"""
+
+    schema_tags = ["pings"]
+    lookup_url_kwarg = "uuid"
+    lookup_value_converter = "uid"
+    ping: Ping
+
+    def load_objects(self) -> None:
+        if "uuid" in self.kwargs:
+            pings = queries.list_pings(self.principal)
+            self.ping = get_object_or_404(pings, uuid=self.kwargs["uuid"])
+
+    @operation(Level.NONE, response=PingRecord, query=PingQuery)
+    def list(self) -> Response:
+        """List the caller's pings, newest first.
+
+        Without those about what the caller may not read any more.
+        """
+        pings = queries.list_pings(self.principal, unread=self.validated_query["unread"])
+        return self.get_paginated_response(ping_records(self.paginate(pings), self.base_url))
+
+    @action(detail=True, methods=["put"])
+    @operation(Level.NONE, response=PingRecord)
+    def read(self) -> dict[str, Any]:
+        """Mark a ping as read. Doing it again changes nothing."""
+        actions.read_ping(by=self.principal, ping=self.ping)
+        return ping_records([self.ping], self.base_url)[0]
+
+    @action(detail=False, url_path="read-all", methods=["put"])
+    @operation(Level.NONE, status=204)
+    def read_all(self) -> None:
+        """Mark all pings as read that the list shows."""
+        actions.read_all_pings(by=self.principal)

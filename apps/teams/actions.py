@@ -11,7 +11,7 @@ from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
-from apps.events.kinds import Kind
+from apps.events.kinds import Kind, PingKind
 from apps.events.record import record
 from apps.teams import rules
 from apps.teams.access import TeamAccess
@@ -70,7 +70,8 @@ def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
             member = Member.objects.create(team=by.team, user=user, role=role, added_by=by.user)
     except IntegrityError:
         raise Conflict("member_exists", f"{user.username} is a member already.") from None
-    record(Kind.MEMBER_ADDED, actor=by.user, about=member, data=_about(member))
+    pings, data = [(user, PingKind.ADDED)], _about(member)
+    record(Kind.MEMBER_ADDED, actor=by.user, about=member, data=data, pings=pings)
     return member
 
 

@@ -19,8 +19,10 @@ from apps.core.errors import plain_error
 from apps.core.locks import lock
 from apps.core.rendered import rendered
 from apps.events.kinds import Kind
+from apps.events.models import Ping
 from apps.events.record import record
 from apps.repos.access import RepoAccess
+from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.threads import rules
 from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
 from apps.threads.models import Reply, Thread
@@ -47,7 +49,8 @@ def create_thread(
 def _open(by: RepoAccess, content: dict[str, Any]) -> Thread:
     lock(by.repo)
     thread = Thread.open(by.repo, created_by=by.user, **content)
-    record(Kind.THREAD_CREATED, actor=by.user, about=thread)
+    pings = pings_of_text(by.repo, thread.body)
+    record(Kind.THREAD_CREATED, actor=by.user, about=thread, pings=pings)
     return thread
 
 
@@ -75,20 +78,22 @@ def update_thread(
 def _update(by: RepoAccess, thread: Thread, wanted: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_existing(by, thread)
     rules.check_not_mirrored(thread, set(wanted))
-    before = thread.status
+    before, text = thread.status, thread.body
     changed = thread.revise(by=by.user, html=html, **wanted)
     if not changed:
         return
     data: dict[str, Any] = {"changed": changed}
     if "status" in changed:
         data |= {"before": before, "after": thread.status}
-    record(_kind_of_change(thread, changed), actor=by.user, about=thread, data=data)
+    pings = pings_of_edit(by.repo, thread, text, thread.body)
+    record(_kind_of_change(thread, changed), actor=by.user, about=thread, data=data, pings=pings)
 
 
 @transaction.atomic
 def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
     """Delete a thread for everybody, as its author or with admin access. Locks it.
 
+    Its pings go with it: they would lead nowhere, and tell its title.
     409 `invalid_transition`, `thread_has_replies`.
     """
     by.require_change(Level.READ)
@@ -99,6 +104,7 @@ def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
     thread.save(update_fields=["deleted_at"])
     forget_uses([thread.uuid])
     forget_uses(thread.replies.values("uuid"))
+    Ping.objects.all().of_thread(thread.pk).delete()
     record(Kind.THREAD_DELETED, actor=by.user, about=thread)
 
 
@@ -114,6 +120,7 @@ def create_reply(
 ) -> Reply:
     """Reply to a thread, closed or not, or to one of its replies. Locks the thread.
 
+    It pings the authors of the thread and of that reply, beside those whom it mentions.
     Errors: 422 `link_target_not_found`, `parent_reply_not_found`, `reply_too_deep`, 409
     `parent_reply_deleted`.
     """
@@ -131,7 +138,9 @@ def _reply(
     _lock_existing(by, thread)
     parent = rules.find_parent(thread, parent_number)
     reply = thread.add_reply(parent, created_by=by.user, **content)
-    record(Kind.REPLY_CREATED, actor=by.user, about=reply)
+    answered = {thread.created_by_id, parent.created_by_id if parent else by.user.pk} - {by.user.pk}
+    pings = pings_of_text(by.repo, reply.body, answered=answered)
+    record(Kind.REPLY_CREATED, actor=by.user, about=reply, pings=pings)
     return reply
 
 
@@ -160,9 +169,11 @@ def update_reply(
 def _edit(by: RepoAccess, reply: Reply, wanted: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_live(by, reply)
     rules.check_may_edit_reply(reply, by, set(wanted))
+    text = reply.body
     changed = reply.revise(by=by.user, html=html, **wanted)
     if changed:
-        record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data={"changed": changed})
+        data, pings = {"changed": changed}, pings_of_edit(by.repo, reply, text, reply.body)
+        record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data=data, pings=pings)
 
 
 @transaction.atomic

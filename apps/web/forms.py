@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.http import HttpResponse
 
 from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
@@ -136,6 +137,12 @@ class Account(PageForm):
         "address counts from when you open the link that is sent to it.",
         autocomplete="email",
     )
+    wants_mail = forms.BooleanField(
+        label="Pings by mail as well",
+        required=False,
+        help_text="When somebody mentions you, replies to you, asks for your review, or adds you "
+        "to a team.",
+    )
     current = password_field(
         "Your password",
         "current-password",
@@ -145,6 +152,8 @@ class Account(PageForm):
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)
+        if not settings.SENDS_MAIL:
+            del self.fields["wants_mail"]
         if not self.old:  # what was typed into an old one is shown, but not yet sent
             compare_with_what_was_shown(self)
 

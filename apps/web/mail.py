@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from apps.accounts.models import User
 from apps.accounts.proofs import address_proof, reset_proof
+from apps.core import mail
 from apps.core.views import site_url
 from apps.site.limits import admits_mail
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
 """One at a time; what is waiting is still sent when the process ends."""
 NO_MAIL = "This site sends no mail: ask its staff for the link, which the server has printed"
-logger = logging.getLogger(__name__)
 
 
 def send_reset(email: str) -> None:
@@ -57,7 +55,4 @@ def _send(to: str, subject: str, page: str, user: User, secret: Mapping[str, obj
     """Send the template of this page's name, with a link to the page that carries the secret."""
     link = f"{site_url()}{reverse(page)}?{urlencode(secret)}"
     text = render_to_string(f"web/mail/{page}.txt", {"user": user, "link": link})
-    try:
-        EmailMessage(subject, text, to=[to]).send()
-    except Exception as error:  # whatever the way out is, and its text may hold the address
-        logger.error("A message could not be sent: %s", type(error).__name__)
+    mail.send(to, subject, text)

@@ -17,6 +17,7 @@ urlpatterns = [
     path("reset/new", passwords.new_password, name="new-password"),
     path("settings", settings.settings, name="settings"),
     path("settings/email", settings.confirm_email, name="confirm-email"),
+    path("unsubscribe", settings.unsubscribe, name="unsubscribe"),
     path("settings/password", passwords.password, name="password"),
     path("settings/invites", invites.invites, name="invites"),
     path("settings/invites/<uid:uid>/delete", invites.delete_invite, name="delete-invite"),

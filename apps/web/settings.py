@@ -1,20 +1,24 @@
-"""`/settings`: one's own account, and the link by which an address is confirmed."""
+"""`/settings`: one's own account, and the links by which an address is confirmed, and by which mail
+about pings ends.
+"""
 
 from __future__ import annotations
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts import actions
 from apps.accounts.models import User
-from apps.accounts.proofs import proven_address
+from apps.accounts.principal import Principal
+from apps.accounts.proofs import person_of_unsubscribe, proven_address
 from apps.accounts.rules import check_email
 from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, Account, PageForm
 from apps.web.mail import send_confirmation
-from apps.web.responses import PageRequest, named, redirect_to, secret
+from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
@@ -25,10 +29,12 @@ def settings(request: PageRequest) -> HttpResponse:
     address is the account's once the link that is sent there was opened; none at all is so at once.
     """
     user = request.user
-    form = Account(request, display_name=user.display_name, email=user.email)
+    known = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
+    form = Account(request, **known)
     if request.method == "POST" and form.is_valid():
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
-        name, email = changed.get("display_name"), changed.get("email", user.email)
+        email = changed.pop("email", user.email)
+        changed.pop("current", None)
         moved = User.objects.normalize_email(email) != user.email
         if moved and not user.check_password(form.cleaned_data["current"]):
             form.add_error("current", NOT_YOURS)
@@ -36,7 +42,7 @@ def settings(request: PageRequest) -> HttpResponse:
             with form.refusals():
                 check_email(email)
                 gone = "" if moved and not email else None
-                actions.update_user(by=request.principal, user=user, display_name=name, email=gone)
+                actions.update_user(by=request.principal, user=user, email=gone, **changed)
                 messages.success(request, "Your account is saved.")
                 if moved and email:
                     messages.success(request, send_confirmation(user, email))
@@ -55,3 +61,18 @@ def confirm_email(request: PageRequest) -> HttpResponse:
             messages.success(request, "Your e-mail address is confirmed.")
             return redirect_to("settings")
     return secret(form.shown(request, "confirm_email", email=email, token=proof))
+
+
+@csrf_exempt
+@page(Level.PUBLIC, methods=FORM)
+def unsubscribe(request: PageRequest) -> HttpResponse:
+    """The link in each mail about pings. It asks for no session, and so for no CSRF token either:
+    a provider of mail sends the POST for its reader (RFC 8058), with nothing but the link.
+
+    A GET changes nothing, because programs that look for harmful mail follow links.
+    """
+    proof = named(request, "token")
+    user, done = person_of_unsubscribe(proof), request.method == "POST"
+    if done:
+        actions.update_user(by=Principal(user), user=user, wants_mail=False)
+    return secret(render_page(request, "unsubscribe", token=proof, done=done))

@@ -69,7 +69,7 @@ def test_events_are_listed_newest_first(api, alice, log):
     [
         ("", "validation_failed"),
         ("scope=", "validation_failed"),
-        ("scope=inbox", "invalid_scope"),
+        ("scope=inbox:", "invalid_scope"),
         ("scope=Self", "invalid_scope"),
         ("scope=self:alice", "invalid_scope"),
         ("scope=repo:acme/api", "invalid_scope"),

@@ -371,7 +371,7 @@ def test_the_hub_ends_with_the_last_and_begins_with_the_next(quick, make, alice,
 
 
 def test_a_failing_hub_closes_its_streams(monkeypatch, caplog, make, alice, rename):
-    def fail(events: object) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("a defect")
 
     async def story() -> None:

@@ -7,19 +7,22 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.locks import lock
 from apps.core.rendered import rendered
-from apps.events.kinds import Kind
-from apps.events.record import record
+from apps.events.kinds import Kind, PingKind
+from apps.events.record import Pinged, record
 from apps.git.facts import GitFacts
 from apps.pulls import rules
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.pushes import WRITTEN
 from apps.pulls.sources import find_source
 from apps.pulls.tips import read_tips, update_from_tips, update_pull_ref_on_commit
-from apps.repos.access import RepoAccess
+from apps.repos.access import RepoAccess, level_on
+from apps.repos.mentions import pings_of_edit, pings_of_text
+from apps.repos.models import Approver
 from apps.threads.kinds import ThreadKind
 from apps.threads.models import Thread
 
@@ -52,7 +55,8 @@ def _open(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) 
     pull.save()
     update_pull_ref_on_commit(pull)
     branches = {"source_branch": pull.source_branch, "target_branch": pull.target_branch}
-    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=branches)
+    pings = [*pings_of_text(pull.repo, pull.thread.body), *_review_requests(pull)]
+    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=branches, pings=pings)
 
 
 def update_pull(
@@ -87,7 +91,7 @@ def _update(
         _lock_repos(pull)
     lock(pull)
     lock(pull.thread)
-    before, kind = PullStatus(pull.status), Kind.PULL_UPDATED
+    before, kind, text = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body
     if status not in (None, before):
         kind = _set_status(by, pull, PullStatus(status), facts)
     changed = pull.thread.revise(by=by.user, **wanted)
@@ -98,7 +102,26 @@ def _update(
         return
     pull.updated_at = timezone.now()
     pull.save(update_fields=WRITTEN)
-    record(kind, actor=by.user, about=pull, data=data)
+    asked = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
+    pings = [*pings_of_edit(pull.repo, pull, text, pull.thread.body), *asked]
+    record(kind, actor=by.user, about=pull, data=data, pings=pings)
+
+
+def _review_requests(pull: Pull) -> list[Pinged]:
+    """Whose review a pull asks for by being open: the approvers, by name, of the protections of
+    its target, where they may read it. Two queries at most; nobody where none are named.
+    """
+    if pull.status != PullStatus.OPEN:
+        return []
+    protections = pull.repo.protections.matching(pull.target_branch)
+    approvers = [one for protection in protections for one in protection.approvers.all()]
+    reading = (one.user for one in approvers if _may_read(pull, one))
+    return [(user, PingKind.REVIEW_REQUESTED) for user in reading]
+
+
+def _may_read(pull: Pull, approver: Approver) -> bool:
+    role: str | None = getattr(approver, "role", None)
+    return level_on(Principal(approver.user), pull.repo, role) >= Level.READ
 
 
 def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts) -> Kind:

@@ -18,6 +18,7 @@ from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.pulls.tips import keep_head
 from apps.repos.access import RepoAccess
+from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.uploads.uses import forget_uses, note_uses
 
 
@@ -55,7 +56,8 @@ def _create(
         created_by=by.user,
     )
     note_uses(pull.repo_id, review.uuid, review.body)
-    record(Kind.REVIEW_CREATED, actor=by.user, about=review, data={"status": review.status})
+    pings, data = pings_of_text(by.repo, review.body), {"status": review.status}
+    record(Kind.REVIEW_CREATED, actor=by.user, about=review, data=data, pings=pings)
     return review
 
 
@@ -94,6 +96,7 @@ def _update(
     if "body" in wanted or not dismisses:
         rules.check_reviewer(review, by.user)
     rules.check_head(review.pull.head_sha, expected_head_sha)
+    text = review.body
     changed = _revise(by.user, review, wanted, html)
     if not changed:
         return
@@ -101,7 +104,8 @@ def _update(
     if dismisses and "status" in changed:
         kind = Kind.REVIEW_DISMISSED
     data = {"status": review.status, "changed": changed}
-    record(kind, actor=by.user, about=review, data=data)
+    pings = pings_of_edit(by.repo, review, text, review.body)
+    record(kind, actor=by.user, about=review, data=data, pings=pings)
 
 
 def _lock(by: RepoAccess, review: Review) -> None:
