@@ -61,14 +61,15 @@ def test_whoever_may_not_read_any_more_gets_nothing_more(followed):
         server.api("bob").post("/teams", name="Own", slug=f"{followed.team}-inbox").gives(201)
         assert stream.kinds(1) == ["team-created"]
         begin = stream.last_id
-    with opened(server, "bob", f"scope=inbox&last_event_id={begin - 20}") as stream:
-        followed.describe("Open", visibility="internal")
-        talk(followed, "@bob")
+    with opened(server, "bob", f"scope=inbox&scope=self&last_event_id={begin - 20}") as stream:
+        server.api("bob").post("/teams", name="Two", slug=f"{followed.team}-two").gives(201)
         seen = stream.take(1)[0]
-        while seen.id < begin:
+        while seen.json["team_slug"] != f"{followed.team}-two":
             assert seen.json["team_slug"] != followed.team
             seen = stream.take(1)[0]
-        assert seen.json["repo_path"] == f"teams/{followed.team}/api"
+        followed.describe("Open", visibility="internal")
+        talk(followed, "@bob")
+        assert stream.take(1)[0].json["repo_path"] == f"teams/{followed.team}/api"
 
 
 def test_being_added_to_a_team_is_in_the_inbox_of_whom_it_lets_in(followed):
