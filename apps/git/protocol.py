@@ -27,10 +27,15 @@ MOST_LINES: Final = {b"have": 131_072, b"shallow": 65_536, b"ref-prefix": 8_192,
 refs for each. A client that has a million commits of another project sends 90,000 haves in the end,
 all others much less.
 """
+MOST_OTHERS: Final = 1000
+"""All other lines together, but those that name an object: git sends a dozen. 4 million empty ones
+pack into 16 KB, and would take seconds to look through.
+"""
 
 _HEADER: Final = 4
 _REPORT_BAND: Final = b"\x01"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
+_OBJECTS: Final = frozenset({b"want", b"oid"})
 _LENGTH: Final = re.compile(rb"[0-9a-fA-F]{4}\Z")
 _SHALLOW: Final = re.compile(r"shallow ([0-9a-f]{40})\Z")
 # A name of any length would leave no room in a packet for the reason of its refusal.
@@ -250,25 +255,29 @@ def _one_line(text: str) -> str:
 def check_fetch(fetch: bytes) -> None:
     """Raise `ProtocolError` if git would take very long to understand the request of a fetch."""
     found = Counter[bytes]()
-    at = 0
+    at = others = 0
     while _LENGTH.match(header := fetch[at : at + _HEADER]):
         size = max(int(header, 16), _HEADER)  # what is shorter has no payload
         word, _, rest = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
+        at += size
         if word in MOST_LINES:
             found[word] += 1
             if found[word] > MOST_LINES[word]:
                 most = f"{MOST_LINES[word]:,} lines with {word.decode()}"
                 raise ProtocolError(f"A fetch may have {most}")
+        elif word not in _OBJECTS or len(rest) < len(ZERO):
+            others += 1
+            if others > MOST_OTHERS:
+                raise ProtocolError(f"A fetch may have {MOST_OTHERS:,} lines that name no object")
         if word == b"filter":
             _check_filter(rest)
-        at += size
 
 
 def _check_filter(spec: bytes) -> None:
     """Refuse one that is long or nested, or takes its paths from a file: git then visits a tree
     once for each path that leads to it.
     """
-    plain = _decoded(spec)
+    plain = _decoded(spec[:MAX_FILTER])
     if len(spec) > MAX_FILTER or plain.count(b"combine:") > 1 or b"sparse:" in plain:
         most = f"{MAX_FILTER} bytes long and combine others once"
         raise ProtocolError(f"A filter may be {most}, and not be a sparse one")

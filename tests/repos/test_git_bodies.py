@@ -11,6 +11,7 @@ import pytest
 
 from apps.core.errors import Unavailable
 from apps.core.room import room
+from apps.git import protocol
 from apps.git.protocol import DELIMITER, FLUSH, MOST_LINES, Service, pkt
 from apps.git.repo import GitRepo
 from apps.repos.http import streams
@@ -112,6 +113,26 @@ def test_too_many_lines_of_a_kind_are_refused_and_git_is_not_asked(
     assert (status, begun) == (400, 0), text
     assert text == f"A fetch may have 2 lines with {word}.\n".encode()
     assert fetch(pkt(LINES[word]) * 2, version)[::2] == (200, 1)
+
+
+OTHERS = [FLUSH, b"0004", pkt(b"x"), pkt(b"want"), pkt(b"filter blob:none")]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("line", OTHERS)
+def test_too_many_lines_that_name_no_object_are_refused_and_git_is_not_asked(
+    fetch, monkeypatch, line, version
+):
+    """Empty ones cost their sender least: 16 KB of gzip hold 4 million."""
+    monkeypatch.setattr(protocol, "MOST_OTHERS", 20)
+    status, text, begun = fetch(line * 21, version)
+    assert (status, begun) == (400, 0), text
+    assert text == b"A fetch may have 20 lines that name no object.\n"
+
+
+def test_a_fetch_may_want_as_many_objects_as_there_is_room_for():
+    """A clone names the tip of each ref."""
+    protocol.check_fetch(pkt(b"want " + b"1" * 40) * 2000)
 
 
 def test_real_clients_stay_far_below(fetch):
