@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from email.errors import MessageError
+from email.headerregistry import Address
 from functools import cache
 from threading import Lock
 
@@ -174,13 +176,22 @@ def refusal(state: LimitState) -> TooMany:
 
 
 def admits_mail(recipient: str) -> bool:
-    """Count a message to this address, whoever asks for it; whether there is room for it.
-
-    Ignores case, and what follows a `+`: both lead to one mailbox nearly everywhere.
-    """
-    name, _, host = recipient.lower().rpartition("@")
-    key = f"{MOST_MAIL.rate_scope}:{MOST_MAIL.window}:{name.partition('+')[0]}@{host}"
+    """Count a message to this address, whoever asks for it; whether there is room for it."""
+    key = f"{MOST_MAIL.rate_scope}:{MOST_MAIL.window}:{mailbox(recipient)}"
     return counters().hit([(key, MOST_MAIL)]).admitted
+
+
+def mailbox(address: str) -> str:
+    """One text for all addresses that lead to one mailbox nearly everywhere.
+
+    Ignores case, what follows a `+`, quotes, and letters of which a domain makes ASCII.
+    """
+    try:
+        parsed = Address(addr_spec=address)
+        name, host = parsed.username, parsed.domain.encode("idna").decode()
+    except (ValueError, IndexError, MessageError):  # no address, and nobody's
+        return address.lower()
+    return f"{name.partition('+')[0]}@{host}".lower()
 
 
 def personal(user: Person | None) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apps.site.limits import MOST_MAIL
+from apps.site.limits import MOST_MAIL, admits_mail
 from apps.site.models import RateLimit
 from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
@@ -63,6 +63,32 @@ def test_mail_to_one_person_is_limited_whoever_asks_for_it(ada):
         ask_for_reset(("ada@example.org", "ADA@example.org")[number % 2], f"192.0.2.{number}")
     ask_for_reset("bob@example.org", "192.0.2.1")
     assert recipients() == ["ada@example.org"] * MOST_MAIL.most + ["bob@example.org"]
+
+
+VICTIM = "ada@example.org"
+SPELLINGS = [
+    "Ada+1@example.org",
+    '"ada"@example.org',
+    '"a\\da+2"@example.org',
+    "ada@ex\uff41mple.org",
+    "ada@EXAMPLE.org",
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_other_spellings_of_an_address_count_for_the_same_mailbox(spelling):
+    """Quotes, and letters that a domain is rid of before mail is sent there."""
+    for _ in range(MOST_MAIL.most):
+        assert admits_mail(spelling)
+    assert not admits_mail(VICTIM)
+    assert admits_mail("bob@example.org") and admits_mail("ada@example.net")
+
+
+@pytest.mark.parametrize("text", ["", "ada", "a@b@c", "a..b@example.org", "ada@", "@", "\0@x\r\n"])
+def test_a_text_that_is_no_address_is_counted_as_it_is(text):
+    for _ in range(MOST_MAIL.most):
+        assert admits_mail(text)
+    assert not admits_mail(text)
 
 
 def test_links_that_confirm_an_address_count_together_with_those_of_resets(visit, ada, alice):
