@@ -154,6 +154,22 @@ def status_of(server: Server, path: str, body: bytes, **headers: str) -> tuple[i
         return response.status, response.read()
 
 
+BROKEN = b"zz\r\n"
+"""No size of a chunk."""
+
+
+@pytest.mark.parametrize("service", Service)
+@pytest.mark.parametrize("body", [BROKEN, b"2\r\n00\r\n" + BROKEN], ids=len)
+def test_broken_chunks_are_the_fault_of_their_sender(server, path, service, body):
+    with closing(server.connect()) as connection:
+        connection.putrequest("POST", f"/{path}.git/git-{service}")
+        connection.putheader("Authorization", f"Bearer {server.token('alice')}")
+        connection.putheader("Content-Type", f"application/x-git-{service}-request")
+        connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders(body)
+        assert connection.getresponse().status == 400
+
+
 def pushed(ref: str, rest: bytes = b"") -> bytes:
     """A push that creates a ref, with more behind it."""
     line = f"{'0' * 40} {'1' * 40} {ref}\0report-status object-format=sha1".encode()

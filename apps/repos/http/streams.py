@@ -59,7 +59,9 @@ def read_from(stream: Any) -> Iterator[bytes]:
     try:
         while piece := stream.read(PIECE):
             yield piece
-    except OSError:  # each server has errors of its own
+    except ApiError:
+        raise
+    except Exception:  # broken chunks, or nothing comes: each server has errors of its own
         raise broken_off() from None
 
 
