@@ -31,10 +31,11 @@ class KeptBody:
     rest is taken from the client, so that it gets to read the answer, and dropped.
     """
 
-    def __init__(self, receive: Receive, limit: int = KEPT, room: Room = room) -> None:
+    def __init__(self, receive: Receive, who: str, limit: int = KEPT, room: Room = room) -> None:
+        """`who`: the address from which it comes."""
         self.receive = receive
         self.limit = limit
-        self.share = Share(room)
+        self.share = Share(room, who)
 
     async def __call__(self) -> Any:
         return await self.receive()

@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
 from django.db import close_old_connections, connections
 from django.http import HttpRequest
@@ -20,6 +21,7 @@ from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
 from apps.core.room import UPLOAD_LIMIT, upload_room
 from apps.core.threads import DaemonExecutor
+from apps.site.addresses import address_of
 from config.bodies import KeptBody, Receive, StreamedBody
 
 SILENCE = 60
@@ -31,6 +33,16 @@ GIT = re.compile(r"/(teams|users)/[^/]+/[^/]+\.git/git-(upload|receive)-pack")
 UPLOADS = re.compile(r"/api/v1/(teams|users)/[^/]+/repos/[^/]+/uploads")
 
 Send = Callable[[Any], Awaitable[None]]
+
+
+def sender(scope: dict[str, Any]) -> str:
+    """The address from which a request comes, as far as it can be known."""
+    forwarded = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    meta = {
+        "REMOTE_ADDR": (scope.get("client") or [""])[0],
+        "HTTP_X_FORWARDED_FOR": b",".join(forwarded).decode("latin-1"),
+    }
+    return address_of(meta, settings.TRUSTED_PROXIES)
 
 
 class Threads:
@@ -83,9 +95,10 @@ class Handler(ASGIHandler):
             await self._answer(scope, streamed, send)
             await streamed.discard()
             return
-        kept = KeptBody(receive)
+        who = f"address:{sender(scope)}"
+        kept = KeptBody(receive, who)
         if UPLOADS.fullmatch(scope["path"]):
-            kept = KeptBody(receive, UPLOAD_LIMIT, upload_room)
+            kept = KeptBody(receive, who, UPLOAD_LIMIT, upload_room)
         try:
             await self._answer(scope, kept, send)
         except (BadRequest, Unavailable) as error:

@@ -66,8 +66,10 @@ urlpatterns = [
 class Client:
     """A server's side of one request: `messages` are what comes from the client."""
 
-    def __init__(self, path: str, messages: Iterator[dict[str, Any]]) -> None:
-        self.path, self.messages = path, messages
+    def __init__(
+        self, path: str, messages: Iterator[dict[str, Any]], address: str = "192.0.2.1"
+    ) -> None:
+        self.path, self.messages, self.address = path, messages, address
         self.received = 0
         """Messages that have been taken."""
         self.received_before_answer = 0
@@ -90,7 +92,8 @@ class Client:
 
     def run(self, handler: Handler) -> Client:
         scope = {"type": "http", "method": "POST", "path": self.path, "headers": []}
-        asyncio.run(handler({**scope, "query_string": b""}, self.receive, self.send))
+        more = {"query_string": b"", "client": (self.address, 1)}
+        asyncio.run(handler({**scope, **more}, self.receive, self.send))
         return self
 
 
@@ -101,11 +104,12 @@ def body(count: int, piece: bytes = bytes(MIB)) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def post(db: None, settings: Any) -> Callable[[str, Iterator[dict[str, Any]]], Client]:
+def post(db: None, settings: Any) -> Callable[..., Client]:
+    """`post(path, messages, address)`: what became of such a request."""
     settings.ROOT_URLCONF = __name__
     settings.ALLOWED_HOSTS = ["*"]
     settings.MIDDLEWARE = []
-    return lambda path, messages: Client(path, messages).run(Handler())
+    return lambda *request: Client(*request).run(Handler())
 
 
 def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
@@ -142,6 +146,17 @@ def test_large_bodies_have_a_cap_together_and_small_ones_always_find_room(post, 
     monkeypatch.setattr(room, "left", 0)
     assert post("/size", body(1, bytes(FREE))).status == 200
     assert post("/size", body(1, bytes(FREE + 1))).status == 503
+
+
+def test_one_address_leaves_room_to_others(post, monkeypatch):
+    assert (room.most_for_one, upload_room.most_for_one) == (64 * MIB, 42 * MIB)
+    monkeypatch.setattr(room, "most_for_one", 2 * MIB)
+    with room.share("address:192.0.2.7") as waiting:
+        waiting.grow_to(2 * MIB)
+        assert post("/size", body(1), "192.0.2.7").status == 503
+        assert post("/size", body(1), "192.0.2.8").status == 200
+    assert post("/size", body(1), "192.0.2.7").status == 200
+    assert (room.left, room.taken_by) == (256 * MIB, {})
 
 
 def unending() -> Iterator[dict[str, Any]]:

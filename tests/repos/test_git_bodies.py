@@ -258,6 +258,31 @@ def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alic
     assert room.left == 2 * MIB
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_command_lists_of_one_person_leave_room_for_those_of_others(
+    team_repo, alice, bob, monkeypatch
+):
+    """Four of 8 MiB, each of which waits for its end, would keep all other bodies out."""
+    monkeypatch.setattr(room, "most_for_one", MIB)
+    lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(1000))
+    push = b"".join(lines) + FLUSH
+    with room.share(f"person:{alice.pk}") as waiting:
+        waiting.grow_to(MIB)
+        with pytest.raises(Unavailable):
+            receive(by=access_of(alice, team_repo), body=iter([push]))
+        receive(by=access_of(bob, team_repo), body=iter([push]))
+    receive(by=access_of(alice, team_repo), body=iter([push]))
+
+
+def test_the_request_of_a_fetch_is_counted_for_who_sends_it(fetch, alice, monkeypatch):
+    monkeypatch.setattr(room, "most_for_one", MIB)
+    haves = pkt(LINES["have"]) * 20_000
+    with room.share(f"person:{alice.pk}") as waiting:
+        waiting.grow_to(MIB)
+        assert fetch(haves, 2)[0] == 503
+    assert fetch(haves, 2)[0] == 200
+
+
 def test_what_follows_a_gzip_stream_is_not_collected(server, path):
     body = gzip.compress(pushed("refs/pull/1/head")) + bytes(MIB)
     assert status_of(server, path, body, **SENT_PACKED)[0] == 400

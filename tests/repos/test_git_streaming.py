@@ -45,7 +45,7 @@ def test_a_body_over_the_limit_is_refused_after_inflating():
         "/", packed, content_type="x/y", headers={"content-encoding": "gzip"}
     )
     with pytest.raises(PayloadTooLarge):
-        collected(pieces(request), 999, ExitStack())
+        collected(pieces(request), 999, ExitStack(), "alice")
     request = RequestFactory().post("/", b"plain", content_type="x/y")
     assert b"".join(pieces(request)) == b"plain"
 
@@ -63,7 +63,7 @@ def test_a_body_is_counted_while_it_comes(monkeypatch):
 
     with ExitStack() as held:
         with pytest.raises(Unavailable):
-            collected(growing(), 10 * PIECE, held)
+            collected(growing(), 10 * PIECE, held, "alice")
         assert left == [3 * PIECE, 2 * PIECE, PIECE, 0], "the first 64 KiB are not counted"
     assert room.left == 3 * PIECE
 
@@ -71,7 +71,7 @@ def test_a_body_is_counted_while_it_comes(monkeypatch):
 def test_what_a_body_has_of_the_room_comes_back_when_it_is_forgotten(monkeypatch):
     monkeypatch.setattr(room, "left", PIECE)
     held = ExitStack()
-    assert len(collected(iter([bytes(2 * PIECE)]), 2 * PIECE, held)) == 2 * PIECE
+    assert len(collected(iter([bytes(2 * PIECE)]), 2 * PIECE, held, "alice")) == 2 * PIECE
     assert room.left == 0
     del held
     gc.collect()
@@ -81,7 +81,7 @@ def test_what_a_body_has_of_the_room_comes_back_when_it_is_forgotten(monkeypatch
 def test_a_body_that_comes_too_slowly_is_refused(monkeypatch):
     monkeypatch.setattr(streams, "LONGEST", 0)
     with ExitStack() as held, pytest.raises(BadRequest, match="took longer than 0 s to come"):
-        collected(iter([b"a", b"b"]), 10, held)
+        collected(iter([b"a", b"b"]), 10, held, "alice")
 
 
 SOON = 60.0

@@ -55,7 +55,7 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     many pushes are kept, those of `accept_refs`, and what the server raises when the client goes
     away. Refs that git has moved by then have their rows.
     """
-    with room.share() as share:
+    with room.share(f"person:{by.principal.person_id}") as share:
         request, rest = read_commands(counted(body, share))
         return carry_out(by, request, rest, body)
 

@@ -106,14 +106,15 @@ def _drop(body: Iterator[bytes], most: int, seconds: float) -> None:
             return
 
 
-def collected(body: Iterator[bytes], limit: int, held: ExitStack) -> bytes:
-    """All of a small body, which has its share of the room until what is `held` ends.
+def collected(body: Iterator[bytes], limit: int, held: ExitStack, who: str) -> bytes:
+    """All of a small body, which has its share of the room until what is `held` ends: of what is
+    there for `who`, a person or an address.
 
     413 past `limit` bytes, counted after inflating; 400 when it takes more than `LONGEST` seconds;
     503 when all bodies are too large together.
     """
     whole, ends = bytearray(), monotonic() + LONGEST
-    share = held.enter_context(room.share())
+    share = held.enter_context(room.share(who))
     for piece in body:
         whole += piece
         share.grow_to(len(whole))

@@ -95,12 +95,13 @@ def info_refs(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> H
 @git_view("POST")
 def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
     """A clone or fetch: a small request, an answer of any size."""
-    repo = open_for(request, names, Service.UPLOAD_PACK, held).repo
+    access = open_for(request, names, Service.UPLOAD_PACK, held)
     check_content_type(request, Service.UPLOAD_PACK)
-    wanted = streams.collected(streams.pieces(request), FETCH_LIMIT, held)
+    who = slots.who(request, access.principal)
+    wanted = streams.collected(streams.pieces(request), FETCH_LIMIT, held, who)
     check_cost(wanted)
     protocol = request.headers.get("Git-Protocol", "")
-    start = partial(repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
+    start = partial(access.repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     fed = streams.fed_aside(start, wanted)
     return streams.answer(request, fed, "application/x-git-upload-pack-result", held=held)
 
