@@ -232,12 +232,15 @@ def read_after(last: int) -> list[Rendered]:
 
 
 def visible_ids(wanted: dict[Principal, set[int]]) -> dict[Principal, set[int]]:
-    return {
-        principal: set(
-            Event.objects.visible_to(principal).filter(pk__in=ids).values_list("pk", flat=True)
-        )
-        for principal, ids in wanted.items()
-    }
+    """Which of these each of them may read now: they are read anew, because one of the events may
+    have made somebody less than they were.
+    """
+    found = {}
+    for principal, ids in wanted.items():
+        now = principal.renewed()
+        visible = Event.objects.none() if now is None else Event.objects.visible_to(now)
+        found[principal] = set(visible.filter(pk__in=ids).values_list("pk", flat=True))
+    return found
 
 
 hub = Hub()

@@ -1,0 +1,40 @@
+"""What the hub does when somebody loses access: the application in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts import actions as accounts
+from apps.events.hub import hub, in_thread
+from apps.teams import actions as teams
+from tests.events.test_hub import following, newest, read
+from tests.factories import UserFactory
+from tests.principals import principal_of
+from tests.waiting import eventually_in_loop
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_whoever_is_no_longer_staff_gets_nothing_that_staff_alone_reads(make, sam):
+    """Not even what is read together with the loss: the uuid of an invite is its link."""
+    sue = UserFactory.create(username="sue", staff=True)
+
+    def change() -> None:
+        with transaction.atomic():
+            accounts.update_user(by=principal_of(sam), user=sue, is_staff=False)
+            ends = timezone.now() + dt.timedelta(days=1)
+            accounts.create_invite(by=principal_of(sam), expires_at=ends)
+        teams.create_team(by=principal_of(sue), name="x", slug="x")
+
+    async def story(token: str) -> list[int]:
+        async with following(token, "scope=user:sam&scope=self") as client:
+            await eventually_in_loop(lambda: bool(hub.joined))
+            await in_thread(change)
+            return await read(client, 1)
+
+    assert asyncio.run(story(make.token(sue))) == newest(1)
