@@ -101,11 +101,15 @@ class Hub:
         self.connections.release(subscriber.user_id)
 
     def narrow(self, subscriber: Subscriber, allowed: Selection | None) -> None:
-        """Take away what is no longer allowed. Nothing is ever given back to an open stream."""
+        """Take away what is no longer allowed, and end a stream of which nothing is left. Nothing
+        is ever given back to an open stream.
+        """
         if allowed is None:
             subscriber.end()
             return
         kept = [one for one in subscriber.selection.event_scopes if one in allowed.event_scopes]
+        if not kept:
+            subscriber.end()
         for event_scope in subscriber.selection.event_scopes:
             if event_scope not in kept:
                 self._drop(subscriber, event_scope.key)

@@ -14,7 +14,7 @@ from apps.events.hub import hub, in_thread
 from apps.teams import actions as teams
 from tests.events.test_hub import following, newest, read
 from tests.factories import UserFactory
-from tests.principals import principal_of
+from tests.principals import principal_of, team_access_of
 from tests.waiting import eventually_in_loop
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,3 +38,16 @@ def test_whoever_is_no_longer_staff_gets_nothing_that_staff_alone_reads(make, sa
             return await read(client, 1)
 
     assert asyncio.run(story(make.token(sue))) == newest(1)
+
+
+def test_a_stream_of_which_nothing_may_be_read_any_more_ends(make, alice, bob, acme):
+    def remove() -> None:
+        teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
+
+    async def story() -> str:
+        async with following(make.token(bob), "scope=team:acme") as client:
+            await eventually_in_loop(lambda: bool(hub.joined))
+            await in_thread(remove)
+            return await client.text()
+
+    assert asyncio.run(story()) == ""
