@@ -15,6 +15,7 @@ from apps.git import merge
 from apps.git.merge import Strategy
 from apps.git.repo import Person
 from apps.pulls.models import IS_ACTIVE, Pull, PullStatus, Review, ReviewStatus
+from apps.repos.models import Repo
 from apps.repos.rules import branch_problem
 
 ORDERINGS = ["-number", "number", "-updated_at", "updated_at"]
@@ -72,6 +73,12 @@ def kind_of_move(pull: Pull, status: PullStatus) -> Kind:
     if kind is None:
         raise Conflict("invalid_transition", f"A {pull.status} pull cannot become {status}.")
     return kind
+
+
+def takes_changes(repo: Repo) -> bool:
+    """Whether its state lets anybody change it; needs the owner loaded."""
+    retired = repo.owner_team is not None and not repo.owner_team.is_active
+    return not (repo.is_archived or retired)
 
 
 # Reviews

@@ -237,7 +237,7 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
     """Everything that blocks the merge, and what the caller may do about it."""
     pull, approval = readiness.pull, readiness.approval
     protections, blocked = approval.protections, [one.code for one in readiness.blockers]
-    may_merge = by.level >= Level.WRITE and takes_changes(pull.repo)
+    may_merge = by.level >= Level.WRITE and rules.takes_changes(pull.repo)
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,
@@ -260,12 +260,6 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
         "caller_can_merge": may_merge and not blocked,
         "blocked_reasons": blocked,
     }
-
-
-def takes_changes(repo: Repo) -> bool:
-    """Whether its state lets anybody change it; needs the owner loaded."""
-    retired = repo.owner_team is not None and not repo.owner_team.is_active
-    return not (repo.is_archived or retired)
 
 
 def matching_protection(protection: Protection) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
+from apps.pulls.rules import takes_changes
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import RANK, Fork, ForkStatus, Ref, Repo, Visibility
 from apps.repos.rules import ZERO, RefMove
@@ -75,8 +76,11 @@ def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> 
 
     Whoever may read the target and write to the fork decides that. What everybody who reads the
     target may read in the fork anyway is no secret: then it is enough that `pusher`, who pushed it,
-    may read the target. Nobody known counts as nobody signed in.
+    may read the target. Nobody known counts as nobody signed in. A target that is archived, or of
+    an inactive team, takes nothing from anybody.
     """
+    if not takes_changes(target):
+        return False
     if _level(by, target) >= Level.READ and _level(by, fork) >= Level.WRITE:
         return True
     return _is_open_to_readers(fork, target) and _level(pusher, target) >= Level.READ

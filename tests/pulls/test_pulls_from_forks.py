@@ -10,6 +10,7 @@ from apps.repos import jobs
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
+from apps.teams.models import Team
 from tests.factories import MemberFactory, TeamFactory
 from tests.gitclient import Clone
 from tests.prepared_data import given
@@ -294,3 +295,30 @@ def test_a_pull_that_is_reopened_while_its_fork_is_pushed_to_has_the_new_head(
     clone.push("topic")
     opening.join(timeout=PATIENCE)
     assert Pull.objects.get().head_sha == head
+
+
+@pytest.mark.parametrize("closed", ["archived", "of an inactive team"])
+def test_a_push_to_a_fork_changes_no_repository_that_takes_no_changes(
+    api, upstream, clone, pull, alice, carol, events, closed
+):
+    made, address = pull
+    MemberFactory.create(team=upstream.owner_team, user=carol, viewer=True)
+    set_open(upstream, closed, False)
+    tip = clone.commit("topic", {"arch": "wide\n"})
+    with events("branch-pushed"):
+        clone.push("topic")
+    kept = api(alice).get(address).gives()
+    assert (kept["head_sha"], kept["source_moved"]) == (made["head_sha"], True)
+    assert not upstream.git.has_commit(tip)
+    set_open(upstream, closed, True)
+    further = clone.commit("topic", {"arch": "wider\n"})
+    clone.push("topic")
+    moved = api(alice).get(address).gives()
+    assert (moved["head_sha"], moved["source_moved"]) == (further, False)
+
+
+def set_open(upstream, closed, is_open):
+    if closed == "archived":
+        Repo.objects.filter(pk=upstream.pk).update(is_archived=not is_open)
+    else:
+        Team.objects.filter(pk=upstream.owner_team_id).update(is_active=is_open)
