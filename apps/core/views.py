@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from time import monotonic
 from typing import Any, ClassVar, cast
 
 from django.conf import settings
@@ -31,6 +32,8 @@ from apps.core.slugs import PREFIX
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - read, not bound
 """All addresses of this machine, to which no link leads."""
+SLOW_BODY = 0.5
+"""Seconds after which what the caller may do is asked anew, when the body has come."""
 
 
 def base_url(request: HttpRequest) -> str:
@@ -111,6 +114,11 @@ class ApiViewSet(GenericViewSet[Any]):
         check_same_site(self.http_request)
         self.perform_authentication(request)
         self.check_throttles(request)
+        self.find(request)
+        self.validate(request)
+
+    def find(self, request: Request) -> None:
+        """Open the resource of the path, as far as the caller may, and load what is below it."""
         access = self.open()
         if access is not None:
             self.access = access
@@ -118,7 +126,6 @@ class ApiViewSet(GenericViewSet[Any]):
         if access is not None and access.moved:
             self.redirect_to(access)
         self.load_objects()
-        self.validate(request)
 
     def get_operation(self) -> Operation:
         """The operation that this method and path lead to; 405 where there is none."""
@@ -160,7 +167,23 @@ class ApiViewSet(GenericViewSet[Any]):
             self.validated_query = ready.of(self.operation.query).read(request)
         if self.is_writing:
             serializer = ready.of(self.operation.request or RequestSerializer)
-            self.validated_data = validated(serializer, self.parse_body())
+            began = monotonic()
+            body = self.parse_body()
+            if monotonic() - began > SLOW_BODY:
+                self.ask_again(request)
+            self.validated_data = validated(serializer, body)
+
+    def ask_again(self, request: Request) -> None:
+        """Ask once more who calls, and what they may do. 401, and all that `find` refuses.
+
+        A token that has been revoked would otherwise make another one with a request that it had
+        begun before, and who was removed from a team change what is protected there.
+        """
+        now = self.principal.renewed()
+        if now is None:
+            raise Unauthenticated("invalid_token", "This API token is not valid any more.")
+        self.principal = now
+        self.find(request)
 
     def parse_body(self) -> dict[str, Any]:
         """The body as `parser_classes` read it. DRF itself would see no chunked body."""
