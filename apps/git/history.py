@@ -13,10 +13,12 @@ _SHORT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
 
 
 def find_commits(repo: GitRepo, names: Collection[str]) -> dict[str, str]:
-    """Name -> full name of those of these commits that are here; one git for all.
+    """Name -> full name of those of these commits that are here; one git for all, and another one
+    for those of short names.
 
     A name has 4 to 40 hexadecimal digits in lower case. One that several commits share is not
-    found, nor is one that is a branch as well.
+    found, nor is one that is a branch as well. By a short name only what clients are shown is
+    found: whoever knows the full name of another commit can fetch it, so nobody may guess one.
     """
     wanted = [name for name in names if _SHORT.match(name)]
     if not wanted:
@@ -25,11 +27,23 @@ def find_commits(repo: GitRepo, names: Collection[str]) -> dict[str, str]:
     config = {"core.disambiguate": "commit"}
     out = repo.git("cat-file", form, stdin=stdin.encode(), config=config).out.decode()
     answers = [line.split(" ") for line in out.splitlines()]
-    return {
+    found = {
         name: sha
         for name, (sha, kind) in zip(wanted, answers, strict=True)
         if kind == "commit" and sha.startswith(name)
     }
+    hidden = _hidden(repo, {sha for name, sha in found.items() if name != sha})
+    return {name: sha for name, sha in found.items() if name == sha or sha not in hidden}
+
+
+def _hidden(repo: GitRepo, shas: Collection[str]) -> set[str]:
+    """Which of these commits no branch, tag or head of a pull leads to."""
+    if not shas:
+        return set()
+    shown = ("--branches", "--tags", "--glob=refs/pull/*")
+    stdin = "\n".join([*shas, ""]).encode()
+    out = repo.git("rev-list", "--stdin", "--not", *shown, stdin=stdin).out.decode()
+    return {*out.splitlines()}.intersection(shas)
 
 
 def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> frozenset[str]:

@@ -71,13 +71,13 @@ def commits(thread, alice, tmp_path):
     return shas
 
 
-def test_commits_are_asked_for_once(api, thread, commits, alice):
+def test_two_gits_ask_for_all_commits(api, thread, commits, alice):
     shas = commits
     targets = [shas[0], shas[1][:7], shas[0].upper()[:8]]
     before = run.spawned
     links = [{"kind": "commit", "target": target} for target in targets]
     api(alice).post(paths.replies(thread), **BODY, links=links).gives(201)
-    assert run.spawned - before == 1
+    assert run.spawned - before == 2
     for wrong in ("f" * 40, "0" * 7):
         links = [{"kind": "commit", "target": wrong}]
         api(alice).post(paths.replies(thread), **BODY, links=links).fails(*REFUSED)
@@ -88,7 +88,7 @@ def test_commits_in_texts_are_links_where_they_are_there(api, make, thread, comm
     reply = make.reply(thread, by=alice, body=f"{sha} {sha[:7]} {'f' * 40} `{sha[:8]}`")
     before = run.spawned
     html = api(alice).get(paths.reply(reply) + "?render=html").gives()["body_html"]
-    assert run.spawned - before == 1
+    assert run.spawned - before == 2
     found = re.findall(r'<a href="https?://[^/]+/([^"]*)">(\w+)</a>', html)
     address = f"{thread.repo.path}/commits/{sha}"
     assert found == [(address, sha), (address, sha[:7])]
