@@ -105,6 +105,7 @@ class Hub:
         is ever given back to an open stream.
         """
         if allowed is None:
+            self._part(subscriber)  # its end takes a moment, in which more may be handed out
             subscriber.end()
             return
         kept = [one for one in subscriber.selection.event_scopes if one in allowed.event_scopes]

@@ -51,3 +51,20 @@ def test_a_stream_of_which_nothing_may_be_read_any_more_ends(make, alice, bob, a
             return await client.text()
 
     assert asyncio.run(story()) == ""
+
+
+def test_whoever_is_deactivated_gets_nothing_that_is_read_together_with_it(
+    make, alice, bob, sam, acme
+):
+    def change() -> None:
+        with transaction.atomic():
+            accounts.deactivate_user(by=principal_of(sam), user=bob)
+            teams.update_team(by=team_access_of(alice, acme), name="After", slug="acme")
+
+    async def story() -> str:
+        async with following(make.token(bob), "scope=team:acme") as client:
+            await eventually_in_loop(lambda: bool(hub.joined))
+            await in_thread(change)
+            return await client.text()
+
+    assert asyncio.run(story()) == ""
