@@ -7,26 +7,19 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from apps.accounts import actions
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, proven_address
-
-
-def migrate(name: str) -> None:
-    executor = MigrationExecutor(connection)
-    targets = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "accounts"]
-    executor.migrate([("accounts", name)] if name else targets)
+from tests.migrations import as_of, migrate_to_newest
 
 
 @pytest.fixture
 def before_the_keys(transactional_db: None) -> Iterator[None]:
     """The tables as they were when an address could belong to several accounts."""
-    migrate("0001_initial")
-    yield
-    migrate("")
+    with as_of("accounts", "0001_initial"):
+        yield
 
 
 def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog):
@@ -42,7 +35,7 @@ def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog
                 f"INSERT INTO accounts_user ({names}) VALUES ({marks})",  # noqa: S608
                 [*values, is_active, False, "2026-01-01 00:00:00+00:00"],
             )
-    migrate("")
+    migrate_to_newest()
     kept = User.objects.order_by("id").values_list("email", "email_key", "display_name_key")
     assert list(kept) == [
         ("", None, "ö"),
@@ -56,9 +49,8 @@ def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog
 @pytest.fixture
 def before_the_versions(transactional_db: None) -> Iterator[None]:
     """The tables as they were when a proof ended with address and password alone."""
-    migrate("0005_admin_searches")
-    yield
-    migrate("")
+    with as_of("accounts", "0005_admin_searches"):
+        yield
 
 
 def test_people_who_were_there_get_proofs_that_end(before_the_versions):
@@ -80,7 +72,7 @@ def test_people_who_were_there_get_proofs_that_end(before_the_versions):
     with connection.cursor() as cursor:
         marks = ", ".join(["%s"] * len(row))
         cursor.execute(f"INSERT INTO accounts_user ({names}) VALUES ({marks})", row)  # noqa: S608
-    migrate("")
+    migrate_to_newest()
     ann = User.objects.get()
     proof = address_proof(ann, "ann@example.org")
     assert proven_address(ann, proof) == "ann@example.org"

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 
 from apps.pulls.models import Pull, Review
-
-
-def migrate(name: str) -> None:
-    executor = MigrationExecutor(connection)
-    targets = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "pulls"]
-    executor.migrate([("pulls", name)] if name else targets)
+from tests.migrations import as_of
 
 
 @pytest.mark.django_db(transaction=True)
@@ -31,9 +24,7 @@ def test_older_reviews_count_where_it_is_known_that_somebody_else_pushed(
     make.review(unknown, by=bob, body="by nobody knows whom")
     waiting = make.pull(clone.repo, by=alice, source="later")
     make.review(waiting, by=bob, body="of no commit")
-    try:
-        migrate("0006_source_moved")
-    finally:
-        migrate("")
+    with as_of("pulls", "0006_source_moved"):
+        pass
     counting = Review.objects.filter(by_pusher=False).values_list("body", flat=True)
     assert list(counting.order_by("id")) == ["by another", "of no commit"]

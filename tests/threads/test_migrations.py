@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from apps.threads.models import Reply, Thread
-
-
-def migrate(name: str) -> None:
-    executor = MigrationExecutor(connection)
-    executor.migrate([("threads", name)])
+from tests.migrations import as_of
 
 
 @pytest.mark.django_db(transaction=True)
@@ -23,8 +17,8 @@ def test_what_was_said_before_versions_were_kept_is_the_newest_version(make, acm
     later = timezone.now()
     Thread.objects.filter(pk=changed.pk).update(updated_at=later)
     Reply.objects.filter(pk=edited.pk).update(version=3, edited_at=later, body="Third.")
-    migrate("0002_replies")
-    migrate("0004_first_versions")
+    with as_of("threads", "0002_replies"):
+        pass
     [first], [unknown] = thread.versions.all(), changed.versions.all()
     assert (first.version, first.title, first.body) == (1, thread.title, thread.body)
     assert (first.edited_by, first.created_at) == (alice, thread.created_at)
