@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 os.environ.setdefault("SECRET_KEY", "bench")
 
+# What follows needs the settings that are named above.
 import django  # noqa: E402
 
 django.setup()

@@ -15,6 +15,13 @@ from apps.accounts.proofs import address_proof, proven_address
 from tests.migrations import as_of, migrate_to_newest
 
 
+def insertion(names: str, values: list[Any]) -> str:
+    """An account as the columns of that time have it; the models have those of today."""
+    marks = ", ".join(["%s"] * len(values))
+    # The names are constants of these tests.
+    return f"INSERT INTO accounts_user ({names}) VALUES ({marks})"  # noqa: S608
+
+
 @pytest.fixture
 def before_the_keys(transactional_db: None) -> Iterator[None]:
     """The tables as they were when an address could belong to several accounts."""
@@ -30,11 +37,8 @@ def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog
     with connection.cursor() as cursor:
         for number, (name, email, is_active) in enumerate(rows):
             values: list[Any] = ["", False, f"{number:032x}", name, name, "Ö", email]
-            marks = ", ".join(["%s"] * 10)
-            cursor.execute(
-                f"INSERT INTO accounts_user ({names}) VALUES ({marks})",  # noqa: S608
-                [*values, is_active, False, "2026-01-01 00:00:00+00:00"],
-            )
+            values += [is_active, False, "2026-01-01 00:00:00+00:00"]
+            cursor.execute(insertion(names, values), values)
     migrate_to_newest()
     kept = User.objects.order_by("id").values_list("email", "email_key", "display_name_key")
     assert list(kept) == [
@@ -70,8 +74,7 @@ def test_people_who_were_there_get_proofs_that_end(before_the_versions):
         "2026-01-01 00:00:00+00:00",
     ]
     with connection.cursor() as cursor:
-        marks = ", ".join(["%s"] * len(row))
-        cursor.execute(f"INSERT INTO accounts_user ({names}) VALUES ({marks})", row)  # noqa: S608
+        cursor.execute(insertion(names, row), row)
     migrate_to_newest()
     ann = User.objects.get()
     proof = address_proof(ann, "ann@example.org")
