@@ -9,6 +9,7 @@ import gc
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -196,10 +197,17 @@ def case(subtests: pytest.Subtests) -> Callable[[str], AbstractContextManager[No
 @pytest.fixture(scope="session", autouse=True)
 def plain_flush() -> Iterator[None]:
     """Between two transactional tests Django would make the rows of permissions anew, of which
-    nothing here asks (apps/core/admin): a tenth of a second each time.
+    nothing here asks (apps/core/admin): a tenth of a second each time. And PostgreSQL would make
+    each table anew, which takes as long: the few rows are deleted.
     """
+
+    def deletions(_: Any, database: Any, *__: Any, **___: Any) -> list[str]:
+        tables = database.introspection.django_table_names(only_existing=True, include_views=False)
+        return [f"DELETE FROM {database.ops.quote_name(table)}" for table in tables]  # noqa: S608 - our own
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush, "emit_post_migrate_signal", lambda *_, **__: None)
+        patch.setattr(flush, "sql_flush", deletions)
         yield
 
 
@@ -221,37 +229,64 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def unit_of(nodeid: str) -> str:
+    """What one worker runs whole: all tests of one real server, and all of a file else, since what
+    they share is made once.
+    """
+    found = re.search(r"[\[-](serve|gunicorn)[]-]", nodeid)
+    return found[1] if found else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest units first, so that no worker is left with one when the others have ended."""
+    tests = Counter(unit_of(item.nodeid) for item in items)
+    long = {unit_of(item.nodeid) for item in items if item.get_closest_marker("once")}
+
+    def place(item: pytest.Item) -> tuple[bool, int]:
+        unit = unit_of(item.nodeid)
+        return unit not in long, -tests[unit]
+
+    items.sort(key=place)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give all tests of one real server to one worker, and all of a file else: what they share is
-    made once.
-    """
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByServer(LoadScopeScheduling):  # type: ignore[misc]
+    # xdist is read without types (pyproject.toml), so its class is Any.
+    class ByUnit(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            found = re.search(r"[\[-](serve|gunicorn)[]-]", nodeid)
-            return found[1] if found else nodeid.partition("::")[0]
+            return unit_of(nodeid)
 
-    return ByServer(config, log)
+    config.option.loadscopereorder = False
+    return ByUnit(config, log)
+
+
+@pytest.fixture(scope="session")
+def new_server(tables: Path | None, django_db_blocker: Any) -> Callable[..., Server]:
+    """`with new_server(folder, "gunicorn") as server:` begins with the people of tests/people.py:
+    other tests try the first start.
+    """
+
+    def prepared(folder: Path, kind: str = "serve", **environment: Any) -> Server:
+        with django_db_blocker.unblock():
+            return Server(folder, kind, **environment).prepare(tables)
+
+    return prepared
 
 
 @pytest.fixture(scope="session", params=["serve", pytest.param("gunicorn", marks=pytest.mark.slow)])
 def server(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
-    tables: Path | None,
-    django_db_blocker: Any,
+    new_server: Callable[..., Server],
 ) -> Any:
     """A real server of each kind that answers API and git, one for the whole run.
 
-    A plain run tries the embedded one, CI both (docs/decisions/0003). Each begins with the
-    people of tests/people.py: other tests try the first start.
+    A plain run tries the embedded one, CI both (docs/decisions/0003).
     """
-    running = Server(tmp_path_factory.mktemp(request.param), request.param)
-    with django_db_blocker.unblock():
-        running.prepare(tables)
-    with running:
+    with new_server(tmp_path_factory.mktemp(request.param), request.param) as running:
         yield running
 
 
