@@ -7,7 +7,7 @@ from rest_framework.routers import Route, SimpleRouter
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
-from apps.pulls.views import PullViewSet, ReviewViewSet
+from apps.pulls.views import PullsAcrossViewSet, PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
     CheckRepoSlugViewSet,
@@ -25,6 +25,7 @@ from apps.threads.views import (
     ParticipantViewSet,
     ReplyVersionViewSet,
     ReplyViewSet,
+    ThreadsAcrossViewSet,
     ThreadVersionViewSet,
     ThreadViewSet,
 )
@@ -73,6 +74,8 @@ route("forks", ForkViewSet)
 route("rate-limits", RateLimitViewSet)
 route_singleton("site-settings", SiteSettingsViewSet)
 route_singleton("tail-events", TailViewSet)
+route("threads", ThreadsAcrossViewSet)
+route("pulls", PullsAcrossViewSet)
 route("uploads", UploadViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)

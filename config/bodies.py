@@ -1,9 +1,9 @@
-"""Request bodies under ASGI: bounded ones, and those of git, which are read as they come."""
+"""Request bodies under ASGI: bounded ones, and those that their views read as they come."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from io import BytesIO
@@ -12,13 +12,18 @@ from typing import Any
 from django.core.exceptions import RequestAborted
 
 from apps.core.errors import BadRequest
-from apps.core.room import LONGEST, Room, Share, room, too_slow
+from apps.core.locks import give_back_connection
+from apps.core.room import FREE, LONGEST, Room, Share, room, too_slow
 
 LIMIT = 16 * 1024 * 1024
 """Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
 KEPT = 2_621_440
 """Bytes kept of a body that is not git's, in memory: the most that Django takes of a form. Of a
 request with an upload `UPLOAD_LIMIT` are kept.
+"""
+WAITED_FOR = 1024 * 1024
+"""Bytes that a body takes of the room at least while its view waits for the rest, which holds a
+thread.
 """
 
 Receive = Callable[[], Awaitable[Any]]
@@ -114,7 +119,10 @@ class StreamedBody:
         return bytes(whole)
 
     def _next(self) -> bytes:
-        waiting = self()
+        return self._taken(self())
+
+    def _taken(self, waiting: Coroutine[Any, Any, Any]) -> bytes:
+        """The piece in the message that the event loop waits for."""
         try:
             message = asyncio.run_coroutine_threadsafe(waiting, self.loop).result()
         except (CancelledError, RuntimeError):  # the second when the loop has been closed
@@ -126,3 +134,63 @@ class StreamedBody:
 
     def close(self) -> None:
         """Nothing is kept that has to be closed."""
+
+
+class ApiBody(StreamedBody):
+    """The body of a request of the API. A small one is there when its view begins. Of a larger one
+    the view begins when the first 64 KiB are there, and asks who sends it before it reads the rest:
+    more is kept of nobody whom it refuses.
+    """
+
+    def __init__(self, receive: Receive, who: str, limit: int = KEPT, room: Room = room) -> None:
+        """`who`: the address from which it comes."""
+        super().__init__(receive)
+        self.limit = limit
+        self.share = Share(room, who)
+        self.until = self.loop.time() + LONGEST
+
+    async def begin(self) -> None:
+        """Wait until all of a small body has come, or enough of a large one. Raises as `whole` of
+        `KeptBody`.
+        """
+        kept = BytesIO()
+        try:
+            while kept.tell() < FREE and not self.ended.is_set():
+                message = await self._in_time()
+                if message["type"] == "http.disconnect":
+                    raise RequestAborted
+                kept.write(message.get("body", b""))
+        except TimeoutError:
+            raise too_slow(LONGEST) from None
+        self.rest = kept.getvalue()
+
+    async def _in_time(self) -> Any:
+        async with asyncio.timeout_at(self.until):
+            return await self()
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, fewer at the end of the body; without a size all of it, but no more than
+        the limit and one byte. The thread gives its connection to the database back to wait.
+
+        Raises `BadRequest` as above and when it takes too long, `Unavailable` when all bodies
+        together are too large.
+        """
+        wanted = self.limit + 1 if size < 0 else size
+        kept = BytesIO()
+        kept.write(self.rest[:wanted])
+        self.rest = self.rest[wanted:]
+        if kept.tell() < wanted and not self.ended.is_set():
+            give_back_connection()
+            while kept.tell() < wanted and not self.ended.is_set():
+                self.share.grow_to(max(kept.tell(), FREE + WAITED_FOR))
+                piece = self._next()
+                self.rest = piece[wanted - kept.tell() :]
+                kept.write(piece[: wanted - kept.tell()])
+            self.share.grow_to(kept.tell())
+        return kept.getvalue()
+
+    def _next(self) -> bytes:
+        try:
+            return self._taken(self._in_time())
+        except TimeoutError:
+            raise too_slow(LONGEST) from None

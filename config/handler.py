@@ -1,4 +1,4 @@
-"""Django under ASGI: one thread for a request, and bodies of git read as they come."""
+"""Django under ASGI: one thread for a request, and large bodies read as they come."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from django.urls import set_script_prefix
 from apps.core.errors import BadRequest, Unavailable
 from apps.core.middleware import error_answer
 from apps.core.room import UPLOAD_LIMIT, upload_room
+from apps.core.slugs import PREFIX
 from apps.core.threads import DaemonExecutor
 from apps.site.addresses import address_of
-from config.bodies import KeptBody, Receive, StreamedBody
+from config.bodies import ApiBody, KeptBody, Receive, StreamedBody
 
 SILENCE = 60
 """Seconds until a client that takes nothing of its answer is given up."""
@@ -76,7 +77,8 @@ class Threads:
 
 class Handler(ASGIHandler):
     """Django's handler, which here calls everything from the first middleware to the view in one
-    thread, and gives a request of git's to its view before the body has come.
+    thread, and gives a request of git's, or a large one of the API's, to its view before all of its
+    body has come.
 
     No view awaits anything. Stock Django would call half of the middleware from the event loop,
     change threads a dozen times, and open a connection to the database for each request.
@@ -95,16 +97,22 @@ class Handler(ASGIHandler):
             await self._answer(scope, streamed, send)
             await streamed.discard()
             return
-        who = f"address:{sender(scope)}"
-        kept = KeptBody(receive, who)
-        if UPLOADS.fullmatch(scope["path"]):
-            kept = KeptBody(receive, who, UPLOAD_LIMIT, upload_room)
+        body = self._body_of(scope, receive)
         try:
-            await self._answer(scope, kept, send)
+            await self._answer(scope, body, send)
         except (BadRequest, Unavailable) as error:
             await self.send_response(error_answer(error), send)
         finally:
-            kept.share.give_back()
+            body.share.give_back()
+        if isinstance(body, ApiBody):
+            await body.discard()
+
+    def _body_of(self, scope: dict[str, Any], receive: Receive) -> KeptBody | ApiBody:
+        who = f"address:{sender(scope)}"
+        if UPLOADS.fullmatch(scope["path"]):
+            return ApiBody(receive, who, UPLOAD_LIMIT, upload_room)
+        of_api = scope["path"].startswith(f"{PREFIX}/")
+        return ApiBody(receive, who) if of_api else KeptBody(receive, who)
 
     async def _answer(self, scope: dict[str, Any], body: Receive, send: Send) -> None:
         with self.threads.lend() as thread:
@@ -115,8 +123,12 @@ class Handler(ASGIHandler):
         return await sync_to_async(self.get_response)(request)
 
     async def read_body(self, receive: Receive) -> Any:
-        """The body as a file: of git's one that waits for the client, else all that has come."""
-        return await receive.whole() if isinstance(receive, KeptBody) else receive
+        """The body as a file: all that has come, or one that waits for the client."""
+        if isinstance(receive, KeptBody):
+            return await receive.whole()
+        if isinstance(receive, ApiBody):
+            await receive.begin()
+        return receive
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
         """Send it, until its client takes nothing of it for so long: then as if that had left."""
@@ -129,7 +141,7 @@ class Handler(ASGIHandler):
             await super().send_response(response, send_in_time)
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
-        """Wait until the client leaves; a body of git's is read by its view before."""
+        """Wait until the client leaves; its view may read the body before."""
         if isinstance(receive, StreamedBody):
             await receive.ended.wait()
         await super().listen_for_disconnect(receive)

@@ -55,6 +55,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "apps.jobs",
+    "apps.idempotency",
     "apps.events",
     "apps.site",
     "apps.accounts",
@@ -136,14 +137,20 @@ EVENT_SCOPES = {
     "thread": "apps.threads.scopes.ThreadEventScope",
     "pull": "apps.threads.scopes.PullEventScope",
 }
+EVENT_BODIES = "apps.pulls.bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
+# What keeps the answers to requests with an Idempotency-Key: the base of all views is below it.
+ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # What the worker does, first things first. `every`: seconds between two runs; without it the job
 # runs whenever there is work, and no job below it does before there is none.
 JOBS: list[dict[str, Any]] = [
     {"function": "apps.repos.jobs.settle_journals", "every": 30.0},
+    {"function": "apps.repos.jobs.point_heads", "every": 30.0},
     {"function": "apps.repos.jobs.sweep_folders", "every": 24 * 3600.0},
     {"function": "apps.uploads.jobs.sweep_uploads", "every": 3600.0},
+    {"function": "apps.idempotency.jobs.forget_old_requests", "every": 600.0},
     {"function": "apps.repos.jobs.make_next_fork"},
+    {"function": "apps.repos.commits.find_next_commits"},
     {"function": "apps.repos.jobs.tidy_next_repo"},
     {"function": "apps.accounts.jobs.send_next_ping_mail"},
 ]
@@ -170,6 +177,7 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Guildhall",
     "DESCRIPTION": "Teams, git repositories, pull requests, threads and one resumable event feed.",
     "VERSION": "0.1.0",
+    "LICENSE": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
     "OAS_VERSION": "3.1.0",
     "SERVERS": [{"url": PREFIX}],
     "SCHEMA_PATH_PREFIX": PREFIX,
@@ -178,7 +186,11 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "COMPONENT_SPLIT_PATCH": False,
     "SORT_OPERATION_PARAMETERS": False,
-    "POSTPROCESSING_HOOKS": ["apps.core.openapi.complete_document"],
+    "POSTPROCESSING_HOOKS": [
+        "apps.core.openapi.complete_document",
+        "config.openapi.hooks.name_words",
+        "config.openapi.hooks.add_words_and_examples",
+    ],
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
 }
 LOGGING = {

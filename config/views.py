@@ -10,6 +10,7 @@ from apps.core.openapi import text
 from apps.core.operation import operation
 from apps.core.serializers import RecordSerializer
 from apps.core.views import ApiViewSet
+from config.openapi import events  # noqa: F401 - drf-spectacular finds its extensions
 
 
 class Document(RecordSerializer):

@@ -20,7 +20,8 @@ from schemathesis.pytest._test_builder import build_operation_test
 from tests.routes import Routed
 from tests.sample_data import SampleData
 
-USUAL = ["2xx", 401, 403, 404, 409]
+USUAL = ["2xx", 301, 401, 403, 404, 409]
+"""301: an earlier request may have renamed what the path names."""
 REFUSED = [400, 401, 403, 404, 413, 414, 415, 422]
 BEYOND_A_SCHEMA = {
     "POST /api-tokens": "a time to come, a person who is there",
@@ -44,6 +45,8 @@ BEYOND_A_SCHEMA = {
     "PATCH /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}": "links",
 }
 """What may be 422 although it fits the description, and what decides."""
+IDENTITIES = {"anonymous": None, "stranger": "carol", "member": "bob", "staff": "sam"}
+"""Who asks, by their names in the sample."""
 relaxed = settings(deadline=None, suppress_health_check=[*HealthCheck])
 HANDLER = ClientHandler(enforce_csrf_checks=False)
 
@@ -56,13 +59,20 @@ def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 @cache
-def schema_for(token: str, *, examples: int, seed: int) -> Any:
-    """The description as it is served, and how to call what it describes."""
+def schema_for(
+    token: str | None, repo: str, *, examples: int, seed: int, guesses: bool = True
+) -> Any:
+    """The description as it is served, and how to call what it describes.
+
+    `guesses`: whether each operation is also tried without our token. In a conversation the library
+    takes ours for a guess where the operation has headers of its own.
+    """
 
     def accepting(*more: int) -> dict[str, Any]:
         return {
             "positive_data_acceptance": {"expected-statuses": [*USUAL, *more]},
             "negative_data_rejection": {"expected-statuses": [*REFUSED]},
+            "ignored_auth": {"enabled": guesses},
             # What was made may be called something else by now, and need not be a fork.
             "ensure_resource_availability": {"enabled": False},
         }
@@ -70,12 +80,12 @@ def schema_for(token: str, *, examples: int, seed: int) -> Any:
     twins = [name.replace("teams/{team_slug}/r", "users/{username}/r") for name in BEYOND_A_SCHEMA]
     config = {
         "seed": seed,
-        "headers": {"Authorization": f"Bearer {token}"},
+        "headers": {"Authorization": f"Bearer {token}"} if token else {},
         "generation": {"max-examples": examples, "database": "none"},
         "parameters": {
             "path.team_slug": "acme",
             "path.username": "alice",
-            "path.repo_slug": "private",
+            "path.repo_slug": repo,
             "path.number": 1,
             "path.reply_number": 1,
         },
@@ -88,10 +98,21 @@ def schema_for(token: str, *, examples: int, seed: int) -> Any:
     return schemathesis.openapi.from_wsgi("/api/v1/openapi.json", application, config=made)
 
 
-def check(operation: Routed, sample: SampleData, *, seed: int, examples: int) -> None:
-    """Make requests of one operation up, and have every check look at the answers."""
-    token = sample.make.token(sample.people["sam"])
-    schema = schema_for(token, examples=examples, seed=seed)
+def schema_of(identity: str, sample: SampleData, **how: Any) -> Any:
+    """The description for one of `IDENTITIES`. Strangers try what they may read."""
+    name = IDENTITIES[identity]
+    token = sample.make.token(sample.people[name]) if name else None
+    repo = "private" if identity in {"member", "staff"} else "internal"
+    return schema_for(token, repo, **how)
+
+
+def check(
+    operation: Routed, sample: SampleData, identity: str, *, seed: int, examples: int
+) -> None:
+    """Make requests of one operation up, and have every check look at the answers: first with the
+    examples of the description, then with each part of its schemas, then at random.
+    """
+    schema = schema_of(identity, sample, examples=examples, seed=seed)
 
     @relaxed
     def send(case: Any) -> None:
@@ -112,18 +133,28 @@ def check(operation: Routed, sample: SampleData, *, seed: int, examples: int) ->
     run()
 
 
-def follow_links(token: str, *, seed: int, examples: int) -> None:
+def follow_links(
+    sample: SampleData, identity: str, *, seed: int, examples: int, steps: int
+) -> None:
     """Make up whole conversations: what one answer names the next request uses. Each begins with
     the same sample, or hypothesis could not repeat it.
     """
-    machine: Any = schema_for(token, examples=examples, seed=seed).as_state_machine()
+    schema = schema_of(identity, sample, examples=examples, seed=seed, guesses=False)
+    machine: Any = schema.as_state_machine()
     machine.setup, machine.teardown = begin_conversation, take_back
-    machine.run(settings=settings(relaxed, max_examples=examples))
+    machine.before_call = leave_key_out
+    limits = settings(relaxed, max_examples=examples, stateful_step_count=steps)
+    machine.run(settings=limits)
 
 
 def begin_conversation(conversation: Any) -> None:
     conversation.changes = transaction.atomic()
     conversation.changes.__enter__()
+
+
+def leave_key_out(conversation: Any, case: Any) -> None:
+    """Made-up keys repeat, and the second request with one would be another body for the first."""
+    case.headers.pop("Idempotency-Key", None)
 
 
 def take_back(conversation: Any) -> None:

@@ -172,9 +172,8 @@ def actions_are_atomic(source: Source) -> Iterator[str]:
         return
     for function in public_functions(source):
         decorators = [dotted(decorator) for decorator in function.decorator_list]
-        if "transaction.atomic" not in decorators and f"{source.path}:{function.name}" not in (
-            NOT_ATOMIC
-        ):
+        atomic = {"transaction.atomic", "final_transaction"} & {*decorators}
+        if not atomic and f"{source.path}:{function.name}" not in NOT_ATOMIC:
             yield f"{function.lineno}: {function.name}() is not @transaction.atomic"
 
 

@@ -41,11 +41,16 @@ from tests.people import tokens_of
 for pair in tokens_of({names!r}).items():
     print(*pair)
 """
+DEPLOYED = re.findall(
+    r"^\.venv/bin/gunicorn --no-control-socket --bind \S+ (.+)$",
+    (ROOT / "docs" / "deploy.md").read_text(),
+    re.MULTILINE,
+)
+"""The arguments of both processes, as the page has them."""
 GUNICORN = {
     "gunicorn": ["-k", "gthread", "--threads", "8", "config.wsgi:application"],
-    # As docs/deploy.md has it.
-    "gunicorn-deployed": ["-k", "gthread", "-w", "2", "--threads", "16", "config.wsgi:application"],
-    "gunicorn-asgi": ["-k", "asgi", "config.asgi:application"],
+    "gunicorn-deployed": DEPLOYED[0].split(),
+    "gunicorn-asgi": DEPLOYED[1].split(),
 }
 
 

@@ -8,9 +8,13 @@ from typing import Any
 
 import orjson
 import pytest
+from django.db import connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from apps.core.errors import ApiError
+from apps.core.middleware import error_answer
 from apps.core.room import FREE, UPLOAD_LIMIT, room, upload_room
 from config import bodies
 from config.bodies import KEPT, LIMIT
@@ -19,10 +23,15 @@ from tests.waiting import eventually
 
 MIB = 1024 * 1024
 UPLOADS = "/api/v1/users/alice/repos/api/uploads"
+REFUSING = "/api/v1/teams/acme/repos/api/uploads"
+API = "/api/v1/teams"
 
 
 def size(request: HttpRequest) -> HttpResponse:
-    return HttpResponse(str(len(request.read())))
+    try:
+        return HttpResponse(str(len(request.read())))
+    except ApiError as error:
+        return error_answer(error)
 
 
 def size_by_pieces(request: HttpRequest) -> HttpResponse:
@@ -40,11 +49,22 @@ seen: list[str] = []
 
 def read_and_tell(request: HttpRequest) -> HttpResponse:
     try:
-        request.read(1000)
-        request.read(1000)
+        for _ in range(100):
+            request.read(1000)
     except Exception as error:
         seen.append(str(error))
         raise
+    return HttpResponse()
+
+
+used: list[BaseDatabaseWrapper] = []
+
+
+def use_the_database(request: HttpRequest) -> HttpResponse:
+    """Before it reads its body."""
+    connection.ensure_connection()
+    used.append(connections["default"])
+    request.read()
     return HttpResponse()
 
 
@@ -56,6 +76,11 @@ urlpatterns = [
     path("size", size),
     path("size/git-receive-pack", size),
     path(UPLOADS[1:], size),
+    path(API[1:], size),
+    path(f"{API[1:]}/pieces", size_by_pieces),
+    path(REFUSING[1:], refuse),
+    path(f"{API[1:]}/tell", read_and_tell),
+    path(f"{API[1:]}/use", use_the_database),
     path(push_to("size"), size),
     path(push_to("pieces"), size_by_pieces),
     path(push_to("refuse"), refuse),
@@ -70,6 +95,7 @@ class Client:
         self, path: str, messages: Iterator[dict[str, Any]], address: str = "192.0.2.1"
     ) -> None:
         self.path, self.messages, self.address = path, messages, address
+        self.headers_sent: list[tuple[bytes, bytes]] = []
         self.received = 0
         """Messages that have been taken."""
         self.received_before_answer = 0
@@ -91,7 +117,7 @@ class Client:
         self.body += message.get("body", b"")
 
     def run(self, handler: Handler) -> Client:
-        scope = {"type": "http", "method": "POST", "path": self.path, "headers": []}
+        scope = {"type": "http", "method": "POST", "path": self.path, "headers": self.headers_sent}
         more = {"query_string": b"", "client": (self.address, 1)}
         asyncio.run(handler({**scope, **more}, self.receive, self.send))
         return self
@@ -122,7 +148,39 @@ def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
 
 def test_of_a_request_with_an_upload_as_much_is_kept_as_it_may_have(post):
     client = post(UPLOADS, body(40))
-    assert (client.body, client.received) == (b"%d" % (UPLOAD_LIMIT + 1), 40)
+    assert client.body == b"%d" % (UPLOAD_LIMIT + 1)
+    client = post(API, body(40))
+    assert client.body == b"%d" % (KEPT + 1)
+    assert post(API, body(3, b"abc")).body == b"9"
+    assert post(f"{API}/pieces", body(5, bytes(FREE - 1))).body == b"%d 1000" % (5 * FREE - 5)
+
+
+@pytest.mark.parametrize("path", [UPLOADS, API])
+def test_of_what_is_taken_from_a_client_after_the_answer_there_is_an_end(post, path):
+    """It would not read the answer before it has sent some more."""
+    client = post(path, body(40))
+    assert client.received_before_answer == int(client.body) // MIB + 1
+    assert client.received == client.received_before_answer + LIMIT // MIB
+    assert post(path, body(5)).received == 5
+
+
+def test_a_large_body_of_the_api_is_refused_before_it_has_come(post, monkeypatch):
+    """Of whoever may not send it next to nothing is kept, and nothing of the room is taken."""
+    monkeypatch.setattr(room, "left", 0)
+    monkeypatch.setattr(upload_room, "left", 0)
+    piece = bytes(FREE // 4)
+    client = post(REFUSING, body(2000, piece))
+    assert (client.status, client.received_before_answer) == (403, 4)
+    assert client.received == 4 + LIMIT // len(piece)
+
+
+def test_bodies_that_views_wait_for_take_room_for_their_threads(post, monkeypatch):
+    monkeypatch.setattr(room, "left", MIB)
+    assert post(API, body(2, bytes(FREE))).status == 200
+    monkeypatch.setattr(room, "left", MIB - 1)
+    assert post(API, body(2, bytes(FREE))).status == 503
+    assert post(API, body(1, bytes(FREE))).status == 200
+    assert (room.left, room.taken_by) == (MIB - 1, {})
 
 
 def test_uploads_and_other_bodies_take_no_room_from_each_other(post, monkeypatch):
@@ -159,17 +217,47 @@ def test_one_address_leaves_room_to_others(post, monkeypatch):
     assert (room.left, room.taken_by) == (256 * MIB, {})
 
 
-def unending() -> Iterator[dict[str, Any]]:
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.django_db(transaction=True)
+def test_the_api_says_why_it_reads_a_body_no_further(make, alice, monkeypatch, full):
+    """Its own words, not that the body breaks off."""
+    if full:
+        monkeypatch.setattr(room, "left", 0)
+    else:
+        monkeypatch.setattr(bodies, "LONGEST", 0.5)
+    client = Client("/api/v1/teams", body(2, bytes(FREE)) if full else unending(bytes(FREE)))
+    client.headers_sent = [
+        (b"host", b"localhost"),
+        (b"authorization", f"Bearer {make.token(alice)}".encode()),
+        (b"content-type", b"application/json"),
+    ]
+    told = orjson.loads(client.run(Handler()).body)
+    wanted = (503, "unavailable") if full else (400, "malformed_request")
+    assert (client.status, told["error"]) == wanted
+    assert "breaks off" not in told["detail"]
+
+
+def test_what_is_read_after_the_end_of_its_request_takes_no_room():
+    """A client may leave while the thread of its view still reads."""
+    with room.share("address:192.0.2.9") as share:
+        share.grow_to(MIB)
+        assert room.left == 256 * MIB - MIB + FREE
+    share.grow_to(2 * MIB)
+    assert (room.left, room.taken_by) == (256 * MIB, {})
+
+
+def unending(piece: bytes = b"abc") -> Iterator[dict[str, Any]]:
     """The beginning of a body; nothing follows."""
-    yield {"type": "http.request", "body": b"abc", "more_body": True}
+    yield {"type": "http.request", "body": piece, "more_body": True}
 
 
 def test_a_body_that_takes_too_long_to_come_is_refused(post, monkeypatch):
     """A byte now and then would keep a connection for ever."""
     monkeypatch.setattr(bodies, "LONGEST", 0.05)
-    late = post("/size", unending())
-    assert (late.status, orjson.loads(late.body)["error"]) == (400, "malformed_request")
-    assert b"longer than 0.05 s" in late.body
+    for where, piece in (("/size", b"abc"), (API, b"abc"), (API, bytes(FREE))):
+        late = post(where, unending(piece))
+        assert (late.status, orjson.loads(late.body)["error"]) == (400, "malformed_request")
+        assert b"longer than 0.05 s" in late.body
 
 
 def test_what_is_taken_of_a_refused_push_is_not_waited_for_long(post, monkeypatch):
@@ -194,12 +282,34 @@ def test_a_push_is_refused_before_any_of_it_is_read_and_then_a_little_is_taken(p
     assert post("/" + push_to("refuse"), body(3)).received == 3
 
 
-def test_a_client_that_leaves_in_the_middle_ends_the_reading(post):
-    def leaving() -> Iterator[dict[str, Any]]:
-        yield {"type": "http.request", "body": b"abc", "more_body": True}
-        while True:
-            yield {"type": "http.disconnect"}
+def leaving(piece: bytes) -> Iterator[dict[str, Any]]:
+    yield {"type": "http.request", "body": piece, "more_body": True}
+    while True:
+        yield {"type": "http.disconnect"}
 
+
+@pytest.mark.parametrize(
+    ("path", "piece"), [("/" + push_to("tell"), b"abc"), (f"{API}/tell", bytes(FREE))]
+)
+def test_a_client_that_leaves_in_the_middle_ends_the_reading(post, path, piece):
     seen.clear()
-    post("/" + push_to("tell"), leaving())
+    post(path, leaving(piece))
     assert eventually(lambda: seen) == ["The request ended before its body did."]
+
+
+def test_a_request_of_the_api_whose_small_body_breaks_off_reaches_no_view(post):
+    seen.clear()
+    assert post(f"{API}/tell", leaving(b"abc")).status == 0
+    assert seen == []
+
+
+def test_a_view_that_waits_for_its_body_holds_no_connection(post: Callable[..., Client]) -> None:
+    kept: list[bool] = []
+
+    def messages() -> Iterator[dict[str, Any]]:
+        yield {"type": "http.request", "body": bytes(FREE), "more_body": True}
+        kept.append(used[-1].connection is not None)
+        yield {"type": "http.request", "body": b"", "more_body": False}
+
+    assert post(f"{API}/use", messages()).status == 200
+    assert kept == [connection.vendor == "sqlite"]

@@ -48,8 +48,10 @@ def test_the_number_of_workers_is_that_of_gunicorn(arguments, environment, worke
         ({}, False),
     ],
 )
-def test_the_start_of_several_workers_says_that_they_count_apart(environment, told, tmp_path):
-    with Server(tmp_path, "gunicorn", **environment) as server:
+def test_the_start_of_several_workers_says_that_they_count_apart(
+    environment, told, tmp_path, new_server
+):
+    with new_server(tmp_path, "gunicorn", **environment) as server:
         assert (COUNTED_APART in server.log) == told
 
 
@@ -80,7 +82,7 @@ def usual_umask():
 @pytest.mark.parametrize(
     "kind",
     [
-        "serve",
+        pytest.param("serve", marks=pytest.mark.once),
         pytest.param("gunicorn", marks=[pytest.mark.slow, pytest.mark.once]),
         pytest.param("gunicorn-asgi", marks=[pytest.mark.slow, pytest.mark.once]),
     ],

@@ -69,6 +69,7 @@ def runserver(environment, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_runserver_runs_from_anywhere(tmp_path):
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data")}
     with runserver(environment, tmp_path) as port:
@@ -77,6 +78,7 @@ def test_runserver_runs_from_anywhere(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_runserver_streams_events_which_carry_its_address(tmp_path):
     data = Server(tmp_path)
     with ExitStack() as open_now:

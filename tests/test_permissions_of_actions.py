@@ -149,6 +149,9 @@ ACTIONS: dict[str, Callable[[Call], object]] = {
     "DELETE /signup-invites/{uuid}": lambda c: accounts.delete_invite(
         by=c.principal, invite=c.invite
     ),
+    "PUT /users/self": lambda c: accounts.update_user(
+        by=c.principal, user=c.principal.user, **c.body
+    ),
     "POST /teams": lambda c: teams.create_team(by=c.principal, **c.body),
     "PUT /teams/{team_slug}": lambda c: teams.update_team(by=c.team, **c.body),
     "POST /teams/{team_slug}/members": lambda c: teams.add_member(

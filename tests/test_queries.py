@@ -1,8 +1,7 @@
 """Each operation runs as many SQL statements and git processes as `query_counts.json` says.
 
 tests/snapshot.py says how to write that file anew. No read starts git but those of what may be
-merged and of rendered texts that name commits, and no list runs more statements for four rows than
-for one.
+merged, and no list runs more statements for four rows than for one.
 """
 
 from __future__ import annotations
@@ -23,9 +22,11 @@ from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
 from apps.git import run
 from apps.repos.actions import add_approver
+from apps.repos.commits import find_next_commits
 from apps.repos.models import Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit
+from apps.threads.models import Thread
 from tests import snapshot
 from tests.factories import ForkFactory, MemberFactory, TeamFactory
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
@@ -98,15 +99,21 @@ def test_the_baseline_has_no_row_too_many():
 def test_no_read_starts_git(sample, db, tmp_path):
     pull = sample.mergeable("team", tmp_path / "clone", by=sample.zoe)
     review = sample.make.review(pull, by=sample.alice)
+    text = f"{pull.head_sha} and {str(pull.head_sha)[:7]}"
+    sample.make.reply(pull.thread, by=sample.alice, body=text)
+    find_next_commits()
     home, api = pull.repo.api_path, sample.api("bob")
     below = ["", "/threads", "/pulls", *(f"/threads/{pull.number}{end}" for end in THREAD_ENDS)]
     below += [f"/pulls/{pull.number}{end}" for end in ("", "/reviews", f"/reviews/{review.uuid}")]
     with costing() as cost:
         for end in below:
             api.get(home + end).gives()
+            api.get(f"{home}{end}?render=html").gives()
         api.get(f"/events?scope=repo:{pull.repo.path}").gives()
         api.get(home.rpartition("/")[0]).gives()
     assert cost.git == 0
+    page = api.get(f"{home}/threads/{pull.number}/replies?render=html").gives()
+    assert page["results"][0]["body_html"].count("<a ") == 2
     assert "0 git" in {snapshot.read(COUNTS)[name_of(cell)].split(", ")[1] for cell in READS}
 
 
@@ -222,6 +229,14 @@ class Many:
             self.people = everybody[first :: len(sorts)] or everybody
             add()
 
+    def across(self) -> None:
+        """Threads and pulls of others, each in a repository of its own."""
+        for person in self.people:
+            repo = self.make.repo(self.sample.acme, by=self.bob)
+            self.make.thread(repo, by=self.bob)
+            self.make.pull(repo, by=self.bob)
+            Thread.objects.filter(repo=repo).update(created_by=person)
+
     def repos_with_threads(self) -> None:
         for person in self.people:
             repo = self.make.repo(self.sample.acme, by=person)
@@ -248,6 +263,8 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     f"{REPLY}/versions": Many.reply_versions,
     "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
+    "/threads": Many.across,
+    "/pulls": Many.across,
     "/events": Many.events,
     "/pings": Many.pings,
 }

@@ -1,5 +1,6 @@
 """requirements*.txt are in step with pyproject.toml (CONTRIBUTING.md says how they are made)."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -57,3 +58,13 @@ def test_a_missing_and_an_outdated_pin_are_noticed():
 def test_the_lists_for_running_and_for_working_agree():
     runtime, dev = pins("requirements.txt"), pins("requirements-dev.txt")
     assert runtime.items() <= dev.items()
+
+
+def test_packages_of_npm_are_pinned_with_hashes_and_name_no_registry():
+    folder = ROOT / "tests" / "clients"
+    wanted = json.loads((folder / "package.json").read_text())["devDependencies"]
+    packages = json.loads((folder / "package-lock.json").read_text())["packages"]
+    assert packages.pop("")["devDependencies"] == wanted
+    assert {f"node_modules/{name}" for name in wanted} <= packages.keys()
+    assert [name for name, one in packages.items() if "sha512-" not in one["integrity"]] == []
+    assert [name for name, one in packages.items() if "resolved" in one] == []

@@ -1,13 +1,19 @@
 """The API against its own description: what fits it is accepted, what does not is refused, and
 every answer is one that is described. Schemathesis makes the requests up; each is rolled back.
+
+All of it, as four sorts of people: `bin/test -m long tests/test_schemathesis.py`, on PostgreSQL
+with `DATABASE_URL`. `FUZZ_SEEDS="4 5"` tries other seeds than 1, 2 and 3.
 """
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
 from tests.routes import routed
 
+OF_EVERYBODY = "POST /teams/{team_slug}/repos/{repo_slug}/threads"
 pytestmark = pytest.mark.django_db
 
 ALL = [one for one in routed() if one.path != "/tail-events"]
@@ -26,27 +32,51 @@ SHORT = {
 """One of each sort, for CI: making requests up takes much longer than answering them."""
 
 
+WHO = ("anonymous", "stranger", "member", "staff")
+SEEDS = [int(seed) for seed in os.environ.get("FUZZ_SEEDS", "1 2 3").split()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", [one for one in ALL if str(one) in SHORT], ids=str)
 def test_the_api_does_what_it_says(operation, sample, db):
     from tests.fuzz import check
 
-    check(operation, sample, seed=1, examples=3)
+    check(operation, sample, "staff", seed=1, examples=3)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("operation", ALL, ids=str)
-def test_the_api_does_what_it_says_at_length(operation, seed, sample, db):
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.parametrize("identity", WHO[:3])
+def test_the_api_says_the_same_to_everybody(identity, sample, db):
     from tests.fuzz import check
 
-    check(operation, sample, seed=seed, examples=50)
+    [operation] = [one for one in ALL if str(one) == OF_EVERYBODY]
+    check(operation, sample, identity, seed=1, examples=3)
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.parametrize("identity", WHO)
+def test_what_one_answer_names_the_next_request_may_use(identity, sample, db):
+    from tests.fuzz import follow_links
+
+    follow_links(sample, identity, seed=1, examples=2, steps=5)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_what_one_answer_names_the_next_request_may_use(seed, sample, db):
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("identity", WHO)
+@pytest.mark.parametrize("operation", ALL, ids=str)
+def test_the_api_does_what_it_says_at_length(operation, identity, seed, sample, db):
+    from tests.fuzz import check
+
+    check(operation, sample, identity, seed=seed, examples=20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("identity", WHO)
+def test_long_conversations_hold_what_the_api_says(identity, seed, sample, db):
     from tests.fuzz import follow_links
 
-    token = sample.make.token(sample.people["sam"])
-    follow_links(token, seed=seed, examples=50)
+    follow_links(sample, identity, seed=seed, examples=50, steps=50)

@@ -15,12 +15,16 @@ from apps.accounts import rules
 from apps.accounts.models import SHOWN, ApiToken, Invite, InviteStatus, User, digest, new_token
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
-from apps.core.changes import given, set_changed
+from apps.core.changes import Told, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.site.models import SiteSettings
+
+PUBLIC = ("display_name", "is_active", "is_staff")
+"""What an event may tell of a person: never an address."""
 
 
 def create_user(
@@ -98,7 +102,7 @@ def update_user(
     None leaves a property as it is. Another address than one's own or none is given by staff, or
     by `confirm_email`. Locks the active staff where one is taken away, then the person. Errors:
     403 `staff_required`, 409 `invalid_transition` for the last active member of
-    the staff, 422 for an address that is none or is in use.
+    the staff, 422 for an address that is none or is in use, and for a name that cannot be one.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
@@ -111,14 +115,17 @@ def update_user(
     lock(user)
     if address not in {None, "", user.email}:
         by.check_staff()
+    told = Told(user, *PUBLIC)
     wanted = given(display_name=display_name, wants_mail=wants_mail)
     changed = set_changed(user, wanted | given(email=address, is_staff=is_staff))
+    if "display_name" in changed:
+        rules.check_display_name(user.display_name)
     if not changed:
         return
     user.is_superuser = user.is_staff
     ended = _end_proofs(user) if "email" in changed else []
     _save(user, [*changed, "is_superuser", *ended])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": changed})
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(changed))
 
 
 @transaction.atomic
@@ -131,9 +138,10 @@ def confirm_email(*, by: Principal, proof: str) -> None:
     by.check_may_change()
     user = by.user
     lock(user)
+    told = Told(user, *PUBLIC)
     user.email = proven_address(user, proof)
     _save(user, ["email", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=user, about=user, data={"changed": ["email"]})
+    record(Kind.USER_UPDATED, actor=user, about=user, data=told.data(["email"]))
 
 
 def change_password(*, by: Principal, user: User, password: str) -> None:
@@ -152,9 +160,10 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
         lock(user)
         if (user.credentials_version, user.password) != known:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
+        told = Told(user, *PUBLIC)
         user.password = hashed
         user.save(update_fields=["password", *_end_proofs(user)])
-        record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["password"]})
+        record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(["password"]))
 
 
 @transaction.atomic
@@ -184,9 +193,10 @@ def reactivate_user(*, by: Principal, user: User) -> None:
     lock(user)
     if user.is_active:
         return
+    told = Told(user, *PUBLIC)
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data={"changed": ["is_active"]})
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(["is_active"]))
 
 
 def _end_proofs(user: User) -> list[str]:
@@ -231,7 +241,7 @@ def _save(user: User, fields: list[str] | None = None) -> None:
         raise Invalid("validation_failed", detail) from None
 
 
-@transaction.atomic
+@final_transaction
 def create_token(
     *, by: Principal | None, owner: User, name: str, expires_at: dt.datetime | None = None
 ) -> tuple[ApiToken, str]:
@@ -287,7 +297,7 @@ def _actor(by: Principal | None, owner: User) -> User:
     return by.user
 
 
-@transaction.atomic
+@final_transaction
 def create_invite(*, by: Principal, expires_at: dt.datetime, email: str = "") -> Invite:
     """Invite somebody: whoever has the link, or only a person who signs up with `email`.
 

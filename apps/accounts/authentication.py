@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from apps.accounts.models import ApiToken, User, digest
-from apps.accounts.principal import Principal, inactive_user
+from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
 from apps.core.access import Level
 from apps.core.errors import Unauthenticated
 from apps.core.statements import Statement
@@ -41,6 +44,20 @@ class TokenAuthentication(BaseAuthentication):
         return 'Bearer realm="Guildhall", Basic realm="Guildhall"'
 
 
+class SameOriginSession(BaseAuthentication):
+    """The session of who is signed in, for what pages of this site show: a browser's `<img>` can
+    send no token. Only for reading, and only where the browser says that a page of this very site
+    asks: no other site learns by it what somebody may read.
+    """
+
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+        ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
+        if request.method not in {"GET", "HEAD"} or not ours:
+            return None
+        principal = principal_of_session(cast("HttpRequest", request))
+        return (principal.user, principal) if principal.is_signed_in else None
+
+
 # ignored: drf-spectacular registers a subclass in an __init_subclass__() without types
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Describes it: bearer or basic, either of which will do. drf-spectacular finds this itself."""
@@ -58,6 +75,26 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
             {"type": "http", "scheme": "bearer"},
             {"type": "http", "scheme": "basic", "description": basic},
         ]
+
+
+# ignored: as above
+# drf-spectacular writes no types at the hooks that run when its classes are derived from.
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Describes it, for the operations that take it beside a token."""
+
+    target_class = SameOriginSession
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> Any:
+        text = "Of who is signed in to the pages; with `Sec-Fetch-Site: same-origin` alone."
+        name = settings.SESSION_COOKIE_NAME
+        return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
+
+
+def principal_of_session(request: HttpRequest) -> Principal:
+    """Who is signed in to the pages."""
+    user = get_user(request)
+    return Principal(user) if isinstance(user, User) else ANONYMOUS
 
 
 def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:

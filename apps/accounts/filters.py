@@ -2,10 +2,54 @@
 
 from __future__ import annotations
 
-from apps.accounts.models import ApiTokenQuerySet, InviteQuerySet, InviteStatus
+from collections.abc import Callable
+from typing import Any
+
+from apps.accounts.models import ApiTokenQuerySet, InviteQuerySet, InviteStatus, User
+from apps.accounts.principal import Principal
 from apps.accounts.rules import ORDERINGS, SORTS
 from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet, TextFilter, WordFilter
 from apps.core.search import is_called
+
+
+class PersonFilter(TextFilter):
+    """Filters a queryset by a person, who is named by a username, ignoring case, or `self`.
+
+    Of nobody there is nothing.
+    """
+
+    parent: Any
+
+    def __init__(self, help_text: str, by: Callable[[Any, User, Principal], Any]) -> None:
+        """`by` is given the rows, the person, and who asks."""
+        self.by = by
+        super().__init__(f"{help_text} A username, ignoring case, or `self`.")
+
+    def filter(self, qs: Any, value: str) -> Any:
+        if not value:
+            return qs
+        caller, key = self.parent.request.auth, value.lower()
+        if key == "self":
+            return self.by(qs, caller.user, caller)
+        person = User.objects.filter(username_key=key).first()
+        return qs.none() if person is None else self.by(qs, person, caller)
+
+
+class UsernameFilter(TextFilter):
+    """The same by a column of username keys, for lists so short that no index is needed for it."""
+
+    parent: Any
+
+    def __init__(self, help_text: str, column: str) -> None:
+        self.column = column
+        super().__init__(f"{help_text} A username, ignoring case, or `self`.")
+
+    def filter(self, qs: Any, value: str) -> Any:
+        if not value:
+            return qs
+        key = value.lower()
+        own = self.parent.request.auth.user.username_key if key == "self" else key
+        return qs.filter((self.column, own))
 
 
 class TokenFilterSet(StrictFilterSet):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import get_user
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
-from apps.accounts.models import User
-from apps.accounts.principal import ANONYMOUS, Principal
+from apps.accounts.authentication import principal_of_session
 from apps.core.middleware import Next
 
 
@@ -23,8 +21,3 @@ def session_principal(get_response: Next) -> Next:
         return get_response(request)
 
     return answer
-
-
-def principal_of_session(request: HttpRequest) -> Principal:
-    user = get_user(request)
-    return Principal(user) if isinstance(user, User) else ANONYMOUS

@@ -19,6 +19,7 @@ from django.utils import timezone
 from apps.core.access import Principal
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
+from apps.core.statements import Statement
 from apps.events.record import Keys, Target
 from apps.site.models import SiteEvents
 
@@ -114,6 +115,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
             ),
         ]
         indexes = [
+            models.Index(fields=["id"], condition=Q(is_staff=True), name="user_is_staff"),
             # PostgreSQL finds a beginning by patterns alone.
             models.Index(
                 fields=["email_key"], name="user_by_email", opclasses=["varchar_pattern_ops"]
@@ -217,8 +219,13 @@ class ApiToken(models.Model):
 
     def holder(self) -> User | None:
         """Its owner, read anew; None when the token has ended, or the owner is inactive."""
-        token = ApiToken.objects.select_related("user").filter(pk=self.pk).first()
-        return token.user if token and token.is_usable and token.user.is_active else None
+        found = HOLDER.first(self.pk)
+        if found is None:
+            return None
+        token: ApiToken
+        person: User
+        token, person = found
+        return person if token.is_usable and person.is_active else None
 
     def touch(self) -> None:
         """Note the use, at most once a minute, also where several calls come at once."""
@@ -237,6 +244,17 @@ class ApiToken(models.Model):
 
     def event_title(self) -> None:
         return None
+
+
+HOLDER = Statement(
+    """
+    SELECT {token}, {person} FROM "accounts_apitoken" token
+    JOIN "accounts_user" person ON person.id = token.user_id
+    WHERE token.id = %s
+    """,
+    token=ApiToken,
+    person=User,
+)
 
 
 class InviteStatus(StrEnum):

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Invite, InviteStatus, User, validate_username
 from apps.accounts.principal import Principal
+from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from apps.core.json import quoted
 from apps.site.models import InviteCreators, SiteSettings
@@ -60,6 +61,21 @@ def named_user(username: str) -> User:
 def check_username(username: str) -> None:
     """422 for a text that cannot be a username."""
     _check("username", validate_username, username)
+
+
+def display_name_problem(name: str) -> str | None:
+    """Why nobody can be called this; None when somebody can. The empty text is no name."""
+    if has_controls(name):
+        return f"A name has no {CONTROLS}."
+    is_seen = any(one.isprintable() and not one.isspace() for one in name)
+    return None if name == "" or is_seen else "A name has something that can be seen."
+
+
+def check_display_name(name: str) -> None:
+    """422 for a text that cannot be a display name."""
+    problem = display_name_problem(name)
+    if problem is not None:
+        raise Invalid("validation_failed", f"display_name: {problem}")
 
 
 def check_email(email: str) -> None:

@@ -8,12 +8,13 @@ from django.core.validators import validate_email
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from apps.accounts.models import EMAIL_MAX, ApiToken, Invite, InviteStatus, User
-from apps.accounts.rules import TokenStatus, token_status
+from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.rules import TokenStatus, display_name_problem, token_status
 from apps.core.durations import FORM, WHAT, parse_future
 from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
+    RuleCharField,
     StrictCharField,
     TimestampField,
 )
@@ -74,6 +75,16 @@ def token_record(token: ApiToken) -> dict[str, Any]:
         "last_used_at": token.last_used_at,
         "revoked_at": token.revoked_at,
     }
+
+
+class UpdateSelf(RequestSerializer):
+    display_name = RuleCharField(
+        problem=display_name_problem,
+        max_length=DISPLAY_NAME_MAX,
+        allow_blank=True,
+        required=False,
+        help_text="Shown beside the username; empty for none.",
+    )
 
 
 class UserRecord(RecordSerializer):

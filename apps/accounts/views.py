@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any, cast
 
 from django.shortcuts import get_object_or_404
@@ -20,6 +21,7 @@ from apps.accounts.serializers import (
     NewTokenRecord,
     TokenRecord,
     UpdateInvite,
+    UpdateSelf,
     UserRecord,
     invite_record,
     token_record,
@@ -27,6 +29,7 @@ from apps.accounts.serializers import (
 )
 from apps.core.access import Level
 from apps.core.availability import USERNAMES, AnyText, Availability
+from apps.core.errors import Forbidden
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
@@ -61,13 +64,19 @@ class TokenViewSet(ApiViewSet):
             self.token = get_object_or_404(tokens, uuid=self.kwargs["uuid"])
             self.principal.check_self_or_staff(self.token.user_id, "tokens")
 
-    @operation(Level.NONE, response=TokenRecord, query=TokenQuery)
+    @operation(Level.NONE, response=TokenRecord, query=TokenQuery, errors=("staff_required",))
     def list(self) -> Response:
         """List API tokens."""
         owner = self.get_owner(self.validated_query.get("username"))
         return self.page_of(queries.list_tokens(owner), token_record)
 
-    @operation(Level.NONE, request=CreateToken, response=NewTokenRecord, status=201)
+    @operation(
+        Level.NONE,
+        request=CreateToken,
+        response=NewTokenRecord,
+        status=201,
+        errors=("role_required", "staff_required", "user_not_found"),
+    )
     def create(self) -> dict[str, Any]:
         """Create an API token. Its text is in this answer and nowhere else."""
         sent = dict(self.validated_data)
@@ -75,12 +84,12 @@ class TokenViewSet(ApiViewSet):
         token, text = actions.create_token(by=self.principal, owner=owner, **sent)
         return {**token_record(token), "token": text}
 
-    @operation(Level.NONE, response=TokenRecord)
+    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
     def retrieve(self) -> dict[str, Any]:
         """Read an API token."""
         return token_record(self.token)
 
-    @operation(Level.NONE, status=204)
+    @operation(Level.NONE, status=204, errors=("staff_required",))
     def destroy(self) -> None:
         """Delete an API token."""
         actions.delete_token(by=self.principal, token=self.token)
@@ -92,11 +101,25 @@ class TokenViewSet(ApiViewSet):
         return token_record(cast("ApiToken", self.principal.credential))
 
     @action(detail=True, methods=["put"])
-    @operation(Level.NONE, response=TokenRecord)
+    @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
     def revoke(self) -> dict[str, Any]:
         """Revoke an API token. Doing it again changes nothing."""
         actions.revoke_token(by=self.principal, token=self.token)
         return token_record(self.token)
+
+    def check_again(self, kept: Any) -> None:
+        """A token's text is only for who may still make tokens of its owner, and not by a token
+        that ends sooner: that one could not have made it.
+        """
+        super().check_again(kept)
+        self.get_owner(self.validated_data.get("username"))
+        own = self.principal.expires_at
+        if own is None or "token" not in kept:
+            return
+        end = kept["expires_at"]
+        if end is None or dt.datetime.fromisoformat(end) > own:
+            text = "The token that was made would outlive the one of this request."
+            raise Forbidden("role_required", text)
 
     def get_owner(self, username: str | None) -> User:
         """The named person, the caller where none is; 403 before it tells who exists."""
@@ -139,6 +162,17 @@ class UserViewSet(ApiViewSet):
     def own(self) -> dict[str, Any]:
         """Read the caller."""
         return user_record(self.principal.user, self.principal.user, self.base_url)
+
+    @own.mapping.put
+    @operation(Level.NONE, request=UpdateSelf, response=UserRecord)
+    def update_own(self) -> dict[str, Any]:
+        """Change how the caller is called.
+
+        E-mail address and password are changed on the page `/settings`.
+        """
+        user = self.principal.user
+        actions.update_user(by=self.principal, user=user, **self.validated_data)
+        return user_record(user, user, self.base_url)
 
     @action(detail=True, methods=["get"])
     @operation(Level.NONE, response=ActivityRecord)
@@ -185,7 +219,13 @@ class InviteViewSet(ApiViewSet):
         """List signup invites, but not the deleted ones."""
         return self.page_of(queries.list_invites(self.principal), invite_record)
 
-    @operation(Level.STAFF, request=CreateInvite, response=InviteRecord, status=201)
+    @operation(
+        Level.STAFF,
+        request=CreateInvite,
+        response=InviteRecord,
+        status=201,
+        errors=("account_too_young", "signup_invite_limit_reached"),
+    )
     def create(self) -> dict[str, Any]:
         """Invite somebody to sign up."""
         return invite_record(actions.create_invite(by=self.principal, **self.validated_data))
@@ -195,7 +235,12 @@ class InviteViewSet(ApiViewSet):
         """Read a signup invite."""
         return invite_record(self.invite)
 
-    @operation(Level.STAFF, request=UpdateInvite, response=InviteRecord)
+    @operation(
+        Level.STAFF,
+        request=UpdateInvite,
+        response=InviteRecord,
+        errors=("invite_already_accepted",),
+    )
     def update(self) -> dict[str, Any]:
         """Change whom an invite is for, or when it ends."""
         actions.update_invite(by=self.principal, invite=self.invite, **self.validated_data)

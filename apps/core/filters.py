@@ -41,6 +41,15 @@ class StrictChoiceFormField(forms.Field):
         return value
 
 
+class StrictChoicesFormField(StrictChoiceFormField):
+    """Words of a closed list: a parameter that may be repeated."""
+
+    widget = forms.MultipleHiddenInput
+
+    def clean(self, value: Any) -> Any:
+        return [super(StrictChoicesFormField, self).clean(word) for word in value]
+
+
 def describe(field: Any, schema: dict[str, Any]) -> None:
     """Tell drf-spectacular the schema of a filter."""
     extend_schema_field(schema)(field)
@@ -73,6 +82,21 @@ class WordFilter(filters.Filter):
         super().__init__(method=method, choices=choices, help_text=help_text)
         enum = {"type": "string", "enum": [word for word, _ in choices]}
         describe(self, {**enum, "description": help_text} if help_text else enum)
+
+
+class WordsFilter(filters.MultipleChoiceFilter):
+    """Filters by any of several words of a closed list: the parameter may be repeated."""
+
+    field_class = StrictChoicesFormField
+
+    def __init__(self, words: Any, *, method: str | None = None, help_text: str) -> None:
+        choices = [(str(word), str(word)) for word in words]
+        super().__init__(method=method, choices=choices, help_text=help_text)
+        enum = {"type": "string", "enum": [word for word, _ in choices]}
+        describe(self, {**enum, "description": help_text})
+
+    def filter(self, qs: Any, value: list[str]) -> Any:
+        return qs.filter((f"{self.field_name}__in", sorted({*value})))
 
 
 class OrderingFilter(WordFilter):

@@ -35,6 +35,11 @@ def dumps(value: object) -> bytes:
     return text
 
 
+def canonical(value: object) -> bytes:
+    """The same text for all objects that are equal as JSON, whatever the order of properties."""
+    return orjson.dumps(value, None, orjson.OPT_SORT_KEYS)
+
+
 def quoted(text: str, most: int = 100) -> str:
     """A client's text as a JSON string for a line of ours; cut after `most` characters."""
     shown = dumps(text[:most]).decode()

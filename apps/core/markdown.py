@@ -21,7 +21,7 @@ from markdown_it.token import Token
 
 from apps.core.highlighting import CLASSES, highlight
 
-VERSION = 1
+VERSION = 2
 """What is kept from another version is rendered anew when it is read: raise it with each change of
 what comes out."""
 MARKERS = re.compile(r"[\[\]!*_`~<&\\|\n]")
@@ -32,7 +32,9 @@ RAW_TAGS_MAX = 200
 ADDRESSES_MAX = 256 * 1024
 """Characters of all addresses in one text, which a definition may repeat without end."""
 REFERENCES_MAX = 50
-"""Different references in one text; those that follow stay text."""
+"""Different references in one text, beside names; those that follow stay text."""
+NAMES_MAX = 51
+"""Different names behind an @ in one text: one more than may be pinged, so that too many show."""
 
 NAMES = """
     a abbr b blockquote br caption code col colgroup dd del details dfn div dl dt em h1 h2 h3 h4 h5
@@ -79,6 +81,10 @@ MARK = re.compile(r"<ref>([^<]*)</ref>")
 """Around each reference in kept HTML. No text has such marks: the sanitizer lets none through."""
 
 
+Known = dict[bool, set[str]]
+"""The names behind an @ that a text has marked, by True, and all else that it has, by False."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """What a text might refer to; one of the three is set, and `repo` perhaps beside a number."""
@@ -114,10 +120,11 @@ def with_links(kept: str, addresses: Mapping[str, str]) -> str:
     return MARK.sub(resolved, kept)
 
 
-def mentions(text: str) -> set[str]:
-    """The names behind an @, as they are written: nobody may be called so. Not those in code."""
-    found = references(render(text)) if "@" in text else []
-    return {reference.username for reference in found if reference.username}
+def mentions(kept: str) -> set[str]:
+    """The names behind an @ in kept HTML, as they are written: nobody may be called so. Not those
+    in code.
+    """
+    return {one.username for one in references(kept) if one.username}
 
 
 def _reference(text: str) -> Reference:
@@ -202,7 +209,7 @@ def _length_of_addresses(token: Token) -> int:
 def _marked(clean: str) -> Iterator[str]:
     """Sanitized HTML with marks around its references, and its pictures where they are ours."""
     inside: list[str] = []
-    known: set[str] = set()
+    known: Known = {True: set(), False: set()}
     for place, part in enumerate(TAG.split(clean)):
         if place % 2 == 0:
             yield part if inside else _mark(part, known)
@@ -232,11 +239,13 @@ def _follow(tag: str, inside: list[str]) -> None:
         inside.pop()
 
 
-def _mark(text: str, known: set[str]) -> str:
+def _mark(text: str, known: Known) -> str:
     def marked(found: re.Match[str]) -> str:
-        if len(known) < REFERENCES_MAX:
-            known.add(found[0])
-        return f"<ref>{found[0]}</ref>" if found[0] in known else found[0]
+        is_name = found["username"] is not None
+        same = known[is_name]
+        if len(same) < (NAMES_MAX if is_name else REFERENCES_MAX):
+            same.add(found[0])
+        return f"<ref>{found[0]}</ref>" if found[0] in same else found[0]
 
     return REFERENCE.sub(marked, text)
 

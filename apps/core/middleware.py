@@ -30,12 +30,17 @@ def api_errors(get_response: Next) -> Next:
         foreign = response.get("Content-Type", "").partition(";")[0] != "application/json"
         if response.status_code >= 400 and foreign:
             response = error_answer(plain_error(response.status_code))
-        for name, value in getattr(request, "answer_headers", {}).items():
-            response[name] = value
+        add_headers(request, response)
         response.setdefault("Cache-Control", "no-store")
         return response
 
     return answer
+
+
+def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Give the answer what the steps of the request have left for it: how its rate limits stand."""
+    for name, value in getattr(request, "answer_headers", {}).items():
+        response[name] = value
 
 
 def error_answer(error: ApiError) -> HttpResponse:

@@ -5,7 +5,6 @@ OpenAPI 3.1.0, description version 0.1.0. Paths are relative to the server `/api
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from threading import Lock
@@ -17,24 +16,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
 from apps.core import json
+from apps.core.access import Level
 from apps.core.operation import Operation
+from apps.core.operation_names import operation_name
+from apps.core.query import IGNORED
+from apps.core.refusals import CODES, by_status, codes_of
+from apps.core.slugs import PREFIX
 
-ERRORS = {
-    "400": "The request is not understood: `malformed_request`.",
-    "401": "No token, or one that is not valid: `not_authenticated`, `invalid_token`; "
-    "`inactive_user`.",
-    "403": "The caller lacks access, a role, or ownership.",
-    "404": "The named record does not exist.",
-    "405": "The address does not answer this method.",
-    "409": "The state of things forbids it; `error` says which.",
-    "413": "The body is too large.",
-    "414": "The address is too long.",
-    "415": "The body is not JSON.",
-    "422": "A property or parameter is not valid; `detail` names it.",
-    "429": "Too much at once: `rate_limited`, `too_many_streams` for the live stream, "
-    "`signup_invite_limit_reached` for invites, `upload_limit_reached` for uploads.",
-    "503": "Busy; `Retry-After` says when to try again.",
-}
+ERROR_REFERENCE = {"$ref": "#/components/schemas/ErrorBody"}
 ERROR_BODY = {
     "type": "object",
     "properties": {
@@ -51,12 +40,51 @@ HEADERS = {
     "X-RateLimit-Resource": ("string", "Its scope."),
 }
 """On every answer to which a rate limit applies."""
+LOCATION = {
+    "Location": {"description": "Where it is now.", "schema": {"type": "string", "format": "uri"}}
+}
+IGNORED_PARAMETERS = {
+    IGNORED: {
+        "description": "Query parameters that this operation does not know, and has ignored: their "
+        "names, percent-encoded, with commas between. `*` at the end: there were more.",
+        "schema": {"type": "string"},
+    }
+}
+"""On answers to reads."""
+REPLAYED = {
+    "Idempotency-Replayed": {
+        "description": "`true` on an answer that was given to this `Idempotency-Key` before.",
+        "schema": {"type": "string", "enum": ["true"]},
+    }
+}
+"""On answers to `POST`."""
+IDEMPOTENCY_KEY = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "description": "Any text that stands for this request alone, such as a UUID, as it is or in "
+    "quotes. Sent again within 24 hours with the same path and body, the request gets the answer "
+    "that it got first: 422 `idempotency_mismatch` with another body, 409 "
+    "`idempotency_in_progress` while it is under way.",
+    "schema": {"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"},
+}
 RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds to wait; with `rate_limited`, `upload_limit_reached` and 503.",
+        "description": "Seconds to wait; with most of 429, some of 409, and 503.",
         "schema": {"type": "integer"},
     }
 }
+
+
+NEEDS = {
+    Level.PUBLIC: "Takes no token.",
+    Level.NONE: "For whoever is signed in.",
+    Level.READ: "Takes read access.",
+    Level.WRITE: "Takes write access.",
+    Level.ADMIN: "Takes admin access.",
+    Level.OWNER: "Takes owner access.",
+    Level.STAFF: "For staff.",
+}
+"""What an operation says of whom it lets in."""
 
 
 class OperationSchema(AutoSchema):
@@ -70,15 +98,14 @@ class OperationSchema(AutoSchema):
         return found
 
     def get_operation_id(self) -> str:
-        """`get_teams_team_slug_members`: method and path, unique by construction."""
-        words = re.findall(r"[a-z0-9_]+", self.path.lower().replace("-", "_"))
-        return "_".join([self.method.lower(), *words]).replace("_api_v1_", "_", 1)
+        return operation_name(self.method, self.path.removeprefix(PREFIX), self.view.action)
 
     def get_summary(self) -> str:
         return self.operation.summary
 
     def get_description(self) -> str:  # type: ignore[override]
-        return self.operation.description
+        """What the docstring says below its first line, and what the operation needs."""
+        return f"{self.operation.description} {NEEDS[self.operation.level]}".strip()
 
     def get_tags(self) -> list[str]:
         return [*self.view.schema_tags]
@@ -110,6 +137,10 @@ class OperationSchema(AutoSchema):
             ]
         return found
 
+    def get_paginated_name(self, serializer_name: str) -> str:
+        """`PullPage`: one schema, whoever owns the repository."""
+        return f"{serializer_name.removesuffix('Record')}Page"
+
     def get_response_serializers(self) -> Any:
         """The documented success, and refusals that answer with a record of their own."""
         declared = self.operation
@@ -119,11 +150,16 @@ class OperationSchema(AutoSchema):
             is_text = declared.media_type.startswith("text/")
             response = OpenApiTypes.STR if is_text else OpenApiTypes.BINARY
             status = (status, declared.media_type)
-        elif response is not None and self.view.action == "list":
-            response = self.resolve_serializer(response, "response").ref
         found = {status: OpenApiResponse(response, declared.summary)}
+        if declared.media_type == "*/*":  # for generators, which know no type by this name
+            found[declared.status, "application/octet-stream"] = found[status]
         for other, record in declared.other_responses.items():
             found[other] = OpenApiResponse(record, declared.summary)
+        path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
+        codes = codes_of(declared, self.method, path, is_list=is_list)
+        for refusal, names in by_status(codes).items():
+            # `complete_operation` makes the rest of the codes, for which there is no hook.
+            found.setdefault(refusal, OpenApiResponse(ERROR_REFERENCE, " ".join(names)))
         return found
 
 
@@ -133,9 +169,9 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
     drf-spectacular calls it once for the whole document (POSTPROCESSING_HOOKS).
     """
     components = result["components"]
-    for path, item in result["paths"].items():
+    for item in result["paths"].values():
         for method, operation in item.items():
-            complete_operation(path, method, operation)
+            complete_operation(method, operation)
     bodies = schemas_of_bodies(result)
     for name, schema in components["schemas"].items():
         schema.pop("description", None)  # of the class, which speaks to programmers
@@ -143,7 +179,13 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
             schema["additionalProperties"] = False
     components["schemas"]["ErrorBody"] = ERROR_BODY
     components["schemas"] = dict(sorted(components["schemas"].items()))
-    components["responses"] = error_responses()
+    used = {*references(result["paths"])}
+    components["responses"] = {
+        f"Error{status}": refusal(status, codes)
+        for status, codes in USUAL.items()
+        if f"Error{status}" in used
+    }
+    components["examples"] = error_examples([result["paths"], components["responses"]])
     components["headers"] = {
         name: {"description": text, "schema": {"type": kind}}
         for name, (kind, text) in HEADERS.items()
@@ -151,21 +193,70 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
     return simplified(result)
 
 
-def complete_operation(path: str, method: str, operation: dict[str, Any]) -> None:
+def complete_operation(method: str, operation: dict[str, Any]) -> None:
     operation.setdefault("security", [])
     if "requestBody" in operation:
         operation["requestBody"]["required"] = True
+    if method == "post":
+        operation["parameters"] = [*operation.get("parameters", []), IDEMPOTENCY_KEY]
     responses = operation["responses"]
     for status, response in responses.items():
+        schema = response.get("content", {}).get("application/json", {}).get("schema")
         if status.startswith("2"):
-            response["headers"] = header_references()
-    for status in ERRORS:
-        reference = {"$ref": f"#/components/responses/Error{status}"}
-        responses.setdefault(status, reference)
-    if method == "get" and re.search(r"\{(team|repo)_slug\}", path):
-        location = {"description": "Where it is now.", "schema": {"type": "string"}}
-        moved = {"description": "The slug is a former one.", "headers": {"Location": location}}
-        responses["301"] = moved
+            own = {"get": IGNORED_PARAMETERS, "post": REPLAYED}
+            response["headers"] = {**header_references(), **own.get(method, {})}
+        elif schema == ERROR_REFERENCE:
+            codes = response["description"].split()
+            responses[status] = (
+                {"$ref": f"#/components/responses/Error{status}"}
+                if codes == USUAL.get(status)
+                else refusal(status, codes)
+            )
+
+
+USUAL = {
+    "301": ["moved"],
+    "400": ["malformed_request"],
+    "401": ["inactive_user", "invalid_token", "not_authenticated"],
+    "403": ["forbidden", "team_inactive"],
+    "404": ["not_found"],
+    "409": ["repo_archived"],
+    "413": ["payload_too_large"],
+    "414": ["uri_too_long"],
+    "415": ["unsupported_media_type"],
+    "422": ["validation_failed"],
+    "429": ["rate_limited"],
+    "503": ["unavailable"],
+}
+"""Refusals that many operations have in common, each described once."""
+
+
+def refusal(status: str, codes: list[str]) -> dict[str, Any]:
+    """An answer with one of these codes, whose examples name them for programs."""
+    headers = header_references()
+    if status in {"409", "429", "503"}:
+        headers |= RETRY_AFTER
+    if status == "301":
+        headers |= LOCATION
+    examples = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
+    return {
+        "description": " ".join(f"`{code}`: {CODES[code][1]}" for code in codes),
+        "headers": headers,
+        "content": {"application/json": {"schema": ERROR_REFERENCE, "examples": examples}},
+    }
+
+
+def error_examples(document: Any) -> dict[str, Any]:
+    """An ErrorBody for each code that the document refers to."""
+    used = {name.rpartition("/")[2] for name in references(document)}
+    made: dict[str, Any] = {
+        code: {"value": {"error": code, "detail": text}}
+        for code, (_, text) in CODES.items()
+        if code in used
+    }
+    if "merge_conflict" in made:
+        made["merge_conflict"]["value"]["conflict_paths"] = ["hello.txt"]
+    return made
 
 
 def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
@@ -211,22 +302,6 @@ def simplified(part: Any) -> Any:
         others = {name: one for name, one in part.items() if name != "oneOf"}
         part = {**part["oneOf"][0], **others}
     return {name: simplified(one) for name, one in part.items() if name != "x-spec-enum-id"}
-
-
-def error_responses() -> dict[str, Any]:
-    """The refusals, described once: every operation refers to them."""
-    body = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
-    return {
-        f"Error{status}": {
-            "description": text,
-            "headers": {
-                **header_references(),
-                **(RETRY_AFTER if status in {"429", "503"} else {}),
-            },
-            "content": body,
-        }
-        for status, text in ERRORS.items()
-    }
 
 
 def header_references() -> dict[str, Any]:

@@ -31,10 +31,18 @@ class Operation:
     status: int
     query: type[QuerySerializer] | None
     even_inactive: bool
+    """Whether it may change an inactive team."""
     media_type: str
     other_responses: dict[int, type[RecordSerializer]]
+    """By the statuses beside `status` that answer with a record instead of ErrorBody."""
+    errors: tuple[str, ...]
+    """The codes of its own refusals, beside those that follow from the rest (`refusals.py`)."""
     summary: str
     description: str
+
+
+def _response(result: Any, status: int) -> HttpResponseBase:
+    return result if isinstance(result, HttpResponseBase) else Response(result, status)
 
 
 def operation(
@@ -47,18 +55,17 @@ def operation(
     even_inactive: bool = False,
     media_type: str = "application/json",
     other_responses: dict[int, type[RecordSerializer]] | None = None,
+    errors: tuple[str, ...] = (),
 ) -> Callable[[Method], Handler]:
     """Declare a method. It returns a record, a page, or None for 204; the answer is made here.
-
-    `even_inactive`: it may change an inactive team. `other_responses` names the statuses beside
-    `status` that answer with a record of their own instead of ErrorBody.
+    `Operation` says what the arguments mean.
     """
 
     def declare(method: Method) -> Handler:
         @wraps(method)
         def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
-            result = method(view)
-            return result if isinstance(result, HttpResponseBase) else Response(result, status)
+            answered: HttpResponseBase = view.respond(lambda: _response(method(view), status))
+            return answered
 
         summary, _, rest = (method.__doc__ or "").strip().partition("\n")
         vars(run)["operation"] = Operation(
@@ -70,6 +77,7 @@ def operation(
             even_inactive=even_inactive,
             media_type=media_type,
             other_responses=other_responses or {},
+            errors=errors,
             summary=summary,
             description=" ".join(rest.split()),
         )

@@ -63,6 +63,10 @@ class ApiPagination(BasePagination):
         asked = count_parameter(request.query_params, "per_page", PER_PAGE_DEFAULT)
         self.per_page = min(asked, PER_PAGE_MAX)
 
+    def names(self) -> list[str]:
+        """The names of its query parameters."""
+        return [one["name"] for one in self.parameters]
+
     def link(self, **changed: object) -> str:
         """This request's own address with some query parameters set; None removes one."""
         query = with_parameters(self.request.query_params, **changed)

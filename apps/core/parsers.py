@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from rest_framework.parsers import BaseParser
 
 from apps.core import json
-from apps.core.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
+from apps.core.errors import ApiError, BadRequest, PayloadTooLarge, UnsupportedMediaType
 from apps.core.room import UPLOAD_LIMIT
 
 JSON_LIMIT = 1024 * 1024
@@ -79,6 +79,8 @@ def read_body(stream: Readable, limit: int, declared: int) -> bytes:
         raise too_large(limit)
     try:
         raw = stream.read(limit + 1)
+    except ApiError:
+        raise
     except Exception as error:  # broken chunks: each server has an error of its own
         raise broken_off() from error
     if len(raw) > limit:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from apps.core.serializers import NO_NUL, validated
+from apps.core.errors import Invalid
+from apps.core.serializers import NO_NUL, unknown_text, validated
 
+IGNORED = "X-Ignored-Parameters"
+"""The header that names the query parameters of a read that it does not know."""
+IGNORED_MAX = 500
+"""Characters of that header at most."""
+MORE = "*"
+"""Stands there for those that no longer fit; in a name it would be `%2A`."""
 DIGITS = re.compile(r"[0-9]{1,20}")
 
 
@@ -44,11 +52,34 @@ class FlagParameter(serializers.BooleanField):
         return bool(data == "true")
 
 
+def refuse_unknown(unknown: list[str], known: list[str]) -> None:
+    """422 `unknown_parameter` for a write: a mistyped guard must not be no guard."""
+    text = unknown_text(unknown, known, "query parameters")
+    raise Invalid("unknown_parameter", text)
+
+
+def ignored_names(unknown: list[str]) -> str:
+    """The same for a read, as a header: percent-encoded, so that nothing but names is in it."""
+    names: list[str] = []
+    left = IGNORED_MAX - len(f", {MORE}")
+    for name in unknown:
+        encoded = quote(name, safe="")
+        left -= len(f", {encoded}")
+        if left < 0:
+            return ", ".join([*names, MORE])
+        names.append(encoded)
+    return ", ".join(names)
+
+
 class QuerySerializer(serializers.Serializer[Any]):
     """The query parameters of an operation. A `ListField` is one that may be repeated."""
 
     headers: ClassVar[dict[str, str]] = {}
     """Fields that come as a header, with its name. An empty header says nothing."""
+
+    def names(self) -> list[str]:
+        """The query parameters that there are, without what comes as a header."""
+        return [name for name in map(str, self.fields) if name not in self.headers]
 
     def read(self, request: Request) -> dict[str, Any]:
         """The checked values of what was sent, and the defaults; 422 names what is wrong."""

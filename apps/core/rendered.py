@@ -12,6 +12,7 @@ from apps.core import markdown
 class Rendered(models.Model):
     """A row with a body. Rows that are older than the renderer are rendered when they are read."""
 
+    body: Any
     body_html = models.TextField(default="", editable=False)
     """What `markdown.render` made: for `markdown.with_links`, not to be shown as it is."""
     html_version = models.PositiveSmallIntegerField(default=0, editable=False)
@@ -26,6 +27,16 @@ def rendered(body: str | None) -> dict[str, Any]:
     if body is None:
         return {}
     return {"body_html": markdown.render(body), "html_version": markdown.VERSION}
+
+
+def rendered_for_edit(row: Rendered, body: str | None) -> dict[str, Any]:
+    """The same for a row that gets another body. What the row has from another renderer is rendered
+    anew and saved, so that under the lock nothing has to be rendered to compare the two.
+    """
+    if body is not None and row.html_version != markdown.VERSION:
+        same: dict[str, Any] = {"pk": row.pk, "body": row.body}
+        type(row)._default_manager.filter(**same).update(**rendered(row.body))
+    return rendered(body)
 
 
 def set_html(row: Rendered, html: dict[str, Any] | None, changed: list[str]) -> list[str]:

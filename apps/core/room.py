@@ -61,16 +61,20 @@ class Share:
 
     def __init__(self, room: Room, who: str) -> None:
         self.room, self.who, self.taken = room, who, 0
+        self.over = False
+        """Set at the end: a thread that still reads takes nothing more."""
 
     def grow_to(self, size: int) -> None:
         """Take what is counted of a body that has so many bytes by now; 503 as `Room.take`."""
-        more = max(0, size - FREE) - self.taken
-        self.room.take(more, self.who)
-        self.taken += more
+        with self.room.lock:
+            more = 0 if self.over else max(0, size - FREE) - self.taken
+            self.room.take(more, self.who)
+            self.taken += more
 
     def give_back(self) -> None:
-        self.room.give_back(self.taken, self.who)
-        self.taken = 0
+        with self.room.lock:
+            self.room.give_back(self.taken, self.who)
+            self.taken, self.over = 0, True
 
 
 def too_slow(seconds: float) -> BadRequest:

@@ -161,9 +161,9 @@ class ReadySerializers(threading.local):
 ready = ReadySerializers()
 
 
-def unknown_text(unknown: list[str], known: list[str]) -> str:
+def unknown_text(unknown: list[str], known: list[str], what: str = "properties") -> str:
     names = ", ".join(quoted(name) for name in unknown[:10])
-    allowed = f"Known: {', '.join(known)}." if known else "This request takes no properties."
+    allowed = f"Known: {', '.join(known)}." if known else f"This request takes no {what}."
     return f"Unknown: {names}. {allowed}"
 
 

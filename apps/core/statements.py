@@ -45,7 +45,7 @@ class Statement:
     """
 
     def __init__(self, text: str, **sources: type[Model] | Columns) -> None:
-        self.text = text
+        self.text = text.strip()
         self.sources = {
             name: source if isinstance(source, Columns) else Columns(source)
             for name, source in sources.items()
@@ -59,13 +59,21 @@ class Statement:
             row = cursor.fetchone()
         return None if row is None else tuple(self._instances(connection, row))
 
+    def all(self, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Each row, as `first` gives one."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        return [tuple(self._instances(connection, row)) for row in self._fetched(parameters)]
+
     def rows(self, *parameters: Any) -> list[list[Any]]:
         """The values of each row, without making instances of them."""
         connection = connections[DEFAULT_DB_ALIAS]
-        with connection.cursor() as cursor:
+        return [self._values(connection, row) for row in self._fetched(parameters)]
+
+    def _fetched(self, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
             cursor.execute(self.sql, parameters)
-            found = cursor.fetchall()
-        return [self._values(connection, row) for row in found]
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
 
     def one(self, *parameters: Any) -> tuple[Any, ...]:
         """As `first`; 404 without a row."""

@@ -7,15 +7,18 @@ body 400, 413, 415, 422; then the method, which only acts.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from time import monotonic
 from typing import Any, ClassVar, cast
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import get_resolver
+from django.utils.module_loading import import_string
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
@@ -26,6 +29,7 @@ from apps.core.filters import StrictFilterBackend, StrictFilterSet
 from apps.core.operation import Operation
 from apps.core.pagination import ApiPagination
 from apps.core.parsers import body_stream
+from apps.core.query import IGNORED, ignored_names, refuse_unknown
 from apps.core.serializers import RequestSerializer, ready, validated
 from apps.core.slugs import PREFIX
 
@@ -91,8 +95,12 @@ class ApiViewSet(GenericViewSet[Any]):
     principal: Principal
     access: Access
     filterset: StrictFilterSet | None = None
+    sent: dict[str, Any]
+    """The body as it came."""
     validated_data: dict[str, Any]
     validated_query: dict[str, Any]
+    asked_since: dt.datetime | None = None
+    """When this very request first came, where it was tried before and nobody got an answer."""
 
     def open(self) -> Access | None:
         """The caller's access to the team, user's space or repository of the path; 404, 403.
@@ -103,6 +111,14 @@ class ApiViewSet(GenericViewSet[Any]):
 
     def load_objects(self) -> None:
         """Load the objects below the resource that the path names; 404."""
+
+    def check_again(self, kept: Any) -> None:
+        """Ask what the operation itself asks of the caller, before a kept answer is given again.
+
+        For what depends on query and body, such as the space that they name; 403, 404. `kept` is
+        the body of that answer.
+        """
+        self.principal.check_may_change()
 
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         self.http_request = request
@@ -159,6 +175,7 @@ class ApiViewSet(GenericViewSet[Any]):
 
     def validate(self, request: Request) -> None:
         """Check filters, page, query and body: empty or `{}` where no request serializer is."""
+        self.check_parameters(request)
         if self.action == "list":
             self.filterset = StrictFilterBackend().validate(request, self)
             if self.paginator is not None:
@@ -168,10 +185,39 @@ class ApiViewSet(GenericViewSet[Any]):
         if self.is_writing:
             serializer = ready.of(self.operation.request or RequestSerializer)
             began = monotonic()
-            body = self.parse_body()
+            self.sent = self.parse_body()
             if monotonic() - began > SLOW_BODY:
                 self.ask_again(request)
-            self.validated_data = validated(serializer, body)
+            self.validated_data = validated(serializer, self.sent)
+
+    def respond(self, answer: Callable[[], HttpResponseBase]) -> HttpResponseBase:
+        """The answer of the operation; to a POST with an `Idempotency-Key` the one that it had."""
+        key = self.http_request.headers.get("Idempotency-Key")
+        if key is None or self.request.method != "POST":
+            return answer()
+        return answer_once()(self, key, answer)
+
+    def check_parameters(self, request: Request) -> None:
+        """Refuse query parameters of a write that it does not know; name those of a read."""
+        sent = request.query_params
+        if not sent:
+            return
+        known = self.known_parameters()
+        unknown = [name for name in sent if name not in known]
+        if unknown and self.is_writing:
+            refuse_unknown(unknown, known)
+        if unknown:
+            headers = vars(self.http_request).setdefault("answer_headers", {})
+            headers[IGNORED] = ignored_names(unknown)
+
+    def known_parameters(self) -> list[str]:
+        """The query parameters of the operation, in the order in which they are described."""
+        query, found = self.operation.query, []
+        if self.action == "list":
+            filters: type[StrictFilterSet] | None = getattr(self, "filterset_class", None)
+            found += [] if filters is None else [*filters.base_filters]
+            found += [] if self.paginator is None else self.paginator.names()
+        return found if query is None else [*ready.of(query).names(), *found]
 
     def ask_again(self, request: Request) -> None:
         """Ask once more who calls, and what they may do. 401, and all that `find` refuses.
@@ -215,6 +261,13 @@ class ApiViewSet(GenericViewSet[Any]):
     def paginate(self, rows: Any) -> list[Any]:
         """The rows of the page that the request asks for, after its filters."""
         return list(self.paginate_queryset(self.filter_queryset(rows)) or [])
+
+
+@cache
+def answer_once() -> Callable[[ApiViewSet, str, Callable[[], HttpResponseBase]], HttpResponseBase]:
+    """What keeps answers: `settings.ANSWER_ONCE`."""
+    found: Any = import_string(settings.ANSWER_ONCE)
+    return cast("Callable[[ApiViewSet, str, Any], HttpResponseBase]", found)
 
 
 def schema_tags() -> list[str]:

@@ -18,10 +18,11 @@ from channels.generic.http import AsyncHttpConsumer
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
+from apps.events.bodies import bodies_for
 from apps.events.frames import OPENING
 from apps.events.hub import hub, in_thread
 from apps.events.scopes import Selection
-from apps.events.subscribers import Rendered, Subscribed, Subscriber, render
+from apps.events.subscribers import Subscribed, Subscriber, render
 
 Scope: TypeAlias = Any
 Receive = Callable[[], Awaitable[Any]]
@@ -154,18 +155,26 @@ async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[No
     end = max(after, hub.last)
     allowed, page = await in_thread(partial(read_page, subscriber, after, end))
     hub.narrow(subscriber, allowed)
-    for rendered in page:
-        await write(rendered.frame(html=subscriber.html))
-    subscriber.position = page[-1].event.id if len(page) == PAGE else end
+    for _, data in page:
+        await write(data)
+    subscriber.position = page[-1][0] if len(page) == PAGE else end
     if subscriber.position >= hub.last:
         hub.join(subscriber)
 
 
 def read_page(
     subscriber: Subscriber, after: int, end: int
-) -> tuple[Selection | None, list[Rendered]]:
-    """What is allowed now, and the oldest events of it with `after` < id <= `end`."""
+) -> tuple[Selection | None, list[tuple[int, bytes]]]:
+    """What is allowed now, and the ids and frames of the oldest events of it with `after` < id <=
+    `end`.
+    """
     allowed = subscriber.selection.renewed()
     if allowed is None:
         return None, []
-    return allowed, render(allowed.find(after=after, before=end + 1, size=PAGE, newest_first=False))
+    events = allowed.find(after=after, before=end + 1, size=PAGE, newest_first=False)
+    who, html = allowed.principal, subscriber.html
+    bodies = bodies_for(events, [who])[who] if html and events else {}
+    return allowed, [
+        (one.event.id, one.frame(html=html, body=bodies.get(one.event.id, "")))
+        for one in render(events)
+    ]

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,8 @@ from django.db import close_old_connections
 from apps.core.access import Principal
 from apps.core.threads import DaemonExecutor
 from apps.events import wake
-from apps.events.models import Event, Key, Ping
+from apps.events.bodies import Bodies, bodies_for
+from apps.events.models import Event, EventRow, Key, Ping
 from apps.events.scopes import Selection
 from apps.events.subscribers import (
     ConnectionLimit,
@@ -179,21 +180,27 @@ class Hub:
             # Who joins from here on has read this batch by itself; its position says so.
             self.last = batch[-1].event.id
             try:
-                visible = await self._visible(batch)
+                visible, bodies = await self._visible(batch), await self._bodies(batch)
                 for rendered in batch:
-                    await self._hand_out(rendered, visible)
+                    await self._hand_out(rendered, visible, bodies)
                     done = rendered.event.id
             except DatabaseError:
                 self.last = done  # the rest is read again
                 raise
 
-    async def _hand_out(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> None:
+    async def _hand_out(
+        self,
+        rendered: Rendered,
+        visible: dict[Principal, set[int]],
+        bodies: Mapping[Principal, Bodies],
+    ) -> None:
         """Queue an event for all who ask for it and may still read it now that it has happened."""
         event = rendered.event
         if can_end_access(event):
             await self._check([one for one in self.joined if one.may_lose_by(event)])
         for subscriber in self._audience(rendered, visible):
-            if not subscriber.put(rendered):
+            seen = bodies.get(subscriber.selection.principal, {})
+            if not subscriber.put(rendered, seen.get(event.id, "")):
                 self._part(subscriber)
 
     async def _check(self, subscribers: Iterable[Subscriber]) -> None:
@@ -216,6 +223,17 @@ class Hub:
                 for subscriber in self._by_key.get(key, ()) if key.is_somebodys else ():
                     wanted[subscriber.selection.principal].add(rendered.event.id)
         return await in_thread(partial(visible_ids, wanted)) if wanted else {}
+
+    async def _bodies(self, batch: Sequence[Rendered]) -> Mapping[Principal, Bodies]:
+        """What these events tell of what was written, for those who follow one of them as HTML."""
+        events, readers = list[EventRow](), set[Principal]()
+        for rendered in batch:
+            followers = {one for key in rendered.keys for one in self._by_key.get(key, ())}
+            wanted = [one for one in followers if one.html and one.wants(rendered.event)]
+            if wanted:
+                events.append(rendered.event)
+                readers.update(one.selection.principal for one in wanted)
+        return await in_thread(partial(bodies_for, events, readers, anew=True)) if readers else {}
 
     def _audience(self, rendered: Rendered, visible: dict[Principal, set[int]]) -> set[Subscriber]:
         """Who gets this event, each once however many of its event scopes match."""

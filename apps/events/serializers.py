@@ -70,9 +70,19 @@ def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
         "created_at": event.created_at,
         "repo_path": path,
         "team_slug": team,
-        "target": event.target,
+        "target": target_of(event),
         "data": event.data,
     }
+
+
+def target_of(event: EventRow) -> dict[str, Any]:
+    """What it is about. The number of a pull is called `number` whatever it is about; events of
+    reviews were written when theirs was `pull_number` alone, and have both.
+    """
+    target: dict[str, Any] = event.target
+    if "pull_number" in target:
+        return {**target, "number": target["pull_number"]}
+    return target
 
 
 def _roots(

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
 
 from apps.core import json
 from apps.core.errors import TooMany, unavailable
@@ -29,6 +30,8 @@ QUEUE_LIMIT = 1024 * 1024
 PIECE = 64 * 1024
 """Bytes that are sent in one go where more wait, so that a slow reader is noticed."""
 STREAMS_PER_USER = 20
+RETRY_AFTER = 5
+"""Seconds after which somebody with too many may try again: some may have ended by then."""
 ABOUT_A_PERSON = ("member-", "token-", "user-")
 ABOUT_A_RESOURCE = {Kind.REPO_UPDATED, Kind.TEAM_UPDATED}
 """The kinds of events by which somebody can lose access."""
@@ -60,19 +63,24 @@ class Rendered:
         self.event = event
         self.record = record
         self.keys = frozenset([*event.keys(), *(Key(PINGED, person) for person in pinged)])
+        self._html: dict[str, bytes] = {}
 
-    def frame(self, *, html: bool) -> bytes:
-        return self.html if html else self.json
+    def frame(self, *, html: bool, body: str = "") -> bytes:
+        """`body`: what was written, as HTML that is safe to show, for HTML alone."""
+        return self.html(body) if html else self.json
 
     @cached_property
     def json(self) -> bytes:
         return frame(self.event.id, self.event.kind, json.dumps(self.record))
 
-    @cached_property
-    def html(self) -> bytes:
-        seen = {"event": self.record, "words": words_of(self.event.kind)}
-        text = render_to_string("events/event.html", seen)
-        return frame(self.event.id, self.event.kind, text.strip().encode())
+    def html(self, body: str) -> bytes:
+        """Made once for all who see the same links in the body."""
+        if body not in self._html:
+            safe = SafeString(body)
+            seen = {"event": self.record, "words": words_of(self.event.kind), "body": safe}
+            text = render_to_string("events/event.html", seen)
+            self._html[body] = frame(self.event.id, self.event.kind, text.strip().encode())
+        return self._html[body]
 
 
 def render(
@@ -100,7 +108,8 @@ class Subscriber:
         self.loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self.loop.create_future()
         self._silent = False
-        self._waiting: deque[Rendered] = deque()
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        """The ids of events, and their frames."""
         self._size = 0
         self._ready = asyncio.Event()
 
@@ -109,10 +118,11 @@ class Subscriber:
         if not self.over.done():
             self.over.set_result(None)
 
-    def put(self, rendered: Rendered) -> bool:
+    def put(self, rendered: Rendered, body: str = "") -> bool:
         """Queue an event. False when too much waits: then all is thrown away instead."""
-        self._waiting.append(rendered)
-        self._size += len(rendered.frame(html=self.html))
+        data = rendered.frame(html=self.html, body=body)
+        self._waiting.append((rendered.event.id, data))
+        self._size += len(data)
         self._ready.set()
         if self._size > QUEUE_LIMIT:
             self._waiting.clear()
@@ -130,9 +140,8 @@ class Subscriber:
         silent, self._silent = self._silent, False
         taken: list[bytes] = []
         while self._waiting and sum(map(len, taken)) < PIECE:
-            rendered = self._waiting.popleft()
-            self.position = rendered.event.id
-            taken.append(rendered.frame(html=self.html))
+            self.position, data = self._waiting.popleft()
+            taken.append(data)
         piece = b"".join(taken)
         self._size -= len(piece)
         if not self._waiting:
@@ -175,9 +184,8 @@ class ConnectionLimit:
         if self.closed:
             raise unavailable()
         if self._open[user_id] >= STREAMS_PER_USER:
-            raise TooMany(
-                "too_many_streams", f"You have {STREAMS_PER_USER} streams open. Close one."
-            )
+            text = f"You have {STREAMS_PER_USER} streams open. Close one."
+            raise TooMany("too_many_streams", text, headers={"Retry-After": str(RETRY_AFTER)})
 
     def take(self, user_id: int) -> bool:
         """Count one more; False, and nothing counted, where `check` would refuse."""

@@ -118,7 +118,19 @@ class EventViewSet(SelectionViewSet):
             if not Event.objects.visible_to(self.principal).filter(pk=self.event.id).exists():
                 raise Forbidden("forbidden", "You have no access to what this event is about.")
 
-    @operation(Level.NONE, response=EventRecord, query=EventQuery)
+    @operation(
+        Level.NONE,
+        response=EventRecord,
+        query=EventQuery,
+        errors=(
+            "forbidden",
+            "invalid_cursor",
+            "invalid_scope",
+            "not_found",
+            "staff_required",
+            "team_inactive",
+        ),
+    )
     def list(self) -> Response:
         """List events, newest first.
 
@@ -129,7 +141,7 @@ class EventViewSet(SelectionViewSet):
             event_records(self.paginate(self.selection()), self.base_url)
         )
 
-    @operation(Level.NONE, response=EventRecord)
+    @operation(Level.NONE, response=EventRecord, errors=("forbidden",))
     def retrieve(self) -> dict[str, Any]:
         """Read an event."""
         return event_records([self.event], self.base_url)[0]
@@ -140,12 +152,26 @@ class TailViewSet(SelectionViewSet):
 
     rate_scopes = ("stream",)
 
-    @operation(Level.NONE, query=TailQuery, media_type="text/event-stream")
+    @operation(
+        Level.NONE,
+        query=TailQuery,
+        media_type="text/event-stream",
+        errors=(
+            "forbidden",
+            "invalid_cursor",
+            "invalid_scope",
+            "not_found",
+            "staff_required",
+            "team_inactive",
+            "too_many_streams",
+        ),
+    )
     def retrieve(self) -> HttpResponse:
         """Follow events as they happen.
 
-        A stream of server-sent events: `id`, `event` (the kind) and `data` (the event as JSON).
-        It begins after `Last-Event-ID`, or now when there is none.
+        A stream of server-sent events: `id`, `event` (the kind) and `data` (an EventRecord as
+        JSON). It begins after `Last-Event-ID`, or now when there is none, and does not end: read
+        it with a reader of server-sent events, not with a function that a generator has made.
         """
         newest = Event.objects.newest_id()
         selection, asked = self.selection(), self.validated_query

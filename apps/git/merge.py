@@ -204,19 +204,20 @@ def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict
 
 
 def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged | Conflict:
-    args = ("--write-tree", "--name-only", "--no-messages", "-z", *options)
+    args = ("--stdin", "--name-only", "--no-messages", *options)
     # git 2.43 to 2.45 take the attributes of HEAD here, by which a push to one branch could decide
     # how others are merged (`merge=union`).
     config = {"merge.renameLimit": str(RENAME_LIMIT), "attr.tree": EMPTY_TREE}
     try:
-        result = repo.git("merge-tree", *args, ours, theirs, ok=(0, 1), config=config)
+        result = repo.git("merge-tree", *args, stdin=f"{ours} {theirs}\n".encode(), config=config)
     except GitTooLarge:
         return Conflict()
-    tree, *names = (field.decode("utf-8", "replace") for field in result.out.split(b"\0"))
-    # git 2.39 says 1 for a missing commit, as for a conflict, and takes a missing tree as empty.
+    fields = [field.decode("utf-8", "replace") for field in result.out.split(b"\0")]
+    clean, tree, *names = fields if len(fields) > 1 else ("", "")
+    # git 2.39 takes a missing tree as empty.
     if not is_sha(tree) or result.err.startswith(b"error:"):
         raise GitError(f"git merge-tree lacks objects: {result.err!r}")
-    if result.code == 0:
+    if clean == "1":
         return Merged(tree)
     # What is in the way of another it calls `name~<commit>` or `name~<commit>_0`.
     moved_aside = re.compile(rf"~({ours}|{theirs})(_[0-9]+)?(?=/|\Z)")

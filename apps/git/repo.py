@@ -287,9 +287,9 @@ class GitRepo:
         # git would take the two as "delete it, whatever it is".
         if new == old == ZERO:
             raise ValueError("a ref cannot be moved from nothing to nothing")
-        args = (_ref(ref), _sha(new), _sha(old))
+        asked = f"update {_ref(ref)}\0{_sha(new)}\0{_sha(old)}\0".encode()
         try:
-            self.git("update-ref", *args)
+            self.git("update-ref", "--stdin", "-z", stdin=asked)
         except GitError:
             if (self.ref(ref) or ZERO) == old:
                 raise

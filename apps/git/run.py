@@ -6,9 +6,10 @@ Linux (`RLIMIT_DATA`, pidfd).
 """
 
 import os
+import resource
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +65,16 @@ FETCH_LIMITS: Final = replace(SERVICE_LIMITS, processor=600)
 
 # `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
 # late on a busy server: git has its memory by then. The shell sees no text but its own.
-_LIMIT: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && ulimit -t "$1" && shift && exec "$@"')
+_SHELL: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && ulimit -t "$1" && shift && exec "$@"')
+# With these options git reads what it is to do, before it does anything else: it waits until the
+# limits are set from here, which saves the shell.
+_WAITS_FOR_INPUT: Final = {
+    "cat-file": {"--batch", "--batch-check"},
+    "hash-object": {"--stdin"},
+    "merge-tree": {"--stdin"},
+    "update-ref": {"--stdin"},
+}
+_prlimit: Final = getattr(resource, "prlimit", None)
 _ENVIRONMENT: Final = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -183,10 +193,14 @@ def _spawn(
 ) -> GitProcess:
     settings = {**_CONFIG, **(config or {})}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    git = ["git", *options, f"--git-dir={git_dir}", subcommand, *args]
+    command = ["git", *options, f"--git-dir={git_dir}", subcommand, *args]
+    waits = not _WAITS_FOR_INPUT.get(subcommand, set()).isdisjoint(args)
+    bound = _prlimit if waits else None
+    if bound is None:
+        command = [*_SHELL, str(limits.memory // 1024), str(limits.processor), *command]
     try:
         process = Popen(
-            [*_LIMIT, str(limits.memory // 1024), str(limits.processor), *git],
+            command,
             stdin=PIPE,
             stdout=PIPE,
             stderr=stderr,
@@ -196,7 +210,20 @@ def _spawn(
     except OSError as error:
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
     _count()
+    if bound is not None:
+        _bound(process, limits, bound)
     return process
+
+
+def _bound(process: GitProcess, limits: Limits, prlimit: Callable[..., object]) -> None:
+    """Set the limits of a git that has not been given its input, nor been waited for."""
+    try:
+        prlimit(process.pid, resource.RLIMIT_DATA, (limits.memory, limits.memory))
+        prlimit(process.pid, resource.RLIMIT_CPU, (limits.processor, limits.processor))
+    except (OSError, ValueError) as error:
+        with process:  # closes its pipes
+            kill_group(process)
+        raise GitError(f"git could not be bounded: {error}") from error
 
 
 def _count() -> None:

@@ -22,7 +22,8 @@ from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
-from apps.repos.models import Protection
+from apps.repos.models import Protection, protections_of
+from apps.repos.satisfiable import Crowd, is_satisfiable_without
 
 PATIENCE = 5.0
 """Seconds for which the records of one request ask git whether reviews are stale."""
@@ -49,7 +50,7 @@ class Eligibility:
     @classmethod
     def of(cls, pull: Pull, facts: GitFacts | None = None) -> Self:
         """Reads the protections; two queries at most."""
-        protections = pull.repo.protections.matching(pull.target_branch)
+        protections = protections_of(pull.repo, pull.target_branch)
         return cls(pull, protections, facts or GitFacts())
 
     def is_stale(self, review: Review) -> bool:
@@ -220,6 +221,22 @@ class Approval:
         """How many more approvals satisfy them."""
         lacking = [self.missing(one) for one in self.protections]
         return enough(lacking, [self._asking(person.pk) for person in self.pending])
+
+    def is_satisfiable(self, protection: Protection) -> bool:
+        """Whether enough people could approve, now or once it is open: not its author, nor who
+        pushed its head. False where nobody knows who did. One query for all protections.
+        """
+        pull = self.eligibility.pull
+        if pull.head_sha is not None and pull.head_pushed_by_id is None:
+            return not protection.required_approvals
+        barred = [pull.thread.created_by_id, pull.head_pushed_by_id]
+        others = [person for person in barred if person is not None]
+        return is_satisfiable_without(protection, self.crowd, others)
+
+    @cached_property
+    def crowd(self) -> Crowd:
+        """People enough to tell, its author and who pushed its head among them."""
+        return Crowd.of(self.eligibility.pull.repo, self.protections, besides=2)
 
     def _asking(self, person: int) -> list[bool]:
         """Which of the protections want the approval of one of the named."""

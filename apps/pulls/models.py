@@ -14,12 +14,13 @@ from enum import StrEnum
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
+from django.db.models import OuterRef, Q, Subquery
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.rendered import Rendered
 from apps.core.search import holds
+from apps.core.statements import Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
@@ -61,6 +62,7 @@ MIRROR = {
 JOINED = {
     "title": "thread__title",
     "body": "thread__body",
+    "last_activity_at": "thread__last_activity_at",
     "created_at": "thread__created_at",
     "created_by_uuid": "thread__created_by__uuid",
     "created_by_username": "thread__created_by__username",
@@ -75,10 +77,23 @@ PULL_ROW = {
         *("head_sha", "base_sha"),
         *("merge_commit_sha", "merge_strategy", "merged_at", "merged_by_uuid"),
         *("merged_by_username", "closed_at", "commit_count", "additions", "deletions"),
-        *("changed_files", "created_at", "updated_at"),
+        *("changed_files", "last_activity_at", "created_at", "updated_at"),
     )
 }
 """What the record of a pull takes from its row: the name there, and the path in a query."""
+
+
+TIPS = Statement(
+    """
+    SELECT CASE WHEN pull.source_repo_id IS NULL OR pull.source_moved OR EXISTS (
+        SELECT 1 FROM "repos_ref" source
+        WHERE source.repo_id = pull.source_repo_id AND source.full_name = %s
+    ) THEN pull.head_sha END, target.sha
+    FROM "pulls_pull" pull
+    LEFT JOIN "repos_ref" target ON target.repo_id = pull.repo_id AND target.full_name = %s
+    WHERE pull.id = %s
+    """
+)
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
@@ -176,6 +191,11 @@ class Pull(models.Model):
         return BRANCHES + self.target_branch
 
     @property
+    def merge_queue(self) -> str:
+        """The lock that a merge into its target holds to see who is ahead, and to take a place."""
+        return f"merges into {self.target_ref} of repository {self.repo_id}"
+
+    @property
     def segment(self) -> str:
         """Where it is below its repository, for people and in the API."""
         return f"/pulls/{self.number}"
@@ -186,14 +206,8 @@ class Pull(models.Model):
         None for a branch that is missing. The source's tip is not asked for: nobody merges what
         the pull does not show.
         """
-        name = BRANCHES + self.source_branch
-        source = Ref.objects.filter(repo=OuterRef("source_repo"), full_name=name)
-        target = Ref.objects.filter(repo=self.repo_id, full_name=self.target_ref)
-        stands = Q(source_repo=None) | Q(source_moved=True) | Exists(source)
-        head = Case(When(stands, then="head_sha"))
-        rows = Pull.objects.filter(pk=self.pk)
-        source_sha, target_sha = rows.values_list(head, Subquery(target.values("sha"))).get()
-        return source_sha, target_sha
+        head, target = TIPS.one(BRANCHES + self.source_branch, self.target_ref, self.pk)
+        return head, target
 
     def tip_refs(self) -> tuple[Ref | None, Ref | None]:
         """The stored refs of source and target now; one query."""
@@ -226,6 +240,11 @@ class Pull(models.Model):
         """Whether this person pushed the head; also true where nobody knows who did."""
         return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
 
+    def touch(self) -> None:
+        """Note an activity, without saving the pull."""
+        self.thread.touch()
+        self.updated_at = self.thread.last_activity_at
+
     def set_status(self, status: PullStatus) -> None:
         """Change the state, and the thread's with it, without saving the pull."""
         self.status = status
@@ -246,6 +265,14 @@ class Pull(models.Model):
 
     def event_title(self) -> str:
         return self.thread.title
+
+    def event_heads(self) -> dict[str, str | None]:
+        """What is asked to be merged into what, for the events that tell of a head."""
+        return {
+            "head_sha": self.head_sha,
+            "source_branch": self.source_branch,
+            "target_branch": self.target_branch,
+        }
 
 
 class MergeAttempt(models.Model):

@@ -8,32 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from typing import Any
 
+from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.accounts.models import User
 from apps.core.locks import lock
+from apps.core.statements import Statement
 from apps.events.kinds import Kind
-from apps.events.record import record
+from apps.events.record import Change
 from apps.git.facts import GitFacts
 from apps.git.history import heads_sharing
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import (
+    ACTIVE,
     IS_ACTIVE,
     GitState,
     MergeAttempt,
     Pull,
-    PullQuerySet,
     PullStatus,
 )
 from apps.pulls.tips import state_between, update_pull_ref_on_commit
 from apps.repos.models import BRANCHES, Repo
-from apps.repos.pushes import EventWriter
 from apps.repos.rules import ZERO, RefMove
+from apps.threads.models import Thread
 
 Tips = dict[str, str]
 """Full name of a branch -> its stored head."""
@@ -42,6 +45,18 @@ WRITTEN = [
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
     *("merge_commit_sha", "source_moved", "updated_at"),
 ]
+
+AFFECTED = """
+    SELECT {pull}, {thread}, {attempt}, {actor} FROM "pulls_pull" pull
+    JOIN "threads_thread" thread ON thread.id = pull.thread_id
+    LEFT JOIN "pulls_mergeattempt" attempt ON attempt.pull_id = pull.id
+    LEFT JOIN "accounts_user" actor ON actor.id = attempt.actor_id
+    WHERE pull.repo_id = %s AND (pull.status IN (<active>) OR attempt.id IS NOT NULL) AND (
+        pull.source_repo_id = %s AND pull.source_branch IN (<names>)
+        OR pull.target_branch IN (<names>) OR pull.number IN (<numbers>)
+    )
+    ORDER BY pull.number
+    """
 
 
 def together(repo: Repo, names: Collection[str]) -> set[str]:
@@ -58,7 +73,7 @@ def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
     for target, theirs in sources.pull_ref_moves(repo, moves):
         read(target, sources.take_moves(repo, target, theirs), facts)
-    pulls = list(affected_pulls(repo, moves))
+    pulls = affected_pulls(repo, moves)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
     for pull in pulls:
@@ -66,8 +81,8 @@ def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             change_of(pull, moves, tips, facts)
 
 
-def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventWriter]:
-    """Update the open and draft pulls whose branches moved; returns what records their events.
+def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
+    """Update the open and draft pulls whose branches moved; returns their events.
 
     A head that moves is a `pull-pushed` for each step, a target that moves is no event; a pull
     whose target comes to contain its head is merged. Locks the pulls, by number. The caller holds
@@ -78,7 +93,7 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
         lock(target)
         elsewhere += follow(target, sources.take_moves(repo, target, theirs), facts)
         sources.mark_moved(repo, target, theirs)
-    pulls = list(affected_pulls(repo, moves).select_for_update(of=("self",)))
+    pulls = affected_pulls(repo, moves, locking=True)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
     for name in {pull.target_ref for pull in pulls if pull.pk in base_only}:
@@ -86,30 +101,62 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventW
         repo.pulls.filter(pk__in=ids).update(base_sha=tips[name])
     others = [pull for pull in pulls if pull.pk not in base_only]
     return elsewhere + [
-        write for pull in others for write in write_change(pull, moves, tips, facts)
+        event for pull in others for event in write_change(pull, moves, tips, facts)
     ]
 
 
-def affected_pulls(repo: Repo, moves: Sequence[RefMove]) -> PullQuerySet:
-    """The pulls from or into these branches, by number, with any merge under way.
+def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = False) -> list[Pull]:
+    """The pulls from or into these branches, by number, with their threads and any merges under
+    way.
 
     A closed pull is among them only if its merge may have died after git had carried it out.
     """
-    names = [move.name for move in moves if move.is_branch]
-    numbers = [number for move in moves if (number := sources.pull_number(move.full_name))]
-    either = Q(source_repo=repo, source_branch__in=names) | Q(target_branch__in=names)
-    either |= Q(number__in=numbers)
-    pulls: PullQuerySet = repo.pulls.filter(either, IS_ACTIVE | Q(attempt__isnull=False))
-    return pulls.select_related("thread", "attempt__actor").order_by("number")
+    names = _filled_up([move.name for move in moves if move.is_branch])
+    numbers = _filled_up([sources.pull_number(move.full_name) for move in moves])
+    statement = _affected(len(names), len(numbers), locking=locking)
+    rows = statement.all(repo.pk, *ACTIVE, repo.pk, *names, *names, *numbers)
+    found = []
+    for pull, thread, attempt, actor in rows:
+        pull.repo, pull.thread = repo, thread
+        if attempt.pk is None:
+            pull._state.fields_cache["attempt"] = None
+        else:
+            pull.attempt, attempt.actor = attempt, actor
+        found.append(pull)
+    return found
+
+
+def _filled_up(values: Sequence[str | int | None]) -> list[str | int | None]:
+    """These values, and some nulls, which equal nothing: so there are few texts of the statement.
+
+    It makes a power of two of up to 256, and a multiple of 512 of more.
+    """
+    known = [value for value in values if value is not None]
+    lacking = -len(known) % 512
+    if len(known) <= 256:
+        lacking = (1 << max(0, len(known) - 1).bit_length()) - len(known)
+    return [*known, *[None] * lacking]
+
+
+@cache
+def _affected(names: int, numbers: int, *, locking: bool) -> Statement:
+    """Selects pulls by so many names of branches, and so many numbers."""
+    text = AFFECTED
+    for list_of, size in (("active", len(ACTIVE)), ("names", names), ("numbers", numbers)):
+        text = text.replace(f"<{list_of}>", ", ".join(["%s"] * size))
+    if locking and connection.features.has_select_for_update_of:
+        text += " FOR UPDATE OF pull"
+    return Statement(text, pull=Pull, thread=Thread, attempt=MergeAttempt, actor=User)
 
 
 def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> Tips:
-    """The heads that the branches of these pulls have when all moves are stored; one query."""
-    wanted = {name for pull in pulls for name in (pull.source_ref, pull.target_ref)}
-    if not wanted:
-        return {}
-    stored = repo.refs.filter(full_name__in=wanted).values_list("full_name", "sha")
-    tips: Tips = {**dict(stored), **{move.full_name: move.new for move in moves}}
+    """The heads that the targets of these pulls have when all moves are stored; one query, none if
+    all of them move.
+    """
+    tips: Tips = {move.full_name: move.new for move in moves}
+    others = {pull.target_ref for pull in pulls}.difference(tips)
+    if others:
+        tips |= repo.refs.filter(full_name__in=others).values_list("full_name", "sha")
     return {name: sha for name, sha in tips.items() if sha != ZERO}
 
 
@@ -258,10 +305,8 @@ def gains(move: RefMove, sha: str | None, facts: GitFacts) -> bool:
         return False
 
 
-def write_change(
-    pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts
-) -> list[EventWriter]:
-    """Write what the moves do to one pull; returns what records its events."""
+def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts) -> list[Change]:
+    """Write what the moves do to one pull; returns its events."""
     change = change_of(pull, moves, tips, facts)
     if not pull.is_active and change.merged is None:
         return []
@@ -275,24 +320,24 @@ def write_change(
         before = move.new
     if change.merged is not None:
         events.append(set_merged(pull, change.merged))
-    if events:
-        pull.updated_at = timezone.now()
+    if change.pushed:
+        pull.touch()
     pull.save(update_fields=WRITTEN)
     if any(move.full_name == pull.source_ref for move in moves) or change.merged is not None:
         update_pull_ref_on_commit(pull)
     return events
 
 
-def pushed_event(pull: Pull, move: RefMove, before: str | None) -> EventWriter:
-    """What records that the head has moved. `before` is not always the move's own `old`: a branch
+def pushed_event(pull: Pull, move: RefMove, before: str | None) -> Change:
+    """The event of a head that has moved. `before` is not always the move's own `old`: a branch
     that is deleted leaves the pull its head.
     """
-    data = {"before": before, "after": move.new}
-    return partial(record, Kind.PULL_PUSHED, actor=move.actor, about=pull, data=data)
+    data = {**pull.event_heads(), "before": before, "after": move.new, "head_sha": move.new}
+    return Change(Kind.PULL_PUSHED, move.actor, pull, data)
 
 
-def set_merged(pull: Pull, merged: MergedByMove) -> EventWriter:
-    """Mark the pull as merged, unsaved; returns what records the event. Locks the thread."""
+def set_merged(pull: Pull, merged: MergedByMove) -> Change:
+    """Mark the pull as merged, unsaved; returns the event. Locks the thread."""
     attempt = merged.attempt
     pull.merged_by = merged.move.actor
     pull.merge_commit_sha = merged.move.new
@@ -303,10 +348,11 @@ def set_merged(pull: Pull, merged: MergedByMove) -> EventWriter:
     pull.merged_at = timezone.now()
     lock(pull.thread)
     pull.set_status(PullStatus.MERGED)
+    pull.updated_at = pull.thread.last_activity_at
     data: dict[str, Any] = {
         "head_sha": pull.head_sha,
         "merge_commit_sha": pull.merge_commit_sha,
         "merge_strategy": pull.merge_strategy,
         "target_branch": pull.target_branch,
     }
-    return partial(record, Kind.PULL_MERGED, actor=pull.merged_by, about=pull, data=data)
+    return Change(Kind.PULL_MERGED, pull.merged_by, pull, data)

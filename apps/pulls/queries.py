@@ -39,7 +39,7 @@ PULLS = Statement(
     WHERE pull.repo_id = %s ORDER BY pull.number DESC LIMIT %s OFFSET %s
     """,
     pull=Columns(Pull, OWN),
-    thread=Columns(Thread, ["title", "body", "created_at"]),
+    thread=Columns(Thread, ["title", "body", "last_activity_at", "created_at"]),
     author=Columns(User, ["uuid", "username"]),
     merger=Columns(User, ["uuid", "username"]),
 )

@@ -23,7 +23,7 @@ from apps.pulls import rules
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
-from apps.repos.models import Protection, Repo
+from apps.repos.models import Protection, Repo, RepoPath
 from apps.repos.rules import branch_problem
 from apps.threads.serializers import Html
 
@@ -50,6 +50,7 @@ class CreatePull(RequestSerializer):
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
     source_branch = RuleCharField(problem=rules.source_problem, max_length=SOURCE_MAX)
     target_branch = RuleCharField(problem=branch_problem, max_length=REF_MAX)
+    status = StrictChoiceField([PullStatus.OPEN, PullStatus.DRAFT], required=False)
 
 
 class UpdatePull(RequestSerializer):
@@ -79,6 +80,7 @@ class UpdateReview(RequestSerializer):
 class PullRecord(RecordSerializer):
     number = serializers.IntegerField()
     uuid = serializers.UUIDField()
+    repo_path = serializers.CharField()
     title = serializers.CharField()
     body = serializers.CharField(allow_blank=True)
     body_html = Html()
@@ -101,6 +103,7 @@ class PullRecord(RecordSerializer):
     additions = serializers.IntegerField()
     deletions = serializers.IntegerField()
     changed_files = serializers.IntegerField()
+    last_activity_at = TimestampField()
     created_at = TimestampField()
     updated_at = TimestampField()
     web_url = serializers.CharField()
@@ -146,6 +149,9 @@ class MatchingProtection(RecordSerializer):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
     required_approvals = serializers.IntegerField()
+    is_satisfiable = serializers.BooleanField(
+        help_text="Whether enough people could approve: not the author, nor who pushed the head."
+    )
     approvers = NamedApprover(many=True)
 
 
@@ -183,22 +189,23 @@ class PullProtectionRecord(RecordSerializer):
 
 
 def pull_records(
-    rows: Iterable[Sequence[Any]], principal: Principal, repo: Repo, base: str
+    rows: Iterable[tuple[Sequence[Any], Repo | RepoPath]], principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """`rows`: the values of `PULL_ROW`, of pulls of `repo`, which has its owner loaded.
+    """`rows`: the values of `PULL_ROW`, and the pull's repository, which has its owner loaded.
 
     The repository that a pull comes from is named only if this principal may read it: one query if
     any comes from a fork.
     """
-    records = [dict(zip(PULL_ROW, row, strict=True)) for row in rows]
-    elsewhere = {record["source_repo_id"] for record in records} - {repo.pk}
-    sources = {repo.pk: repo.path, **Repo.objects.paths_known_to(principal, elsewhere)}
-    web, api = f"{base}/{repo.path}/pulls/", f"{base}{PREFIX}{repo.api_path}/pulls/"
-    for record in records:
+    records = [(dict(zip(PULL_ROW, row, strict=True)), repo) for row, repo in rows]
+    own = {repo.pk: repo.path for _, repo in records}
+    elsewhere = {record["source_repo_id"] for record, _ in records} - own.keys()
+    sources = {**own, **Repo.objects.paths_known_to(principal, elsewhere)}
+    for record, repo in records:
+        record["repo_path"] = repo.path
         record["source_repo_path"] = sources.get(record.pop("source_repo_id"))
-        record["web_url"] = f"{web}{record['number']}"
-        record["api_url"] = f"{api}{record['number']}"
-    return records
+        record["web_url"] = f"{base}/{repo.path}/pulls/{record['number']}"
+        record["api_url"] = f"{base}{PREFIX}{repo.api_path}/pulls/{record['number']}"
+    return [record for record, _ in records]
 
 
 def merge_record(pull: Pull, record: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +253,7 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
         "head_sha": pull.head_sha,
         "base_sha": pull.base_sha,
         "is_protected": bool(protections),
-        "protections": [matching_protection(one) for one in protections],
+        "protections": [matching_protection(one, approval) for one in protections],
         "required_approvals": approval.required,
         "approval_count": len(approval.counting),
         "approvals_missing": approval.wanting,
@@ -262,13 +269,14 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
     }
 
 
-def matching_protection(protection: Protection) -> dict[str, Any]:
+def matching_protection(protection: Protection, approval: Approval) -> dict[str, Any]:
     """Needs its approvers loaded."""
     approvers = [one.user for one in protection.approvers.all()]
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
         "required_approvals": protection.required_approvals,
+        "is_satisfiable": approval.is_satisfiable(protection),
         "approvers": [{"user_uuid": one.uuid, "username": one.username} for one in approvers],
     }
 

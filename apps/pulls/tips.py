@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 
 from django.db import transaction
 
 from apps.accounts.models import User
+from apps.core.statements import Statement
 from apps.git.facts import GitFacts
 from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref
 from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import GitState, Pull
+from apps.repos.commits import seek_commits
 from apps.repos.rules import ZERO
 
 UPDATE_TRIES = 3
+HEAD = Statement('SELECT number, repo_id, head_sha FROM "pulls_pull" WHERE id = %s')
 logger = logging.getLogger(__name__)
 
 
@@ -82,16 +84,21 @@ def update_pull_ref_on_commit(pull: Pull) -> None:
     After the commit, because git has no part in a rollback; should it fail, the next push that
     touches the branch does it again.
     """
-    transaction.on_commit(partial(update_pull_ref, pull.repo.git, pull.pk), robust=True)
+    git, pull_id = pull.repo.git, pull.pk
+    # Django names in its log what has failed, and a partial has no name.
+    transaction.on_commit(lambda: update_pull_ref(git, pull_id), robust=True)
 
 
 def update_pull_ref(git: GitRepo, pull_id: int) -> None:
     """Move the pull's ref to the stored head, also while others move one of the two."""
     for _ in range(UPDATE_TRIES):
-        number, head = Pull.objects.values_list("number", "head_sha").get(pk=pull_id)
+        number, repo_id, head = HEAD.one(pull_id)
         ref = pull_ref(number)
         present = git.ref(ref)
-        if head in (None, present) or git.update_ref(ref, str(head), present or ZERO):
+        if head in (None, present):
+            return
+        if git.update_ref(ref, str(head), present or ZERO):
+            seek_commits(repo_id)
             return
 
 

@@ -17,7 +17,7 @@ from apps.core.rows import values_of
 from apps.git.repo import is_sha
 from apps.pulls import actions
 from apps.pulls.approval import Eligibility, readiness_of
-from apps.pulls.filters import PullFilterSet
+from apps.pulls.filters import PullFilterSet, PullsAcrossFilterSet
 from apps.pulls.models import PULL_ROW, Pull, Review
 from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
@@ -36,8 +36,9 @@ from apps.pulls.serializers import (
     pull_records,
     review_record,
 )
+from apps.threads.kinds import ThreadKind
 from apps.threads.serializers import RenderQuery
-from apps.threads.views import BodyViewSet
+from apps.threads.views import AcrossQuery, AcrossViewSet, BodyViewSet
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
@@ -60,6 +61,24 @@ class ReviewQuery(QuerySerializer):
     expected_head_sha = ShaParameter(
         required=False, help_text="Review only if this is the head: the commit that you have seen."
     )
+
+
+class PullsAcrossViewSet(AcrossViewSet):
+    """/pulls"""
+
+    schema_tags = ["pulls"]
+    queryset = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
+    filterset_class = PullsAcrossFilterSet
+    thread = "thread__"
+
+    @operation(Level.NONE, response=PullRecord, query=AcrossQuery, errors=("invalid_cursor",))
+    def list(self) -> Response:
+        """List pulls of all repositories that the caller may read, newest activity first.
+
+        `next` leads to older activity and `previous` to newer.
+        """
+        found = [(one.values, one.repo) for one in self.found(PULL_ROW.values())]
+        return self.get_paginated_response(pull_records(found, self.principal, self.base_url))
 
 
 class PullViewSet(BodyViewSet):
@@ -86,10 +105,17 @@ class PullViewSet(BodyViewSet):
         """List a repository's pulls."""
         pulls = list_pulls(self.repo) if self.filterset else PullRows(self.repo)
         rows = self.paginate(pulls)
-        records = pull_records(rows, self.principal, self.repo, self.base_url)
+        placed = ((row, self.repo) for row in rows)
+        records = pull_records(placed, self.principal, self.base_url)
         return self.shown_page(self.get_paginated_response(records))
 
-    @operation(Level.READ, request=CreatePull, response=PullRecord, status=201)
+    @operation(
+        Level.READ,
+        request=CreatePull,
+        response=PullRecord,
+        status=201,
+        errors=("pull_already_exists", "role_required", "same_branch", "source_not_found"),
+    )
     def create(self) -> dict[str, Any]:
         """Open a pull. Its branches need not exist yet."""
         self.pull = actions.create_pull(by=self.access, **self.validated_data)
@@ -100,14 +126,34 @@ class PullViewSet(BodyViewSet):
         """Read a pull."""
         return self.shown(self.record())
 
-    @operation(Level.READ, request=UpdatePull, response=PullRecord)
+    @operation(
+        Level.READ,
+        request=UpdatePull,
+        response=PullRecord,
+        errors=(
+            "invalid_transition",
+            "pull_already_exists",
+            "pull_already_merged",
+            "role_required",
+        ),
+    )
     def update(self) -> dict[str, Any]:
         """Change title, body or status: its author, or with write access."""
         actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
         return self.record()
 
     @action(detail=True, methods=["put"], url_path="status")
-    @operation(Level.READ, request=SetPullStatus, response=PullRecord)
+    @operation(
+        Level.READ,
+        request=SetPullStatus,
+        response=PullRecord,
+        errors=(
+            "invalid_transition",
+            "pull_already_exists",
+            "pull_already_merged",
+            "role_required",
+        ),
+    )
     def set_status(self) -> dict[str, Any]:
         """Open, draft or close a pull: its author, or with write access."""
         actions.update_pull(by=self.access, pull=self.pull, **self.validated_data)
@@ -115,11 +161,30 @@ class PullViewSet(BodyViewSet):
 
     def record(self) -> dict[str, Any]:
         row = values_of(self.pull, PULL_ROW)
-        [record] = pull_records([row], self.principal, self.repo, self.base_url)
+        [record] = pull_records([(row, self.repo)], self.principal, self.base_url)
         return record
 
     @action(detail=True, methods=["post"])
-    @operation(Level.WRITE, request=MergePull, response=MergeRecord, query=MergeQuery)
+    @operation(
+        Level.WRITE,
+        request=MergePull,
+        response=MergeRecord,
+        query=MergeQuery,
+        errors=(
+            "approval_required",
+            "branch_missing",
+            "changes_requested",
+            "fast_forward_impossible",
+            "head_changed",
+            "merge_conflict",
+            "merge_in_progress",
+            "nothing_to_merge",
+            "pull_already_merged",
+            "pull_closed",
+            "pull_is_draft",
+            "strategy_differs",
+        ),
+    )
     def merge(self) -> dict[str, Any]:
         """Merge a pull into its target.
 
@@ -128,6 +193,7 @@ class PullViewSet(BodyViewSet):
         actions.merge_pull(
             by=self.access,
             pull=self.pull,
+            asked_since=self.asked_since,
             **self.validated_query,
             **self.validated_data,
         )
@@ -168,7 +234,12 @@ class ReviewViewSet(BodyViewSet):
         return self.shown_page(self.page_of(rows, lambda row: review_record(row, eligibility)))
 
     @operation(
-        Level.READ, request=CreateReview, response=ReviewRecord, status=201, query=ReviewQuery
+        Level.READ,
+        request=CreateReview,
+        response=ReviewRecord,
+        status=201,
+        query=ReviewQuery,
+        errors=("head_changed",),
     )
     def create(self) -> dict[str, Any]:
         """Review a pull. Always recorded; `is_eligible` says whether it counts."""
@@ -181,7 +252,13 @@ class ReviewViewSet(BodyViewSet):
         """Read a review."""
         return self.shown(self.record(self.review))
 
-    @operation(Level.READ, request=UpdateReview, response=ReviewRecord, query=ReviewQuery)
+    @operation(
+        Level.READ,
+        request=UpdateReview,
+        response=ReviewRecord,
+        query=ReviewQuery,
+        errors=("head_changed", "invalid_transition", "not_creator", "role_required"),
+    )
     def update(self) -> dict[str, Any]:
         """Change one's own review; `dismissed` is for the repository's admins."""
         wanted = {**self.validated_query, **self.validated_data}
@@ -191,7 +268,7 @@ class ReviewViewSet(BodyViewSet):
     def record(self, review: Review) -> dict[str, Any]:
         return review_record(review, Eligibility.of(self.pull))
 
-    @operation(Level.READ, status=204)
+    @operation(Level.READ, status=204, errors=("not_creator",))
     def destroy(self) -> None:
         """Delete a review: its author, an owner of the repository, or staff."""
         actions.delete_review(by=self.access, review=self.review)

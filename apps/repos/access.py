@@ -6,18 +6,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404
-from django.shortcuts import get_object_or_404
 
 from apps.accounts.access import ResourceAccess, UserAccess, access_to_user, open_user
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
-from apps.core.errors import Conflict, Forbidden
+from apps.core.errors import Conflict
 from apps.core.locks import lock
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
-from apps.teams.access import TeamAccess, access_to_team, find_team, open_team, team_level
+from apps.teams.access import (
+    TeamAccess,
+    access_to_team,
+    find_team,
+    inactive_team,
+    open_team,
+    team_level,
+)
 from apps.teams.models import Team
 
 OF_TEAM = Statement(
@@ -37,6 +43,18 @@ OF_USER = Statement(
     WHERE person.username_key = %s AND repo.slug = %s
     """,
     repo=Repo,
+    person=User,
+)
+BY_ID = Statement(
+    """
+    SELECT {repo}, {team}, {person}, member.role FROM "repos_repo" repo
+    LEFT JOIN "teams_team" team ON team.id = repo.owner_team_id
+    LEFT JOIN "accounts_user" person ON person.id = repo.owner_user_id
+    LEFT JOIN "teams_member" member ON member.team_id = team.id AND member.user_id = %s
+    WHERE repo.id = %s
+    """,
+    repo=Repo,
+    team=Team,
     person=User,
 )
 OwnerAccess = TeamAccess | UserAccess
@@ -65,7 +83,7 @@ class RepoAccess(ResourceAccess):
         """An inactive team closes its repositories too; 403 `team_inactive`."""
         team = self.repo.owner_team
         if team is not None and not team.is_active and (writing or self.level is Level.NONE):
-            raise Forbidden("team_inactive", f"The team {team.slug} has been deactivated.")
+            raise inactive_team(team, self.level)
 
     def check_writable(self) -> None:
         """Neither an inactive team's repository nor an archived one: 403, 409 `repo_archived`."""
@@ -88,8 +106,11 @@ class RepoAccess(ResourceAccess):
     def renewed(self) -> RepoAccess:
         """The same, read anew: repository, team, role and principal, who may be nobody now. 404."""
         principal = self.principal.renewed() or ANONYMOUS
-        repos = Repo.objects.select_related("owner_team", "owner_user")
-        return access_to(principal, get_object_or_404(repos, pk=self.repo.pk))
+        repo: Repo
+        repo, team, person, role = BY_ID.one(principal.person_id, self.repo.pk)
+        repo.owner_team = team if repo.owner_team_id else None
+        repo.owner_user = person if repo.owner_user_id else None
+        return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:

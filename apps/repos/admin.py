@@ -87,7 +87,7 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "archive",
             "Archive",
-            lambda by, row: actions.set_archived(by=access_to(by, row), archived=True),
+            lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=True),
             "Everybody who reads it still may, and nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
@@ -95,7 +95,7 @@ class RepoAdmin(StaffAdmin):
         RowAction(
             "unarchive",
             "Open again",
-            lambda by, row: actions.set_archived(by=access_to(by, row), archived=False),
+            lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=False),
             "It can be changed and pushed to again.",
             "{} is open again.",
             lambda row: row.is_archived,
@@ -112,8 +112,7 @@ class RepoAdmin(StaffAdmin):
     def change(self, by: Principal, row: Any, **wanted: Any) -> None:
         access = access_to(by, row)
         access.require_change(Level.ADMIN)
-        if wanted:
-            actions.set_default_branch(by=access, branch=wanted["default_branch"])
+        actions.update_repo(by=access, **wanted)
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -139,7 +138,7 @@ class RepoAdmin(StaffAdmin):
 
 class ChangeProtection(ActionForm):
     required_approvals = forms.IntegerField(
-        min_value=1, max_value=REQUIRED_MAX, help_text="Fresh approvals that a merge asks for."
+        min_value=0, max_value=REQUIRED_MAX, help_text="Fresh approvals that a merge asks for."
     )
 
 

@@ -1,4 +1,5 @@
-"""The jobs of repositories, for `settings.JOBS`: make forks, settle journals, tidy, sweep.
+"""The jobs of repositories, for `settings.JOBS`: make forks, settle journals, point HEAD, tidy,
+sweep.
 
 Each takes `on_done`, which is called with a line about what was done.
 """
@@ -20,7 +21,8 @@ from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
 from apps.repos import actions, pushes
-from apps.repos.models import UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.head import point_head
+from apps.repos.models import HEAD_DUE, UNTIDY, Fork, ForkStatus, Repo
 from apps.repos.upkeep import sweep
 
 ATTEMPTS = 3
@@ -95,6 +97,20 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
             continue
         if moves:
             on_done(f"{repo.uuid}: {moves} moves of refs written down")
+    return False
+
+
+def point_heads(on_done: OnDone = ignore) -> bool:
+    """Point HEAD where a process died between the row and git, or git failed."""
+    for repo in Repo.objects.filter(HEAD_DUE):
+        try:
+            point_head(repo)
+        except Exception:  # one that cannot be done holds up no other
+            logger.exception("HEAD of %s could not be set", repo.uuid)
+            with suppress(OSError):
+                repo.git.remove_leftovers()
+            continue
+        on_done(f"{repo.uuid}: HEAD is {repo.default_branch}")
     return False
 
 

@@ -1,6 +1,7 @@
 """Whom a text in a repository pings: those of the people it names who may read it there.
 
-A name that nobody has, and one of somebody who may not read, are alike: nothing happens.
+A name that nobody has, and one of somebody who may not read, are alike: nothing happens. Texts are
+given as `markdown.render` made them, before any lock: to parse one takes long.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ def _level(repo: Repo, person: User) -> Level:
     return level_on(Principal(person), repo, role)
 
 
-def names_in(text: str) -> frozenset[str]:
+def names_in(kept: str) -> frozenset[str]:
     """The usernames that a text mentions outside of code, in lower case; none of too many."""
-    names = frozenset(name.lower() for name in mentions(text))
+    names = frozenset(name.lower() for name in mentions(kept))
     return names if len(names) <= MENTIONS_MAX else frozenset()
 
 
-def pings_of_text(repo: Repo, text: str, *, answered: Collection[int] = ()) -> list[Pinged]:
+def pings_of_text(repo: Repo, kept: str, *, answered: Collection[int] = ()) -> list[Pinged]:
     """Whom a new text pings: those it mentions, and those, by id, whom it answers; one query."""
-    names = names_in(text)
+    names = names_in(kept)
     people = readers(repo, names=names, ids=answered)
     mentioned = [(one, PingKind.MENTION) for one in people if one.username_key in names]
     return [*mentioned, *((one, PingKind.REPLY) for one in people if one.pk in answered)]

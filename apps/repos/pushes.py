@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, cast
 
 from django.conf import settings
 from django.db import transaction
@@ -28,11 +28,10 @@ from apps.git.facts import GitFacts
 from apps.git.history import distances
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError
+from apps.repos.commits import seek_commits
 from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, longest_chain
 
-EventWriter: TypeAlias = Callable[[], None]
-"""Records one event."""
 BATCH = 300
 """Refs that are settled in one transaction: nobody waits longer than that for a large push."""
 MOST_NAMED = 500
@@ -199,10 +198,10 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             repo.default_branch = branches[0]
             repo.git.set_head_branch(repo.default_branch)
     repo.save(update_fields=["pushed_at", "is_empty", "default_branch"])
-    later = [write for one in followers() for write in one.follow(repo, moves, facts)]
-    record_all([Change(one.kind, one.actor, one, move_data(one, facts)) for one in moves])
-    for write in later:
-        write()
+    later = [event for one in followers() for event in one.follow(repo, moves, facts)]
+    seek_commits(repo.pk)
+    events = [Change(one.kind, one.actor, one, move_data(one, facts)) for one in moves]
+    record_all([*events, *later])
 
 
 def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
@@ -278,8 +277,8 @@ class Follower(Protocol):
     def read(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
         """Ask git what `follow` will need, before the lock; `facts` keeps the answers."""
 
-    def follow(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[EventWriter]:
-        """Write rows, under the lock and after the heads; returns what writes the events."""
+    def follow(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
+        """Write rows, under the lock and after the heads; returns the events."""
 
 
 def followers() -> list[Follower]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
-from apps.repos.models import BRANCHES, PushJournal, Repo
+from apps.repos.models import BRANCHES, REQUIRED_MAX, PushJournal, Repo
 
 ZERO = "0" * 40
-CONTROLS = "control characters or marks that turn the direction of text"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -119,16 +117,21 @@ def _with_detours(
     return chain
 
 
-def has_controls(name: str) -> bool:
-    """Whether a name has `CONTROLS`, which make it look like another one."""
-    return _CONTROL.search(name) is not None
-
-
 def branch_problem(name: str) -> str | None:
     """Why this cannot be the name of a branch; None when it can."""
     if has_controls(name):
         return f"The name of a branch has no {CONTROLS}."
     return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
+
+
+def check_default_branch(repo: Repo, branch: str) -> None:
+    """422 for a branch that is not there. An empty repository takes any name: its first push may
+    bring it.
+    """
+    there = repo.branch_sha(branch) is not None
+    problem = branch_problem(branch) if repo.is_empty else f"There is no branch {quoted(branch)}."
+    if problem is not None and not there:
+        raise Invalid("validation_failed", f"default_branch: {problem}")
 
 
 def pattern_problem(text: str) -> str | None:
@@ -140,6 +143,12 @@ def pattern_problem(text: str) -> str | None:
     if valid_branch_name(text.replace("*", "x")):
         return None
     return f'{quoted(text)} is neither the name of a branch nor a pattern with "*".'
+
+
+def check_required(approvals: int) -> None:
+    """422 for a number of approvals that no protection asks for."""
+    if not 0 <= approvals <= REQUIRED_MAX:
+        raise Invalid("validation_failed", f"required_approvals: Must be 0 to {REQUIRED_MAX}.")
 
 
 def check_may_approve(repo: Repo, user: User) -> None:

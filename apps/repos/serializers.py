@@ -11,15 +11,27 @@ from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
+    StrictBooleanField,
     StrictCharField,
     StrictChoiceField,
+    StrictIntegerField,
     TimestampField,
 )
 from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
-from apps.repos.models import PATTERN_MAX, Approver, Fork, ForkStatus, Protection, Visibility
-from apps.repos.rules import pattern_problem
+from apps.repos.models import (
+    PATTERN_MAX,
+    REQUIRED_MAX,
+    Approver,
+    Fork,
+    ForkStatus,
+    Protection,
+    Visibility,
+)
+from apps.repos.rules import branch_problem, pattern_problem
+from apps.repos.satisfiable import Crowd, is_satisfiable
 
 DESCRIPTION_MAX = 65_536
+BRANCH_MAX = 255
 
 
 class CreateRepo(RequestSerializer):
@@ -34,7 +46,8 @@ class CreateRepo(RequestSerializer):
 
 
 class UpdateRepo(CreateRepo):
-    pass
+    is_archived = StrictBooleanField(required=False)
+    default_branch = RuleCharField(problem=branch_problem, max_length=BRANCH_MAX, required=False)
 
 
 class RepoRecord(RecordSerializer):
@@ -96,12 +109,19 @@ def repo_record(
     }
 
 
+class RequiredApprovals(StrictIntegerField):
+    def __init__(self) -> None:
+        super().__init__(min_value=0, max_value=REQUIRED_MAX, required=False)
+
+
 class CreateProtection(RequestSerializer):
     branch = RuleCharField(problem=pattern_problem, max_length=PATTERN_MAX)
+    required_approvals = RequiredApprovals()
 
 
 class UpdateProtection(RequestSerializer):
     branch = RuleCharField(problem=pattern_problem, max_length=PATTERN_MAX, required=False)
+    required_approvals = RequiredApprovals()
 
 
 class AddApprover(RequestSerializer):
@@ -112,6 +132,9 @@ class ProtectionRecord(RecordSerializer):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
     required_approvals = serializers.IntegerField()
+    is_satisfiable = serializers.BooleanField(
+        help_text="Whether somebody could open a pull that enough others could approve."
+    )
     approver_count = serializers.IntegerField()
     created_by_username = serializers.CharField()
     created_at = TimestampField()
@@ -126,14 +149,14 @@ class ApproverRecord(RecordSerializer):
     added_by_username = serializers.CharField(allow_null=True)
 
 
-def protection_record(protection: Protection) -> dict[str, Any]:
+def protection_record(protection: Protection, crowd: Crowd) -> dict[str, Any]:
     """Needs a row of `ProtectionQuerySet.with_people`."""
-    count: int = getattr(protection, "approver_count", 0)
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
         "required_approvals": protection.required_approvals,
-        "approver_count": count,
+        "is_satisfiable": is_satisfiable(protection, crowd),
+        "approver_count": len(protection.approvers.all()),
         "created_by_username": protection.created_by.username,
         "created_at": protection.created_at,
         "updated_at": protection.updated_at,

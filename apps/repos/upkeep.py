@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 
-from apps.core.locks import lock
 from apps.git import store
+from apps.repos.head import point_head
 from apps.repos.models import Fork, ForkStatus, Repo
 from apps.repos.pushes import reconcile
 
@@ -57,7 +56,7 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
     if repo.git.head_branch() != repo.default_branch:
         yield f"HEAD is {repo.git.head_branch()}, not {repo.default_branch}"
         if fix:
-            _point_head(repo)
+            point_head(repo)
     stored = dict(repo.refs.values_list("full_name", "sha"))
     if stored != repo.git.refs():
         yield "the stored heads are not git's"
@@ -65,10 +64,3 @@ def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
             reconcile(repo=repo)
     if fix and repo.git.mend_config():
         yield "its configuration was an old one"
-
-
-@transaction.atomic
-def _point_head(repo: Repo) -> None:
-    """Point HEAD to the default branch as it is under the lock."""
-    lock(repo)
-    repo.git.set_head_branch(repo.default_branch)

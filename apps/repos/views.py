@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import prefetch_related_objects
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
@@ -22,6 +23,7 @@ from apps.repos import actions, queries
 from apps.repos.access import OwnerAccess, OwnerScoped, RepoAccess, RepoScoped, open_repo_of
 from apps.repos.filters import RepoFilterSet
 from apps.repos.models import Approver, Fork, Protection, Repo
+from apps.repos.satisfiable import Crowd
 from apps.repos.serializers import (
     AddApprover,
     ApproverRecord,
@@ -77,7 +79,9 @@ class RepoViewSet(OwnerScoped):
         records = repo_records(repos, self.principal, space.owner.path, shown, base)
         return self.get_paginated_response(records)
 
-    @operation(Level.WRITE, request=CreateRepo, response=RepoRecord, status=201)
+    @operation(
+        Level.WRITE, request=CreateRepo, response=RepoRecord, status=201, errors=("slug_taken",)
+    )
     def create(self) -> dict[str, Any]:
         """Create a repository."""
         space = self.access
@@ -89,9 +93,13 @@ class RepoViewSet(OwnerScoped):
         """Read a repository."""
         return self.record()
 
-    @operation(Level.ADMIN, request=UpdateRepo, response=RepoRecord)
+    @operation(Level.ADMIN, request=UpdateRepo, response=RepoRecord, errors=("slug_taken",))
     def update(self) -> dict[str, Any]:
-        """Change name, slug, description or visibility."""
+        """Change what people see of a repository, archive it or open it again.
+
+        An archived repository takes `is_archived: false` alone, and what is sent with it.
+        `default_branch` names a branch that is there; of an empty repository, any.
+        """
         actions.update_repo(by=self.access, **self.validated_data)
         return self.record()
 
@@ -116,6 +124,12 @@ class CheckRepoSlugViewSet(OwnerScoped):
         return REPO_SLUGS.answer(self.validated_query.get("slug"), taken)
 
 
+def protection_records(repo: Repo, protections: Sequence[Protection]) -> list[dict[str, Any]]:
+    """Their records; two queries at most say whether enough people could approve."""
+    crowd = Crowd.of(repo, protections)
+    return [protection_record(one, crowd) for one in protections]
+
+
 class ProtectionViewSet(RepoScoped):
     """/{owner}/repos/{repo_slug}/protections"""
 
@@ -134,33 +148,51 @@ class ProtectionViewSet(RepoScoped):
     @operation(Level.READ, response=ProtectionRecord)
     def list(self) -> Response:
         """List a repository's branch protections, oldest first."""
-        return self.page_of(queries.list_protections(self.repo), protection_record)
+        page = self.paginate(queries.list_protections(self.repo))
+        return self.get_paginated_response(protection_records(self.repo, page))
 
-    @operation(Level.ADMIN, request=CreateProtection, response=ProtectionRecord, status=201)
+    @operation(
+        Level.ADMIN,
+        request=CreateProtection,
+        response=ProtectionRecord,
+        status=201,
+        errors=("protection_exists", "too_many_protections"),
+    )
     def create(self) -> dict[str, Any]:
         """Protect a branch, or all that a pattern matches.
 
         In `branch`, `*` stands for anything but `/`. The branch need not exist; the push that
-        creates it is let in, and from then on it changes by merging only.
+        creates it is let in, and from then on it changes by merging only. `required_approvals` is
+        1 if not given.
         """
         made = actions.create_protection(by=self.access, **self.validated_data)
-        return protection_record(made)
+        prefetch_related_objects([made], "approvers")
+        return self.record(made)
 
     @operation(Level.READ, response=ProtectionRecord)
     def retrieve(self) -> dict[str, Any]:
         """Read a branch protection."""
-        return protection_record(self.protection)
+        return self.record(self.protection)
 
-    @operation(Level.ADMIN, request=UpdateProtection, response=ProtectionRecord)
+    @operation(
+        Level.ADMIN,
+        request=UpdateProtection,
+        response=ProtectionRecord,
+        errors=("protection_exists",),
+    )
     def update(self) -> dict[str, Any]:
-        """Protect other branches instead."""
+        """Protect other branches instead, or ask for more or fewer approvals."""
         actions.update_protection(by=self.access, protection=self.protection, **self.validated_data)
-        return protection_record(self.protection)
+        return self.record(self.protection)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
         """Open the protected branches again."""
         actions.delete_protection(by=self.access, protection=self.protection)
+
+    def record(self, protection: Protection) -> dict[str, Any]:
+        [record] = protection_records(self.repo, [protection])
+        return record
 
 
 class ApproverViewSet(RepoScoped):
@@ -187,7 +219,13 @@ class ApproverViewSet(RepoScoped):
         """List those whose approval counts, oldest first; none: anybody with write access."""
         return self.page_of(queries.list_approvers(self.protection), approver_record)
 
-    @operation(Level.ADMIN, request=AddApprover, response=ApproverRecord, status=201)
+    @operation(
+        Level.ADMIN,
+        request=AddApprover,
+        response=ApproverRecord,
+        status=201,
+        errors=("approver_exists", "approver_lacks_access", "user_not_found"),
+    )
     def create(self) -> dict[str, Any]:
         """Name an approver, who must be able to read the repository."""
         user = named_user(self.validated_data["username"])
@@ -238,7 +276,7 @@ class ForkViewSet(ApiViewSet):
         if self.fork.created_by_id != self.principal.user.pk and not self.known:
             raise Forbidden("forbidden", "You have no access to this fork.")
 
-    @operation(Level.NONE, response=ForkRecord)
+    @operation(Level.NONE, response=ForkRecord, errors=("forbidden",))
     def retrieve(self) -> dict[str, Any]:
         """Read a fork. Poll this until its status is `completed` or `failed`."""
         return fork_record(self.fork, self.known)
@@ -255,16 +293,29 @@ class ForksOfRepoViewSet(RepoScoped):
         forks = self.paginate(queries.list_forks(self.principal, self.repo))
         return self.get_paginated_response(fork_records(forks, self.principal))
 
-    @operation(Level.READ, response=ForkRecord, status=201, query=ForkQuery)
+    @operation(
+        Level.READ,
+        response=ForkRecord,
+        status=201,
+        query=ForkQuery,
+        errors=("fork_exists", "role_required", "team_inactive"),
+    )
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
         self.access.check_writable()  # before the space is looked for
-        slug = self.validated_query.get("team_slug")
-        into: OwnerAccess = access_to_user(self.principal, self.principal.user)
-        if slug is not None:
-            into = open_team(self.principal, slug.lower(), needs=Level.WRITE, writing=True)
-        fork = actions.create_fork(by=self.access, into=into)
+        fork = actions.create_fork(by=self.access, into=self.open_space())
         return one_record(fork, self.principal)
+
+    def open_space(self) -> OwnerAccess:
+        """The caller's access to where the fork goes; 403, 404."""
+        slug = self.validated_query.get("team_slug")
+        if slug is None:
+            return access_to_user(self.principal, self.principal.user)
+        return open_team(self.principal, slug.lower(), needs=Level.WRITE, writing=True)
+
+    def check_again(self, kept: Any) -> None:
+        super().check_again(kept)
+        self.open_space()
 
 
 class ForkOfRepoViewSet(RepoScoped):

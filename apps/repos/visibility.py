@@ -28,7 +28,8 @@ def check_visibility(repo: Repo, visibility: str) -> None:
 
 def lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
     """Lock the repository, and before it the forks that are to be hidden with it: those are
-    returned, deepest first. 503 when that many are made meanwhile.
+    returned, deepest first. 503 when that many are made meanwhile. The caller asks whether the
+    repository takes changes.
 
     Forks come first in the order of locks, but are found under the repository's: so that is given
     back, and all are locked anew, until no further fork is found. With all locks held nobody adds
@@ -39,7 +40,8 @@ def lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
         point = transaction.savepoint()
         for fork in forks:
             lock(fork)
-        repo = by.locked()
+        repo = by.repo
+        lock(repo)
         if visibility is None or RANK[visibility] >= RANK[repo.visibility]:
             return []
         found = _more_visible_forks(repo, visibility)

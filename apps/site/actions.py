@@ -14,6 +14,7 @@ from apps.core.access import Person, Principal
 from apps.core.changes import given, set_changed
 from apps.core.errors import Conflict
 from apps.core.locks import lock
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.site import limits
@@ -55,7 +56,7 @@ def update_site_settings(
     return row
 
 
-@transaction.atomic
+@final_transaction
 def create_rate_limit(
     *,
     by: Principal | None,

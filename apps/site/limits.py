@@ -29,6 +29,9 @@ MOST_MAIL = Limit("mail", 5, 3600 * 1000)
 """Messages to one address in an hour. It holds whatever staff records: who gets them may be no
 member of this site."""
 
+ACCOUNT_WINDOWS = 15
+"""How many windows of the limit `login` the tries of one account are counted in."""
+
 
 @cache
 def counters() -> MemoryCounters:
@@ -172,6 +175,30 @@ def refusal(state: LimitState) -> TooMany:
         f"The limit of {limit.most} requests in {limit.window // 1000} s for {limit.rate_scope} is "
         f"used up. Try again in {state.wait} s.",
         headers={**state.headers(), "Retry-After": str(max(1, state.wait))},
+    )
+
+
+def throttle_account(username: str, browser: str) -> None:
+    """Count a try to sign in to this account, wherever it comes from, after `throttle_page`; 429.
+
+    As many as come from one address, in a window `ACCOUNT_WINDOWS` times as long: somebody with
+    many addresses would have as many tries. `browser`: one that the account knows, which has tries
+    of its own; "" for all others together.
+    """
+    of_address = rulebook.now().get(RateScope.LOGIN)
+    if of_address is None:
+        return
+    limit = of_address._replace(window=of_address.window * ACCOUNT_WINDOWS)
+    key = f"{limit.rate_scope}:{limit.window}:{username.lower()}:{browser}"
+    hit = counters().hit([(key, limit)])
+    if hit.admitted:
+        return
+    wait = LimitState(limit, hit.counts[0], hit.now).wait
+    raise TooMany(
+        "rate_limited",
+        f"This account was tried too often. Try again in {wait} s, or where you have signed in "
+        "before. A new password by e-mail lets you in at once.",
+        headers={"Retry-After": str(max(1, wait))},
     )
 
 

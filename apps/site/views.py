@@ -61,7 +61,13 @@ class RateLimitViewSet(ApiViewSet):
         """List the rate limits, by scope."""
         return self.page_of(self.get_queryset(), rate_limit_record)
 
-    @operation(Level.STAFF, request=CreateRateLimit, response=RateLimitRecord, status=201)
+    @operation(
+        Level.STAFF,
+        request=CreateRateLimit,
+        response=RateLimitRecord,
+        status=201,
+        errors=("rate_limit_exists", "user_not_found"),
+    )
     def create(self) -> dict[str, Any]:
         """Create a rate limit. There is one for each scope."""
         return rate_limit_record(
@@ -73,7 +79,12 @@ class RateLimitViewSet(ApiViewSet):
         """Read a rate limit."""
         return rate_limit_record(self.rate_limit)
 
-    @operation(Level.STAFF, request=UpdateRateLimit, response=RateLimitRecord)
+    @operation(
+        Level.STAFF,
+        request=UpdateRateLimit,
+        response=RateLimitRecord,
+        errors=("rate_limit_exists", "user_not_found"),
+    )
     def update(self) -> dict[str, Any]:
         """Change a rate limit. What is left out stays as it is."""
         actions.update_rate_limit(

@@ -56,7 +56,14 @@ class TeamAccess(ResourceAccess):
     def check_open(self, *, writing: bool) -> None:
         """An inactive team is for members and staff to read; 403 `team_inactive`."""
         if not self.team.is_active and (writing or self.level is Level.NONE):
-            raise Forbidden("team_inactive", f"The team {self.team.slug} has been deactivated.")
+            raise inactive_team(self.team, self.level)
+
+
+def inactive_team(team: Team, level: Level) -> Forbidden:
+    """403 for what a team that has been deactivated lets nobody of this level do."""
+    # Unnamed for outsiders: by a former slug they would learn today's.
+    name = "The team" if level is Level.NONE else f"The team {team.slug}"
+    return Forbidden("team_inactive", f"{name} has been deactivated.")
 
 
 def team_level(principal: Principal, role: str | None) -> Level:
@@ -113,9 +120,14 @@ class TeamScoped(ApiViewSet):
             self.principal,
             self.kwargs["team_slug"],
             needs=Level.NONE,
-            writing=self.is_writing and not self.operation.even_inactive,
+            writing=self.is_writing and not self.even_inactive,
             former=not self.is_writing,
         )
+
+    @property
+    def even_inactive(self) -> bool:
+        """Whether what is asked for may change an inactive team."""
+        return self.operation.even_inactive
 
     @property
     def team(self) -> Team:

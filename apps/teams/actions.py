@@ -8,9 +8,10 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.changes import given, set_changed
+from apps.core.changes import Told, given, set_changed
 from apps.core.errors import Conflict, Invalid
 from apps.core.locks import lock
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind, PingKind
 from apps.events.record import record
 from apps.teams import rules
@@ -18,7 +19,7 @@ from apps.teams.access import TeamAccess
 from apps.teams.models import FormerTeamSlug, Member, Role, Team, kept_since
 
 
-@transaction.atomic
+@final_transaction
 def create_team(*, by: Principal, name: str, slug: str) -> Team:
     """Make a team whose first owner is its creator. 401, 409 `slug_taken`."""
     by.check_may_change()
@@ -40,7 +41,7 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
     by.require_change(Level.OWNER)
     team = by.team
     lock(team)
-    former = team.slug
+    former, told = team.slug, Told(team, "name", "slug", "is_active")
     changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
     if not changed:
         return
@@ -50,10 +51,10 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
         _take_slug(team)
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
-    record(Kind.TEAM_UPDATED, actor=by.user, about=team, data={"changed": changed})
+    record(Kind.TEAM_UPDATED, actor=by.user, about=team, data=told.data(changed))
 
 
-@transaction.atomic
+@final_transaction
 def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
     """Give somebody a role in the team. Locks the team.
 
@@ -92,13 +93,14 @@ def update_member(*, by: TeamAccess, member: Member, role: str) -> None:
 
 @transaction.atomic
 def remove_member(*, by: TeamAccess, member: Member) -> None:
-    """End a membership; everybody may end their own. Locks the team, then the member.
+    """End a membership; everybody may end their own, also in an inactive team. Locks the team, then
+    the member.
 
     Errors: 403 as `add_member`, 409 `last_owner`.
     """
     leaving = member.user_id == by.user.pk
     by.require_change(Level.NONE if leaving else Level.ADMIN)
-    _lock(by, member)
+    _lock(by, member, even_inactive=leaving)
     if not leaving:
         rules.check_may_set(by, member.role)
     rules.check_not_last_owner(member)
@@ -107,10 +109,12 @@ def remove_member(*, by: TeamAccess, member: Member) -> None:
     record(Kind.MEMBER_REMOVED, actor=by.user, about=member, data=data)
 
 
-def _lock(by: TeamAccess, member: Member | None = None) -> None:
-    """Lock the team, which has to be active, and then a member of it; 403, 404."""
+def _lock(by: TeamAccess, member: Member | None = None, *, even_inactive: bool = False) -> None:
+    """Lock the team, which has to be active if nothing else is said, and then a member of it; 403,
+    404.
+    """
     lock(by.team)
-    by.check_open(writing=True)
+    by.check_open(writing=not even_inactive)
     if member is not None:
         by.check_holds(member)
         lock(member)

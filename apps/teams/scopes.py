@@ -14,7 +14,8 @@ from apps.teams.models import Team
 
 class TeamEventScope:
     def key(self, principal: Principal, text: str) -> Key:
-        return Key("team_id", open_team(principal, text.lower()).team.pk)
+        """Also by a former slug."""
+        return Key("team_id", open_team(principal, text.lower(), former=True).team.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
         return dict(Team.objects.filter(pk__in=ids).values_list("pk", "slug"))

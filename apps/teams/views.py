@@ -22,6 +22,7 @@ from apps.teams import actions, queries
 from apps.teams.access import TeamAccess, TeamScoped, open_team
 from apps.teams.filters import TeamFilterSet
 from apps.teams.models import Member, Team
+from apps.teams.rules import check_may_set
 from apps.teams.serializers import (
     AddMember,
     CreateTeam,
@@ -66,7 +67,7 @@ class TeamViewSet(TeamScoped):
     def open(self) -> TeamAccess | None:
         return super().open() if "team_slug" in self.kwargs else None
 
-    @operation(Level.NONE, response=TeamRecord, query=TeamQuery)
+    @operation(Level.NONE, response=TeamRecord, query=TeamQuery, errors=("staff_required",))
     def list(self) -> Response:
         """List the caller's teams, or all for staff."""
         if self.validated_query["all"]:
@@ -74,7 +75,9 @@ class TeamViewSet(TeamScoped):
         teams = queries.list_teams(self.principal, everybodys=self.validated_query["all"])
         return self.page_of(teams, lambda row: team_record(row, row.caller_role))
 
-    @operation(Level.NONE, request=CreateTeam, response=TeamRecord, status=201)
+    @operation(
+        Level.NONE, request=CreateTeam, response=TeamRecord, status=201, errors=("slug_taken",)
+    )
     def create(self) -> dict[str, Any]:
         """Create a team. The caller becomes its owner."""
         return self.record(actions.create_team(by=self.principal, **self.validated_data))
@@ -84,7 +87,13 @@ class TeamViewSet(TeamScoped):
         """Read a team."""
         return self.record(self.team)
 
-    @operation(Level.OWNER, request=UpdateTeam, response=TeamRecord, even_inactive=True)
+    @operation(
+        Level.OWNER,
+        request=UpdateTeam,
+        response=TeamRecord,
+        even_inactive=True,
+        errors=("slug_taken",),
+    )
     def update(self) -> dict[str, Any]:
         """Rename, re-address, retire or revive a team."""
         actions.update_team(by=self.access, **self.validated_data)
@@ -115,18 +124,38 @@ class MemberViewSet(TeamScoped):
             self.member = get_object_or_404(found, user__username_key=self.kwargs["username"])
             self.member.team = self.team
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the caller ends their own membership."""
+        own = self.kwargs.get("username") == self.principal.user.username_key
+        return own and self.action == "destroy"
+
+    @property
+    def even_inactive(self) -> bool:
+        """Nobody is kept in a team because it is inactive."""
+        return self.leaving
+
     def check_permissions(self, request: Request) -> None:
         """Everybody may leave; anybody else's membership is the admins' business."""
-        leaving = self.kwargs.get("username") == self.principal.user.username_key
-        if not (self.action == "destroy" and leaving):
+        if not self.leaving:
             super().check_permissions(request)
+
+    def check_again(self, kept: Any) -> None:
+        super().check_again(kept)
+        check_may_set(self.access, self.validated_data["role"])
 
     @operation(Level.READ, response=MemberRecord)
     def list(self) -> Response:
         """List the team's members, oldest first."""
         return self.page_of(queries.list_members(self.team), member_record)
 
-    @operation(Level.ADMIN, request=AddMember, response=MemberRecord, status=201)
+    @operation(
+        Level.ADMIN,
+        request=AddMember,
+        response=MemberRecord,
+        status=201,
+        errors=("member_exists", "user_not_found"),
+    )
     def create(self) -> dict[str, Any]:
         """Add a member."""
         user = named_user(self.validated_data["username"])
@@ -138,13 +167,13 @@ class MemberViewSet(TeamScoped):
         """Read a member."""
         return member_record(self.member)
 
-    @operation(Level.ADMIN, request=UpdateMember, response=MemberRecord)
+    @operation(Level.ADMIN, request=UpdateMember, response=MemberRecord, errors=("last_owner",))
     def update(self) -> dict[str, Any]:
         """Change a member's role."""
         actions.update_member(by=self.access, member=self.member, **self.validated_data)
         return member_record(self.member)
 
-    @operation(Level.ADMIN, status=204)
+    @operation(Level.ADMIN, status=204, errors=("last_owner",))
     def destroy(self) -> None:
         """Remove a member, or leave the team."""
         actions.remove_member(by=self.access, member=self.member)
@@ -169,7 +198,12 @@ class SuggestUsersViewSet(ApiViewSet):
     schema_tags = ["users"]
     principal: Principal
 
-    @operation(Level.PUBLIC, response=SuggestedUsers, query=SuggestQuery)
+    @operation(
+        Level.PUBLIC,
+        response=SuggestedUsers,
+        query=SuggestQuery,
+        errors=("forbidden", "not_found", "team_inactive"),
+    )
     def retrieve(self) -> dict[str, Any]:
         """Suggest active people: at most 10, and without a token 5."""
         asked, team = self.validated_query, None

@@ -17,9 +17,10 @@ from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.errors import plain_error
 from apps.core.locks import lock
-from apps.core.rendered import rendered
+from apps.core.rendered import rendered, rendered_for_edit
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
-from apps.events.models import Ping
+from apps.events.models import Event, Ping
 from apps.events.record import record
 from apps.repos.access import RepoAccess
 from apps.repos.mentions import pings_of_edit, pings_of_text
@@ -45,11 +46,11 @@ def create_thread(
     return _open(by, {**content, **rendered(body)})
 
 
-@transaction.atomic
+@final_transaction
 def _open(by: RepoAccess, content: dict[str, Any]) -> Thread:
     lock(by.repo)
     thread = Thread.open(by.repo, created_by=by.user, **content)
-    pings = pings_of_text(by.repo, thread.body)
+    pings = pings_of_text(by.repo, thread.body_html)
     record(Kind.THREAD_CREATED, actor=by.user, about=thread, pings=pings)
     return thread
 
@@ -71,21 +72,21 @@ def update_thread(
     by.require_change(Level.READ)
     by.require_author_or(Level.WRITE, thread.created_by_id, "thread")
     wanted = given(title=title, body=body, kind=kind, priority=priority, status=status)
-    _update(by, thread, wanted, rendered(body))
+    _update(by, thread, wanted, rendered_for_edit(thread, body))
 
 
 @transaction.atomic
 def _update(by: RepoAccess, thread: Thread, wanted: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_existing(by, thread)
     rules.check_not_mirrored(thread, set(wanted))
-    before, text = thread.status, thread.body
+    before, text = thread.status, thread.body_html
     changed = thread.revise(by=by.user, html=html, **wanted)
     if not changed:
         return
     data: dict[str, Any] = {"changed": changed}
     if "status" in changed:
         data |= {"before": before, "after": thread.status}
-    pings = pings_of_edit(by.repo, thread, text, thread.body)
+    pings = pings_of_edit(by.repo, thread, text, thread.body_html)
     record(_kind_of_change(thread, changed), actor=by.user, about=thread, data=data, pings=pings)
 
 
@@ -93,7 +94,7 @@ def _update(by: RepoAccess, thread: Thread, wanted: dict[str, Any], html: dict[s
 def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
     """Delete a thread for everybody, as its author or with admin access. Locks it.
 
-    Its pings go with it: they would lead nowhere, and tell its title.
+    Its pings go with it: they would lead nowhere. Its events stay, and tell its title no more.
     409 `invalid_transition`, `thread_has_replies`.
     """
     by.require_change(Level.READ)
@@ -105,6 +106,7 @@ def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
     forget_uses([thread.uuid])
     forget_uses(thread.replies.values("uuid"))
     Ping.objects.all().of_thread(thread.pk).delete()
+    Event.objects.filter(thread_id=thread.pk).update(title=None)
     record(Kind.THREAD_DELETED, actor=by.user, about=thread)
 
 
@@ -131,7 +133,7 @@ def create_reply(
     return _reply(by, thread, parent_reply_number, {**content, **rendered(body)})
 
 
-@transaction.atomic
+@final_transaction
 def _reply(
     by: RepoAccess, thread: Thread, parent_number: int | None, content: dict[str, Any]
 ) -> Reply:
@@ -139,7 +141,7 @@ def _reply(
     parent = rules.find_parent(thread, parent_number)
     reply = thread.add_reply(parent, created_by=by.user, **content)
     answered = {thread.created_by_id, parent.created_by_id if parent else by.user.pk} - {by.user.pk}
-    pings = pings_of_text(by.repo, reply.body, answered=answered)
+    pings = pings_of_text(by.repo, reply.body_html, answered=answered)
     record(Kind.REPLY_CREATED, actor=by.user, about=reply, pings=pings)
     return reply
 
@@ -162,17 +164,18 @@ def update_reply(
     by.check_holds(reply.thread)
     check_links(by, reply.thread, [link for link in links or () if link not in reply.links])
     wanted = given(kind=kind, body=body, status=status, links=links)
-    _edit(by, reply, wanted, rendered(body))
+    _edit(by, reply, wanted, rendered_for_edit(reply, body))
 
 
 @transaction.atomic
 def _edit(by: RepoAccess, reply: Reply, wanted: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_live(by, reply)
     rules.check_may_edit_reply(reply, by, set(wanted))
-    text = reply.body
+    text = reply.body_html
     changed = reply.revise(by=by.user, html=html, **wanted)
     if changed:
-        data, pings = {"changed": changed}, pings_of_edit(by.repo, reply, text, reply.body)
+        pings = pings_of_edit(by.repo, reply, text, reply.body_html)
+        data = {"changed": changed}
         record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data=data, pings=pings)
 
 

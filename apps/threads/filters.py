@@ -1,20 +1,58 @@
-"""The filters of the list of threads."""
+"""The filters of the lists of threads."""
 
 from __future__ import annotations
 
-from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet, TextFilter, WordFilter
+from apps.accounts.filters import PersonFilter, UsernameFilter
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.filters import (
+    OrderingFilter,
+    SearchFilter,
+    StrictFilterSet,
+    TextFilter,
+    WordFilter,
+    WordsFilter,
+)
+from apps.core.search import holds
 from apps.threads import rules
+from apps.threads.across import threads_of
 from apps.threads.kinds import Priority, ThreadStatus
 from apps.threads.models import ThreadQuerySet
 
+NARROW = {"created_by", "participant", "awaiting_review_from", "search"}
+"""Filters that have an index of their own, which finds their rows in all repositories."""
 
-class ThreadFilterSet(StrictFilterSet):
-    status = WordFilter(ThreadStatus)
+
+def written_by(rows: ThreadQuerySet, person: User, _caller: Principal) -> ThreadQuerySet:
+    return rows.filter(created_by=person.pk)
+
+
+def with_participant(rows: ThreadQuerySet, person: User, _caller: Principal) -> ThreadQuerySet:
+    return rows.filter(pk__in=threads_of(person))
+
+
+class AnyThreadFilterSet(StrictFilterSet):
+    """What both lists can be filtered by."""
+
+    status = WordsFilter(ThreadStatus, help_text="Of this status; several are joined.")
     kind = WordFilter(rules.KINDS)
     priority = WordFilter(Priority)
-    created_by = TextFilter("The author's username, ignoring case.", method="by_author")
+
+
+class ThreadFilterSet(AnyThreadFilterSet):
+    """Of one repository."""
+
+    created_by = UsernameFilter("Who opened it.", "created_by__username_key")
     search = SearchFilter("Part of a title or body, ignoring case.")
     ordering = OrderingFilter(rules.ORDERINGS, help_text="The default is `-number`: newest first.")
 
-    def by_author(self, rows: ThreadQuerySet, name: str, text: str) -> ThreadQuerySet:
-        return rows.filter(created_by__username_key=text.lower())
+
+class ThreadsAcrossFilterSet(AnyThreadFilterSet):
+    """Of all repositories."""
+
+    created_by = PersonFilter("Who opened it.", written_by)
+    participant = PersonFilter("Who opened it, or has a reply in it.", with_participant)
+    search = TextFilter("Part of a title, ignoring case.", method="by_title")
+
+    def by_title(self, rows: ThreadQuerySet, name: str, text: str) -> ThreadQuerySet:
+        return rows.filter(holds("title", text))

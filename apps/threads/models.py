@@ -19,13 +19,13 @@ from apps.core.changes import set_changed
 from apps.core.rendered import Rendered, set_html
 from apps.core.search import holds
 from apps.events.record import Keys, Target
+from apps.repos.commits import note_commits
 from apps.repos.models import Repo
+from apps.threads.indexes import INDEXES
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
 from apps.uploads.uses import forget_uses, note_uses
 
-LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
-"""The condition of the list and of its indexes: one, or the indexes would not serve."""
 CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "created_by__username"}
 THREAD_ROW = {
     name: CREATOR.get(name, name)
@@ -70,7 +70,10 @@ class Thread(Rendered):
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="+",
+        db_index=False,  # `thread_of_author` begins with it
     )
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="threads")
     number = models.BigIntegerField()
@@ -86,7 +89,8 @@ class Thread(Rendered):
     participant_count = models.BigIntegerField(default=1)
     """The author and everybody with a live reply."""
     last_activity_at = models.DateTimeField(default=timezone.now)
-    """The newest of: opening, a change of the thread, a reply written or edited."""
+    """The newest of: opening, a change of the thread, a reply written or edited; of a pull also a
+    push, a change of its status, a review written, changed or dismissed."""
     version = models.PositiveIntegerField(default=1)
     """How often title or body have been written."""
     closed_at = models.DateTimeField(null=True)
@@ -100,14 +104,7 @@ class Thread(Rendered):
         constraints = [
             models.UniqueConstraint(fields=["repo", "number"], name="thread_number_in_repo"),
         ]
-        indexes = [
-            models.Index(fields=["repo", "-number"], name="thread_list", condition=LISTED),
-            models.Index(
-                fields=["repo", "-last_activity_at", "-number"],
-                name="thread_list_by_activity",
-                condition=LISTED,
-            ),
-        ]
+        indexes = INDEXES
 
     def __str__(self) -> str:
         return f"#{self.number} {self.title}"
@@ -154,6 +151,12 @@ class Thread(Rendered):
             if has_new_text:
                 ThreadVersion.keep(self, by)
         return changed
+
+    def touch(self) -> None:
+        """Note an activity that changes nothing else of the thread; never sets the time back."""
+        now = timezone.now()
+        Thread.objects.filter(pk=self.pk, last_activity_at__lt=now).update(last_activity_at=now)
+        self.last_activity_at = now
 
     def has_participant(self, user_id: int) -> bool:
         """Whether this person opened the thread or has a live reply in it."""
@@ -220,8 +223,9 @@ class Thread(Rendered):
         kind = "pull" if self.is_companion else "thread"
         return Target(kind, {"number": self.number}, web=self.segment, api=self.segment)
 
-    def event_title(self) -> str:
-        return self.title
+    def event_title(self) -> str | None:
+        """None once it is deleted: what it said is not told any more."""
+        return self.title if self.deleted_at is None else None
 
 
 class ReplyQuerySet(models.QuerySet["Reply"]):
@@ -310,8 +314,8 @@ class Reply(Rendered):
             api=f"/threads/{thread.number}/replies/{self.number}",
         )
 
-    def event_title(self) -> str:
-        return self.thread.title
+    def event_title(self) -> str | None:
+        return self.thread.event_title()
 
 
 class Version(models.Model):
@@ -358,7 +362,8 @@ class ThreadVersion(Version):
             edited_by=by,
             created_at=thread.updated_at,
         )
-        note_uses(thread.repo_id, thread.uuid, thread.body)
+        note_uses(thread.repo_id, thread.uuid, thread.body, by=by.pk if by else None)
+        note_commits(thread.repo_id, thread.body_html)
 
 
 class ReplyVersion(Version):
@@ -389,4 +394,5 @@ class ReplyVersion(Version):
             created_at=reply.updated_at,
         )
         targets = [link["target"] for link in reply.links]
-        note_uses(reply.thread.repo_id, reply.uuid, reply.body, *targets)
+        note_uses(reply.thread.repo_id, reply.uuid, reply.body, *targets, by=by.pk)
+        note_commits(reply.thread.repo_id, reply.body_html)

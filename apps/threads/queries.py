@@ -12,7 +12,8 @@ from apps.accounts.models import User
 from apps.core.statements import Columns, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.models import CREATOR, LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.indexes import LISTED
+from apps.threads.models import CREATOR, REPLY_ROW, THREAD_ROW, Reply, Thread
 
 # Every request below a thread needs these; Django would spend longer on their text than the
 # database on their answer (bench/api.py).

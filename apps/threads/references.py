@@ -8,21 +8,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 from django.db.models import Q
 
 from apps.accounts.models import User
-from apps.accounts.principal import Principal
 from apps.core import markdown
 from apps.core.errors import Invalid
 from apps.core.markdown import Reference
 from apps.git.history import find_commits
-from apps.git.run import GitError
 from apps.repos.access import RepoAccess
+from apps.repos.commits import known_commits
 from apps.repos.models import Repo
+from apps.repos.models.repo import RepoQuerySet
 from apps.threads import rules
 from apps.threads.kinds import ThreadKind
 from apps.threads.models import Reply, Thread, segment
@@ -38,34 +38,52 @@ TARGET = re.compile(
 )
 Numbers = dict[int, set[int]]
 """Ids of repositories, and numbers there."""
+Text: TypeAlias = tuple[Repo, str]
+"""What `markdown.render` made of a text, and its repository, whose owner is loaded."""
+Found: TypeAlias = tuple[Repo, Reference]
+"""A reference, and the repository of the text that has it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reference leads."""
+
+    address: str
+    repo: int | None = None
+    """The id of the other repository that it is in: only for who may read that."""
 
 
 def addresses(by: RepoAccess, base: str, kept: Iterable[str]) -> dict[str, str]:
     """Where the references of these texts lead that the caller may follow, by what is written.
 
     `kept`: what `markdown.render` made of texts in the repository of `by`, whose owner is loaded.
-    A query each for people, other repositories, and threads, and one git for commits, if there are
-    any. `base`: see `base_url`.
+    `base`: see `base_url`. Queries as those of `places`.
     """
-    every = dict.fromkeys(one for html in kept for one in markdown.references(html))
+    texts, readable = [(by.repo, html) for html in kept], Repo.objects.visible_to(by.principal)
+    return {text: place.address for (_, text), place in places(texts, base, readable).items()}
+
+
+def places(texts: Iterable[Text], base: str, repos: RepoQuerySet) -> dict[tuple[int, str], Place]:
+    """Where the references of these texts lead, by the id of the text's repository and what is
+    written; to other repositories than their own only to those of `repos`.
+
+    A query each for people, other repositories, threads and commits, if there are any.
+    """
+    every = dict.fromkeys((repo, one) for repo, html in texts for one in markdown.references(html))
     found = [*islice(every, LOOKED_UP)]
-    repos = {"": by.repo, **_repos(by.principal, {one.repo for one in found if one.repo})}
-    return {
-        **_people(found, base),
-        **_numbered(found, repos, base),
-        **_commits(found, by.repo, base),
-    }
+    others = _repos(repos, {one.repo for _, one in found if one.repo})
+    return {**_people(found, base), **_numbered(found, others, base), **_commits(found, base)}
 
 
-def _people(found: list[Reference], base: str) -> dict[str, str]:
-    wanted = {one.text: one.username.lower() for one in found if one.username}
+def _people(found: list[Found], base: str) -> dict[tuple[int, str], Place]:
+    wanted = {(repo.pk, one.text): one.username.lower() for repo, one in found if one.username}
     rows = User.objects.filter(username_key__in=set(wanted.values()))
     names = dict(rows.values_list("username_key", "username")) if wanted else {}
-    return {text: f"{base}/users/{names[key]}" for text, key in wanted.items() if key in names}
+    return {at: Place(f"{base}/users/{names[key]}") for at, key in wanted.items() if key in names}
 
 
-def _repos(principal: Principal, paths: Collection[str]) -> dict[str, Repo]:
-    """The repositories of these paths, in lower case, that somebody may read; one query."""
+def _repos(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
+    """Those of these repositories that have one of these paths, in lower case; one query."""
     named = Q()
     for path in islice(paths, REPOS_MAX):
         kind, owner, slug = path.split("/")
@@ -73,7 +91,7 @@ def _repos(principal: Principal, paths: Collection[str]) -> dict[str, Repo]:
         named |= Q(slug=slug, **{key: owner})
     if not named:
         return {}
-    rows = Repo.objects.visible_to(principal).filter(named)
+    rows = repos.filter(named)
     return {repo.path.lower(): repo for repo in rows.select_related("owner_team", "owner_user")}
 
 
@@ -88,31 +106,35 @@ def _kinds(numbers: Numbers) -> dict[tuple[int, int], str]:
     return {(repo, number): kind for repo, number, kind in rows}
 
 
-def _numbered(found: list[Reference], repos: dict[str, Repo], base: str) -> dict[str, str]:
+def _numbered(
+    found: list[Found], others: dict[str, Repo], base: str
+) -> dict[tuple[int, str], Place]:
     wanted = {
-        one.text: (repos[one.repo or ""], one.number)
-        for one in found
-        if one.number and (one.repo or "") in repos
+        (repo.pk, one.text): (others[one.repo] if one.repo else repo, one.number)
+        for repo, one in found
+        if one.number and (one.repo is None or one.repo in others)
     }
     numbers: Numbers = defaultdict(set)
     for repo, number in wanted.values():
         numbers[repo.pk].add(number)
     kinds = _kinds(numbers)
     return {
-        text: f"{base}/{repo.path}{segment(kinds[repo.pk, number], number)}"
-        for text, (repo, number) in wanted.items()
+        (home, text): Place(
+            f"{base}/{repo.path}{segment(kinds[repo.pk, number], number)}",
+            None if repo.pk == home else repo.pk,
+        )
+        for (home, text), (repo, number) in wanted.items()
         if (repo.pk, number) in kinds
     }
 
 
-def _commits(found: list[Reference], repo: Repo, base: str) -> dict[str, str]:
-    """Nothing where git cannot tell: the text is shown all the same."""
-    names = [one.commit for one in found if one.commit]
-    known: dict[str, str] = {}
-    if names and not repo.is_empty:
-        with suppress(GitError):
-            known = find_commits(repo.git, names)
-    return {name: f"{base}/{repo.path}/commits/{sha}" for name, sha in known.items()}
+def _commits(found: list[Found], base: str) -> dict[tuple[int, str], Place]:
+    wanted = {(repo.pk, one.commit): repo for repo, one in found if one.commit}
+    return {
+        at: Place(f"{base}/{wanted[at].path}/commits/{sha}")
+        for at, sha in known_commits(wanted.keys()).items()
+        if at in wanted
+    }
 
 
 @dataclass(frozen=True)
@@ -148,7 +170,7 @@ def _targets(by: RepoAccess, thread: Thread, checked: list[tuple[str, str]]) -> 
     """The targets of well-formed links; None where the repository is not to be read."""
     parts = [(kind, TARGET.fullmatch(text)) for kind, text in checked]
     paths = {found["repo"].lower() for _, found in parts if found and found["repo"]}
-    repos = {"": by.repo, **_repos(by.principal, paths)}
+    repos = {"": by.repo, **_repos(Repo.objects.visible_to(by.principal), paths)}
     return [_target(kind, found, thread, repos) for kind, found in parts]
 
 

@@ -21,7 +21,7 @@ from apps.core.serializers import (
 )
 from apps.core.slugs import PREFIX
 from apps.repos.access import RepoAccess
-from apps.repos.models import Repo
+from apps.repos.models import Repo, RepoPath
 from apps.threads import queries, references, rules
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.models import REPLY_ROW, THREAD_ROW, Thread, segment
@@ -85,7 +85,7 @@ class Links(serializers.ListField):
 class CreateReply(RequestSerializer):
     kind = Word()
     body = StrictCharField(max_length=BODY_MAX)
-    parent_reply_number = StrictIntegerField(required=False)
+    parent_reply_number = StrictIntegerField(required=False, allow_null=True)
     status = StrictChoiceField(ReplyStatus, required=False)
     links = Links(required=False)
 
@@ -141,6 +141,7 @@ class ReplyRecord(RecordSerializer):
 class ThreadRecord(RecordSerializer):
     number = serializers.IntegerField()
     uuid = serializers.UUIDField()
+    repo_path = serializers.CharField()
     title = serializers.CharField()
     body = serializers.CharField(allow_blank=True)
     body_html = Html()
@@ -199,10 +200,11 @@ class ParticipantRecord(RecordSerializer):
     last_at = TimestampField()
 
 
-def thread_record(row: Sequence[Any], repo: Repo, base: str) -> dict[str, Any]:
+def thread_record(row: Sequence[Any], repo: Repo | RepoPath, base: str) -> dict[str, Any]:
     """`row`: the values of `THREAD_ROW`; `repo` has its owner loaded."""
     record = dict(zip(THREAD_ROW, row, strict=True))
     number = record["number"]
+    record["repo_path"] = repo.path
     record["web_url"] = f"{base}/{repo.path}{segment(record['kind'], number)}"
     record["api_url"] = f"{base}{PREFIX}{repo.api_path}/threads/{number}"
     return record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -10,13 +10,19 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
 
+from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.operation import operation
+from apps.core.query import QuerySerializer, TextParameter
 from apps.core.rows import values_of
+from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
 from apps.threads import actions
-from apps.threads.filters import ThreadFilterSet
+from apps.threads.across import Across, Found
+from apps.threads.filters import NARROW, ThreadFilterSet, ThreadsAcrossFilterSet
+from apps.threads.indexes import LISTED
 from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.pagination import ActivityPagination
 from apps.threads.queries import (
     Participants,
     ReplyRows,
@@ -68,6 +74,56 @@ class BodyViewSet(RepoScoped):
         return response
 
 
+class AcrossQuery(QuerySerializer):
+    team = TextParameter(
+        required=False, help_text="Only repositories of the team of this slug, ignoring case."
+    )
+
+
+class AcrossViewSet(ApiViewSet):
+    """What is alike in the lists of threads and of pulls of all repositories."""
+
+    principal: Principal
+    pagination_class = ActivityPagination
+    thread: ClassVar[str] = ""
+    """The path from a row to its thread, such as `thread__`."""
+
+    def found(self, columns: Iterable[str]) -> list[Found]:
+        """The rows of the page that the request asks for, with these of their values."""
+        asked = self.filterset.form.cleaned_data if self.filterset else {}
+        rows: Any = vars(type(self))["queryset"]
+        across: Any = Across(
+            rows=self.filter_queryset(rows),
+            columns=[*columns],
+            principal=self.principal,
+            team=self.validated_query.get("team", "").lower(),
+            thread=self.thread,
+            is_narrow=any(asked.get(name) for name in NARROW),
+        )
+        found: Any = self.paginate_queryset(across)
+        return [*found]
+
+
+class ThreadsAcrossViewSet(AcrossViewSet):
+    """/threads"""
+
+    schema_tags = ["threads"]
+    queryset = Thread.objects.filter(LISTED)
+    filterset_class = ThreadsAcrossFilterSet
+
+    @operation(Level.NONE, response=ThreadRecord, query=AcrossQuery, errors=("invalid_cursor",))
+    def list(self) -> Response:
+        """List threads of all repositories that the caller may read, newest activity first.
+
+        Those of pulls are left out. `next` leads to older activity and `previous` to newer.
+        """
+        found = self.found(THREAD_ROW.values())
+        base = self.base_url
+        return self.get_paginated_response(
+            [thread_record(one.values, one.repo, base) for one in found]
+        )
+
+
 class ThreadViewSet(BodyViewSet):
     """…/threads, …/threads/{number}"""
 
@@ -117,7 +173,12 @@ class ThreadViewSet(BodyViewSet):
             add_html(self.access, self.base_url, records, *kept)
         return {**record, **below}
 
-    @operation(Level.READ, request=UpdateThread, response=ThreadRecord)
+    @operation(
+        Level.READ,
+        request=UpdateThread,
+        response=ThreadRecord,
+        errors=("invalid_transition", "role_required"),
+    )
     def partial_update(self) -> dict[str, Any]:
         """Change title, body, kind, priority or status: its author, and write access.
 
@@ -126,7 +187,9 @@ class ThreadViewSet(BodyViewSet):
         actions.update_thread(by=self.access, thread=self.thread, **self.validated_data)
         return self.record(self.thread)
 
-    @operation(Level.READ, status=204)
+    @operation(
+        Level.READ, status=204, errors=("invalid_transition", "role_required", "thread_has_replies")
+    )
     def destroy(self) -> None:
         """Delete a thread: its author while nobody else has replied, and admins always."""
         actions.delete_thread(by=self.access, thread=self.thread)
@@ -174,7 +237,18 @@ class ReplyViewSet(BodyViewSet):
         page = self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
         return self.shown_page(page)
 
-    @operation(Level.READ, request=CreateReply, response=ReplyRecord, status=201)
+    @operation(
+        Level.READ,
+        request=CreateReply,
+        response=ReplyRecord,
+        status=201,
+        errors=(
+            "link_target_not_found",
+            "parent_reply_deleted",
+            "parent_reply_not_found",
+            "reply_too_deep",
+        ),
+    )
     def create(self) -> dict[str, Any]:
         """Reply to a thread, or to a reply in it."""
         return self.record(
@@ -186,7 +260,12 @@ class ReplyViewSet(BodyViewSet):
         """Read a reply."""
         return self.shown(self.record(self.reply))
 
-    @operation(Level.READ, request=UpdateReply, response=ReplyRecord)
+    @operation(
+        Level.READ,
+        request=UpdateReply,
+        response=ReplyRecord,
+        errors=("link_target_not_found", "not_creator", "reply_already_deleted"),
+    )
     def partial_update(self) -> dict[str, Any]:
         """Change kind, body, status or links: its creator.
 
@@ -195,7 +274,7 @@ class ReplyViewSet(BodyViewSet):
         actions.update_reply(by=self.access, reply=self.reply, **self.validated_data)
         return self.record(self.reply)
 
-    @operation(Level.READ, status=204)
+    @operation(Level.READ, status=204, errors=("not_creator", "reply_already_deleted"))
     def destroy(self) -> None:
         """Delete a reply: its creator. Readers see a placeholder while live replies follow it."""
         actions.delete_reply(by=self.access, reply=self.reply)

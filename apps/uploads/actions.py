@@ -6,11 +6,10 @@ import hashlib
 import logging
 from pathlib import Path
 
-from django.db import transaction
-
 from apps.core.access import Level
 from apps.core.errors import Unavailable
 from apps.core.locks import hold
+from apps.core.transactions import final_transaction
 from apps.repos.access import RepoAccess
 from apps.uploads import files, rules
 from apps.uploads.models import Upload
@@ -42,7 +41,7 @@ def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
         raise Unavailable("unavailable", text, headers={"Retry-After": "60"}) from error
 
 
-@transaction.atomic
+@final_transaction
 def _add(by: RepoAccess, upload: Upload, temporary: Path) -> Upload:
     """The file first, then the row. The last lock keeps the file from being removed meanwhile."""
     upload.repo = by.locked()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
@@ -12,10 +11,8 @@ from django.utils import timezone
 from apps.core.locks import hold
 from apps.jobs.worker import OnDone
 from apps.uploads import files
-from apps.uploads.models import Upload
+from apps.uploads.models import AGE, Upload
 
-AGE = dt.timedelta(days=1)
-"""How long an upload may wait for a text that refers to it."""
 LEFTOVER = 3600.0
 """Seconds after which nobody writes to a temporary file any more."""
 AT_ONCE = 500

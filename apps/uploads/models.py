@@ -5,6 +5,7 @@ The bytes are not here but in `files.py`, under their SHA-256: the same bytes ar
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 
 from django.conf import settings
@@ -15,6 +16,8 @@ from django.utils import timezone
 from apps.repos.models import Repo
 
 FILENAME_MAX = 255
+AGE = dt.timedelta(days=1)
+"""How long an upload may wait for a text that refers to it."""
 
 
 class UploadQuerySet(models.QuerySet["Upload"]):
@@ -38,6 +41,8 @@ class Upload(models.Model):
     sha256 = models.CharField(max_length=64, db_index=True)
     is_used = models.BooleanField(default=False)
     """Whether a text refers to it."""
+    is_placed = models.BooleanField(default=False)
+    """Whether who uploaded it has ever put it into a text."""
     deleted_at = models.DateTimeField(null=True)
     """When the last text that referred to it was deleted. The row stays until it is a day old,
     since it counts for what its creator may upload in a day.

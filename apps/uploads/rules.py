@@ -10,9 +10,9 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import Invalid, PayloadTooLarge, TooMany
 from apps.core.json import quoted
-from apps.repos.rules import CONTROLS, has_controls
 from apps.uploads.kinds import OTHER, TEXT, ending, type_of_content, type_of_name
 from apps.uploads.models import Upload
 

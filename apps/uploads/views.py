@@ -7,6 +7,7 @@ from typing import Any
 from django.http.response import HttpResponseBase
 from rest_framework.decorators import action
 
+from apps.accounts.authentication import SameOriginSession, TokenAuthentication
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.operation import operation
@@ -19,6 +20,9 @@ from apps.uploads.queries import get_upload
 from apps.uploads.responses import content_response
 from apps.uploads.serializers import CreateUpload, UploadRecord, upload_record
 
+FOR_PAGES = [TokenAuthentication, SameOriginSession]
+"""Pages show pictures to who is signed in."""
+
 
 class UploadsOfRepoViewSet(RepoScoped):
     """…/repos/{repo_slug}/uploads"""
@@ -26,7 +30,13 @@ class UploadsOfRepoViewSet(RepoScoped):
     schema_tags = ["uploads"]
     parser_classes = [UploadParser]
 
-    @operation(Level.READ, request=CreateUpload, response=UploadRecord, status=201)
+    @operation(
+        Level.READ,
+        request=CreateUpload,
+        response=UploadRecord,
+        status=201,
+        errors=("unsupported_upload_type", "upload_limit_reached"),
+    )
     def create(self) -> dict[str, Any]:
         """Upload a file of at most 10 MiB, to refer to it in a text.
 
@@ -53,13 +63,13 @@ class UploadViewSet(ApiViewSet):
         """Load the upload, for the readers of its repository."""
         self.upload = get_upload(self.principal, self.kwargs["uuid"])
 
-    @operation(Level.NONE, response=UploadRecord)
+    @operation(Level.NONE, response=UploadRecord, errors=("forbidden", "team_inactive"))
     def retrieve(self) -> dict[str, Any]:
         """Read what an upload is."""
         return upload_record(self.upload, self.base_url)
 
-    @action(detail=True, methods=["get"])
-    @operation(Level.NONE, media_type="*/*")
+    @action(detail=True, methods=["get"], authentication_classes=FOR_PAGES)
+    @operation(Level.NONE, media_type="*/*", errors=("forbidden", "team_inactive"))
     def content(self) -> HttpResponseBase:
         """Read the bytes of an upload.
 

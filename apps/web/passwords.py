@@ -13,6 +13,7 @@ from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
 from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, TwiceForm
+from apps.web.known import remember
 from apps.web.mail import send_reset
 from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
 
@@ -57,7 +58,7 @@ def new_password(request: PageRequest) -> HttpResponse:
     user, form = person_of_reset(proof), TwiceForm(request)
     if request.method == "POST" and form.is_valid() and changed(form, Principal(user)):
         messages.success(request, "Your password is changed. Sign in with it.")
-        return redirect_to("signin")
+        return remember(request, redirect_to("signin"), user)
     return secret(form.shown(request, "new_password", token=proof))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.web import home, invites, passwords, settings, signin, tokens
+from apps.web import home, invites, passwords, reference, settings, signin, tokens
 
 urlpatterns = [
     path("", home.home, name="home"),
+    path("api/", reference.reference, name="reference"),
     path("signin", signin.signin, name="signin"),
     path("signup", signin.signup, name="signup"),
     path("signout", signin.signout, name="signout"),

@@ -16,6 +16,7 @@ from apps.site.kinds import RateScope
 from apps.site.models import SiteSettings
 from apps.web.decorators import FORM, page
 from apps.web.forms import SignIn, SignUp
+from apps.web.known import remember, throttle_try
 from apps.web.mail import send_confirmation
 from apps.web.responses import (
     PageRequest,
@@ -40,11 +41,14 @@ def signin(request: PageRequest) -> HttpResponse:
     """
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
-        user = authenticate(request, **form.cleaned_data)
-        if user is not None:
-            start_session(request, user)
-            return redirect_to_path(own_path(request.POST.get("next", "")))
-        form.add_error(None, WRONG)
+        with form.refusals():
+            throttle_try(request, form.cleaned_data["username"])
+            user = authenticate(request, **form.cleaned_data)
+            if user is not None:
+                start_session(request, user)
+                leads_on = redirect_to_path(own_path(request.POST.get("next", "")))
+                return remember(request, leads_on, user)
+            form.add_error(None, WRONG)
     goal = own_path(named(request, "next"))
     site = SiteSettings.load()
     return secret(form.shown(request, "signin", next=goal, site=site))
@@ -67,7 +71,7 @@ def signup(request: PageRequest) -> HttpResponse:
                 user = actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
                 start_session(request, user)
                 messages.success(request, send_confirmation(user, wanted["email"]))
-                return redirect_to("home")
+                return remember(request, redirect_to("home"), user)
     else:
         invite = invite_of(request)
         check_may_join(SiteSettings.load(), invite, invite.email if invite else "")

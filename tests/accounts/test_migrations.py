@@ -19,7 +19,7 @@ def insertion(names: str, values: list[Any]) -> str:
     """An account as the columns of that time have it; the models have those of today."""
     marks = ", ".join(["%s"] * len(values))
     # The names are constants of these tests.
-    return f"INSERT INTO accounts_user ({names}) VALUES ({marks})"  # noqa: S608
+    return f"INSERT INTO accounts_user ({names}) VALUES ({marks})"  # noqa: S608 - as above
 
 
 @pytest.fixture

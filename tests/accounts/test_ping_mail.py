@@ -14,6 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from apps.accounts import actions, jobs
+from apps.accounts.models import User
 from apps.events.models import Event, Ping, PingMail
 from apps.repos.actions import update_repo
 from apps.teams.actions import add_member, remove_member
@@ -118,6 +119,25 @@ def test_who_changes_their_mind_before_it_is_sent_gets_none(make, thread, alice,
     make.reply(thread, by=alice, body="@bob")
     actions.update_user(by=principal_of(bob), user=bob, wants_mail=False)
     assert work() == 0
+
+
+def test_a_site_without_mail_keeps_no_jobs_and_sends_none(make, thread, alice, settings):
+    """Not even when it sends mail later, of what has happened before."""
+    settings.SENDS_MAIL = False
+    make.reply(thread, by=alice, body="@bob")
+    assert not PingMail.objects.exists()
+    settings.SENDS_MAIL = True
+    make.reply(thread, by=alice, body="@bob")
+    settings.SENDS_MAIL = False
+    assert work() == 0 and PingMail.objects.exists()
+
+
+def test_who_has_no_address_any_more_gets_none(make, thread, alice, bob):
+    make.reply(thread, by=alice, body="@bob")
+    User.objects.filter(pk=bob.pk).update(email="")
+    assert work() == 0
+    row = PingMail.objects.get()
+    assert row.told == row.newest  # nothing is left to try again
 
 
 def test_what_comes_within_ten_minutes_is_gathered_in_the_next_mail(make, thread, alice, team_repo):

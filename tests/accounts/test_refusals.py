@@ -81,8 +81,8 @@ def test_members_are_changed_by_who_may_and_as_long_as_the_team_is_active(
     stranger = team_access_of(carol, acme)
     assert code(teams.remove_member, by=stranger, member=member) == "forbidden"
     teams.update_team(by=team_access_of(alice, acme), name="x", slug="x", is_active=False)
-    for by in (own, team_access_of(alice, acme)):
-        assert code(teams.remove_member, by=by, member=member) == "team_inactive"
+    by = team_access_of(alice, acme)
+    assert code(teams.remove_member, by=by, member=member) == "team_inactive"
     teams.update_team(by=team_access_of(alice, acme), name="x", slug="x", is_active=True)
     with events("member-removed"):
         teams.remove_member(by=own, member=member)

@@ -71,13 +71,79 @@ def test_a_profile_is_changed_by_its_person_or_staff(alice, bob, sam, events):
         actions.update_user(by=principal_of(alice), user=alice, display_name="Alice Á", email="")
         actions.update_user(by=principal_of(sam), user=alice, email=ADDRESS, display_name="Alice Á")
     assert [event.data for event in recorded] == [
-        {"changed": ["display_name"]},
-        {"changed": ["email"]},
+        {
+            "changed": ["display_name"],
+            "before": {"display_name": ""},
+            "after": {"display_name": "Alice Á"},
+        },
+        {"changed": ["email"], "before": {}, "after": {}},
     ]
     alice.refresh_from_db()
     assert (alice.display_name, alice.email) == ("Alice Á", ADDRESS)
     with events():
         actions.update_user(by=principal_of(alice), user=alice, email=ADDRESS)
+
+
+def test_everybody_says_how_they_are_called(api, alice, events):
+    api().put("/users/self", display_name="x").fails(401, "not_authenticated")
+    with events("user-updated") as recorded:
+        changed = api(alice).put("/users/self", display_name="Alice Á (она)").gives()
+        assert api(alice).put("/users/self", display_name="Alice Á (она)").gives() == changed
+        assert api(alice).send("PUT", "/users/self", {}).gives() == changed
+    assert api(alice).get("/users/self").gives() == changed
+    assert (changed["username"], changed["display_name"]) == ("alice", "Alice Á (она)")
+    before, after = {"display_name": ""}, {"display_name": "Alice Á (она)"}
+    assert recorded[0].data == {"changed": ["display_name"], "before": before, "after": after}
+    assert (recorded[0].actor, recorded[0].target["username"]) == (alice, "alice")
+    assert api(alice).put("/users/self", display_name="").gives()["display_name"] == ""
+
+
+NO_NAMES = [
+    "x" * 101,
+    "a\nb",
+    "a\x00",
+    "a\x1b[31m",
+    "a\x85",
+    "a\u202eb",
+    "\u2066a",
+    "\u200f",
+    "  ",
+    "\u200b",
+    "\u2060 \xad",
+    5,
+    None,
+]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_name_is_text_that_can_be_seen_and_looks_like_itself(api, alice, events, name):
+    with events():
+        answer = api(alice).put("/users/self", display_name=name)
+        assert answer.fails(422, "validation_failed").startswith("display_name: ")
+
+
+def test_pages_and_admin_take_no_other_names(alice, sam):
+    for by in (alice, sam):
+        change = {"by": principal_of(by), "user": alice, "display_name": "a\u202eb"}
+        refused("validation_failed", actions.update_user, **change)
+    # One from before the rule stays with whatever else is changed.
+    User.objects.filter(pk=alice.pk).update(display_name="a\u202eb")
+    alice.refresh_from_db()
+    by = principal_of(alice)
+    actions.update_user(by=by, user=alice, display_name="a\u202eb", wants_mail=True)
+
+
+def test_no_other_property_is_changed_over_the_api(api, alice, events):
+    with events():
+        for name, value in (
+            ("email", ADDRESS),
+            ("is_staff", True),
+            ("username", "al"),
+            ("password", "x"),
+        ):
+            api(alice).put("/users/self", **{name: value}).fails(422, "unknown_field")
+        api(alice).put("/users/alice", display_name="x").fails(405, "method_not_allowed")
+        api(alice).patch("/users/self", display_name="x").fails(405, "method_not_allowed")
 
 
 def test_an_address_belongs_to_one_person_ignoring_case(alice, bob, sam):
@@ -118,7 +184,7 @@ def test_a_person_gets_another_address_by_proving_to_read_its_mail(alice, bob, e
     refused("not_authenticated", actions.confirm_email, by=ANONYMOUS, proof=proof)
     with events("user-updated") as recorded:
         actions.confirm_email(by=principal_of(bob), proof=proof)
-    assert (recorded[0].data, recorded[0].actor) == ({"changed": ["email"]}, bob)
+    assert (recorded[0].data["changed"], recorded[0].actor) == (["email"], bob)
     assert User.objects.get(username="bob").email == ADDRESS
     refused("not_found", actions.confirm_email, by=principal_of(bob), proof=proof)
     actions.update_user(by=principal_of(bob), user=bob, email="")
@@ -174,7 +240,7 @@ def test_a_deactivated_person_is_refused_at_the_next_call_and_reactivated_with_t
     with events("user-updated") as recorded:
         actions.reactivate_user(by=principal_of(sam), user=alice)
         actions.reactivate_user(by=principal_of(sam), user=alice)
-    assert recorded[0].data == {"changed": ["is_active"]}
+    assert recorded[0].data["after"] == {"is_active": True}
     caller.get("/users/self").gives()
 
 
@@ -203,7 +269,7 @@ def test_a_password_is_changed_without_a_trace_of_it(bob, sam, events):
         assert refused("validation_failed", actions.change_password, **change)
     with events("user-updated") as recorded:
         actions.change_password(by=principal_of(alice), user=alice, password=STRONG)
-    assert recorded[0].data == {"changed": ["password"]}
+    assert recorded[0].data == {"changed": ["password"], "before": {}, "after": {}}
     alice.refresh_from_db()
     assert alice.check_password(STRONG)
     assert alice.tokens.get().is_usable

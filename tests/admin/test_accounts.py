@@ -37,7 +37,11 @@ def test_a_profile_is_changed_as_over_the_api(staff, events):
         ).redirects_to(admin_url(User), 302)
     bob.refresh_from_db()
     assert (bob.display_name, bob.is_staff, bob.is_superuser) == ("Bob <b>", True, True)
-    assert recorded[0].data == {"changed": ["display_name", "is_staff"]}
+    assert recorded[0].data == {
+        "changed": ["display_name", "is_staff"],
+        "before": {"display_name": "", "is_staff": False},
+        "after": {"display_name": "Bob <b>", "is_staff": True},
+    }
     assert "Bob <b>" not in staff.get(admin_url(User)).html and ada.email
 
 
@@ -50,7 +54,7 @@ def test_an_old_page_writes_only_what_was_changed_on_it(staff, sam, bob, events)
     actions.update_user(by=by, user=bob, is_staff=False, email=email)
     with events("user-updated") as recorded:
         staff.post(row_url(bob), **shown | {"display_name": "Bob"})
-    assert recorded[0].data == {"changed": ["display_name"]}
+    assert recorded[0].data["changed"] == ["display_name"]
     bob.refresh_from_db()
     assert (bob.display_name, bob.is_staff, bob.email) == ("Bob", False, email)
     unticked = staff.get(row_url(sam)).inputs()
@@ -85,6 +89,9 @@ def test_an_account_is_closed_and_opened_again(staff, bob, api, events):
     with events("user-deactivated"):
         staff.post(row_url(bob, "deactivate")).redirects_to(row_url(bob), 302)
         staff.post(row_url(bob, "deactivate")).redirects_to(row_url(bob), 302)
+    page = staff.get(row_url(bob))
+    assert "Bob" not in page.text and "bob is deactivated." in page.text
+    assert "<h1>bob</h1>" in page.html
     bobs.get("/users/self").fails(401, "inactive_user")
     with events("user-updated"):
         staff.post(row_url(bob, "reactivate")).redirects_to(row_url(bob), 302)

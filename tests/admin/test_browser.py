@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,11 +12,12 @@ from tests.web.chromium import chromium, complaints, new_page, resize, violation
 from tests.web.page_client import PASSWORD
 from tests.web.test_browser import TAGS
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.once]
 SAM = f"""
-from apps.accounts.actions import create_user
 from apps.accounts.models import User
-create_user(by=None, username="sam", is_staff=True, password={PASSWORD!r})
+sam = User.objects.get(username="sam")
+sam.set_password({PASSWORD!r})
+sam.save()
 """
 PATHS = ["/admin/", "/admin/site/ratelimit/", "/admin/site/sitesettings/1/change/"]
 PATHS += ["/admin/accounts/user/", "/admin/accounts/apitoken/add/", "/admin/events/event/"]
@@ -25,10 +26,12 @@ WCAG = [tag for tag in TAGS if tag.startswith("wcag")]
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(
+    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
+) -> Iterator[Page]:
     """A window in which sam has signed in, at a server of their own."""
     folder = tmp_path_factory.mktemp("admin")
-    with chromium(folder) as browser, Server(folder) as server:
+    with new_server(folder) as server, chromium(folder) as browser:
         server.run(SAM)
         with new_page(browser, server.url) as page:
             page.goto("/signin?next=/admin/")
@@ -39,7 +42,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
             yield page
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("look", [(1280, "light"), (390, "dark")])
 @pytest.mark.parametrize("path", PATHS)
 def test_axe_finds_nothing_and_nothing_is_blocked(page, path, look):

@@ -7,7 +7,7 @@ import pytest
 from apps.accounts import actions
 from apps.accounts.models import User
 from apps.events.models import Event
-from apps.repos.actions import set_archived
+from apps.repos.actions import update_repo
 from apps.repos.models import Repo
 from apps.teams.models import Team
 from apps.threads.models import Thread
@@ -36,7 +36,7 @@ def test_a_filter_by_yes_or_no_shows_the_one_or_the_other(shown, make, sam, alic
     core = TeamFactory.create(slug="core", owner=alice)
     assert shown(Team, "state=active") == {"teams/core"}
     assert shown(Team, "state=inactive") == {"teams/old"}
-    set_archived(by=access_of(sam, make.repo(core, "shelf", by=alice)), archived=True)
+    update_repo(by=access_of(sam, make.repo(core, "shelf", by=alice)), is_archived=True)
     make.repo(core, "desk", by=alice)
     assert shown(Repo, "state=open") == {"teams/core/desk"}
     assert shown(Repo, "state=archived") == {"teams/core/shelf"}

@@ -54,7 +54,7 @@ def test_every_reference_leads_somewhere_and_every_component_is_used():
     used = {part["$ref"] for part in parts(document) if "$ref" in part}
     there = {
         f"#/components/{kind}/{name}"
-        for kind in ("schemas", "responses", "headers")
+        for kind in ("schemas", "responses", "headers", "examples")
         for name in document["components"][kind]
     }
     assert used == there
@@ -72,7 +72,7 @@ def test_every_component_is_a_schema_of_its_dialect():
     def problems(schema: dict[str, Any]) -> Iterator[str]:
         yield from (f"{one.json_path}: {one.message}" for one in dialect.iter_errors(schema))
         for part in parts(schema):
-            yield from {"nullable", "oneOf", "x-spec-enum-id"} & set(part)
+            yield from {"nullable", "x-spec-enum-id"} & set(part)
             if isinstance(part.get("pattern"), str):
                 re.compile(part["pattern"])
 
@@ -86,25 +86,11 @@ def test_every_operation_is_described_in_full():
             yield f"no sentence, the docstring's first line: {found['summary']}"
         if found["tags"] != [*one.viewset.schema_tags]:
             yield f"tags {found['tags']}"
-        yield from {"401", "403", "404", "405", "422"} - set(found["responses"])
-        refusals = {status for status in found["responses"] if status >= "400"}
-        for status in refusals - {str(status) for status in one.operation.other_responses}:
-            answer = found["responses"][status]
-            if answer != {"$ref": f"#/components/responses/Error{status}"}:
-                yield f"{status}: {answer}"
+        if not found.get("description"):
+            yield "no description"
+        yield from {"401", "414", "429", "503"} - set(found["responses"])
 
     assert wrong(problems, {str(one): one for one in routed()}) == {}
-
-
-def test_every_refusal_is_error_body():
-    answers = described()["components"]["responses"].values()
-    schemas = [answer["content"]["application/json"]["schema"] for answer in answers]
-    assert {schema["$ref"] for schema in schemas} == {"#/components/schemas/ErrorBody"}
-
-
-def test_operations_have_names_of_their_own():
-    names = [one.described["operationId"] for one in routed()]
-    assert len({*names}) == len(names)
 
 
 def test_every_request_body_lists_all_that_it_takes():

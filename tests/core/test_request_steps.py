@@ -72,7 +72,9 @@ def test_head_is_get_without_its_body(one: Routed, sample, db):
         assert head.header("Content-Type") == get.header("Content-Type")
 
 
-@pytest.mark.parametrize("path", ["/", "/v2/teams", "/v1", "/v1/", "/v1/nothing", "/v1/teams/a/b"])
+@pytest.mark.parametrize(
+    "path", ["/none", "/v2/teams", "/v1", "/v1/", "/v1/nothing", "/v1/teams/a/b"]
+)
 def test_an_unknown_address_is_404_whoever_asks_and_how(path):
     answers = {method: Answer(plain_client().generic(method, "/api" + path)) for method in METHODS}
     head = answers.pop("HEAD")

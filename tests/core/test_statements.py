@@ -62,6 +62,24 @@ def test_a_token_comes_with_its_person(make, alice, django_assert_num_queries):
     assert token_of("ght_unknown") is None
 
 
+def test_a_token_in_use_is_read_anew_with_its_person(make, alice, django_assert_num_queries):
+    token = token_of(make.token(alice))
+    assert token is not None
+    with django_assert_num_queries(1):
+        person = token.holder()
+    assert person is not None
+    assert stored(person) == stored(User.objects.get(pk=alice.pk))
+    for row, change in (
+        (User.objects, {"is_active": False}),
+        (ApiToken.objects, {"revoked_at": timezone.now()}),
+    ):
+        row.update(**change)
+        assert token.holder() is None
+        row.update(is_active=True) if row is User.objects else row.update(revoked_at=None)
+    ApiToken.objects.all().delete()
+    assert token.holder() is None
+
+
 @pytest.fixture
 def people(alice, bob, carol, sam, acme) -> list[User | AnonymousUser]:
     """Of every role in acme, and none."""
@@ -106,6 +124,30 @@ def test_a_repository_comes_with_its_owner_and_the_callers_level(
             assert access.level is expected.level
     with pytest.raises(Http404):
         open_repo(principal_of(people[0]), owner.path, "none", needs=Level.NONE)
+
+
+@pytest.mark.parametrize("owned_by", ["team", "user"])
+def test_access_that_is_renewed_is_what_one_would_be_given_now(
+    people, acme, alice, make, owned_by, django_assert_num_queries
+):
+    owner = acme if owned_by == "team" else alice
+    repo = make.repo(owner, "api", by=alice)
+    held = [access_of(person, repo) for person in people]
+    for visibility, active in itertools.product(Visibility, (True, False)):
+        Repo.objects.update(visibility=visibility)
+        Team.objects.update(is_active=active)
+        stale = Repo.objects.get(pk=repo.pk)
+        for access in held:
+            renewed = access.principal.renewed()
+            expected = access_of((renewed and renewed.person) or AnonymousUser(), stale)
+            with django_assert_num_queries(1 if access.principal.person is None else 2):
+                found = access.renewed()
+                assert found.repo.owner == owner
+            assert_same(found.repo, Repo.objects, **{f"owner_{owned_by}": owner})
+            assert (found.level, found.asked) == (expected.level, expected.asked)
+    Repo.objects.all().delete()
+    with pytest.raises(Http404):
+        held[0].renewed()
 
 
 def opened(person: Any, owner: str, slug: str) -> RepoAccess | None:

@@ -98,9 +98,11 @@ def test_activity_is_read_along_an_index(api, make, team_repo, alice, bob):
     long_ago = event.created_at - dt.timedelta(days=200)
     about = {"kind": "thread-created", "target": {}}
     own = {**about, "actor": bob, "repo_id": team_repo.pk, "team_id": event.team_id}
-    of_others = {**about, "actor": alice, "repo_id": others.pk, "created_at": event.created_at}
+    of_others = {**about, "actor": alice, "repo_id": others.pk}
     rows = [Event(**own, created_at=long_ago + dt.timedelta(minutes=n)) for n in range(500)]
-    Event.objects.bulk_create([*rows, *(Event(**of_others) for _ in range(500))])
+    rows += [Event(**of_others, created_at=event.created_at) for _ in range(500)]
+    rows += [Event(**of_others, created_at=long_ago) for _ in range(5000)]
+    Event.objects.bulk_create(rows)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
     for path, index in (("/users/bob", "event_actor_time"), ("/teams/acme", "event_team_time")):

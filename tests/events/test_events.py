@@ -35,10 +35,11 @@ def log(alice):
         ids = list(team_ids(team))
 
         def add(burst: int) -> None:
+            data = {"changed": ["name"]}
             with transaction.atomic():
                 for _ in range(burst):
-                    record(Kind.TEAM_UPDATED, actor=alice, about=other)
-                    record(Kind.TEAM_UPDATED, actor=alice, about=team)
+                    record(Kind.TEAM_UPDATED, actor=alice, about=other, data=data)
+                    record(Kind.TEAM_UPDATED, actor=alice, about=team, data=data)
             ids[:] = team_ids(team)
 
         add(events - 1)

@@ -109,9 +109,11 @@ def ids(text: str) -> list[int]:
 
 
 async def read(client: Client, count: int) -> list[int]:
+    """The ids of the next events, which heartbeats do not stand for."""
     found: list[int] = []
-    while len(found) < count:
-        found += ids(await client.text())
+    async with asyncio.timeout(PATIENCE):
+        while len(found) < count:
+            found += ids(await client.text())
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from functools import partial
 
 import pytest
 from django.db import transaction
@@ -68,3 +69,32 @@ def test_whoever_is_deactivated_gets_nothing_that_is_read_together_with_it(
             return await client.text()
 
     assert asyncio.run(story()) == ""
+
+
+def test_whoever_is_no_longer_staff_sees_no_links_to_what_staff_alone_reads(
+    make, sam, alice, team_repo
+):
+    """In what was written, by an event that is read together with the loss."""
+    sue = UserFactory.create(username="sue", staff=True)
+    make.thread(team_repo, by=alice)
+    name = f"{team_repo.path}#1"
+    open_repo = make.repo(alice, "open", by=alice, visibility="public")
+
+    def change() -> None:
+        with transaction.atomic():
+            accounts.update_user(by=principal_of(sam), user=sue, is_staff=False)
+            make.thread(open_repo, by=alice, body=name)
+
+    async def story(token: str) -> list[str]:
+        query = f"scope=repo:{open_repo.path}&html=true"
+        async with following(token, query) as client:
+            await eventually_in_loop(lambda: bool(hub.joined))
+            make_one = partial(make.thread, open_repo, by=alice, body=name)
+            await in_thread(make_one)
+            first = await client.text()
+            await in_thread(change)
+            return [first, await client.text()]
+
+    before, after = asyncio.run(story(make.token(sue)))
+    assert f">{name}</a>" in before
+    assert f"<p>{name}</p>" in after

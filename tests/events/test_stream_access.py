@@ -26,6 +26,49 @@ def test_a_removed_member_gets_neither_the_removal_nor_what_follows(live):
         assert bob.kinds(1) == ["team-created"]
 
 
+def ended(stream):
+    """That the server has ended the stream, without another event."""
+    assert stream.next() is None
+
+
+def test_a_stream_ends_with_its_last_scope_and_another_works_after_a_return(live):
+    followed = make_followed_team(live)
+    alice, bob = live.api("alice"), live.api("bob")
+    thread = {"title": "One", "body": "", "kind": "issue"}
+    alice.post(f"{followed.repo}/threads", **thread).gives(201)
+    repo = f"teams/{followed.team}/api"
+    queries = [followed.scope, f"{followed.scope}&scope=repo:{repo}", f"scope=thread:{repo}/1"]
+    with ExitStack() as streams:
+        opens = [streams.enter_context(opened(live, "bob", query)) for query in queries]
+        alice.delete(f"{followed.path}/members/bob").gives(204)
+        for stream in opens:
+            ended(stream)
+    with follow(live, "bob", followed.scope) as stream:
+        stream.refusal().fails(403, "forbidden")
+    alice.post(f"{followed.path}/members", username="bob", role="viewer").gives(201)
+    last = bob.get(f"/events?{followed.scope}").gives()["results"][0]["id"]
+    with opened(live, "bob", f"{followed.scope}&last_event_id={last}") as stream:
+        followed.rename("Back")
+        assert stream.kinds(1) == ["team-updated"]
+
+
+def test_a_stream_ends_when_its_repository_becomes_private(live):
+    followed = make_followed_team(live)
+    followed.describe("Open", visibility="internal")
+    with (
+        opened(live, "carol", followed.repo_scope) as repo,
+        opened(live, "carol", f"{followed.repo_scope}&scope=user:alice") as both,
+    ):
+        followed.describe("Closed", visibility="private")
+        ended(repo)
+        followed.describe("Open again", visibility="internal")
+        # It has another scope, and goes on: what is given back later is not taken up in it.
+        assert [frame.json["data"]["after"]["visibility"] for frame in both.take(1)] == ["internal"]
+    with opened(live, "carol", followed.repo_scope) as stream:
+        followed.describe("Read again")
+        assert stream.kinds(1) == ["repo-updated"]
+
+
 def test_whoever_leaves_a_team_does_not_hear_of_it_there(followed):
     with opened(followed.server, "bob", f"{followed.scope}&scope=user:bob") as stream:
         followed.server.api("bob").delete(f"{followed.path}/members/bob").gives(204)
@@ -157,4 +200,5 @@ def status(server, name):
     with follow(server, name, "scope=self") as stream:
         if stream.status == 429:
             stream.refusal().fails(429, "too_many_streams")
+            assert stream.response.headers["Retry-After"] == "5"
         return stream.status

@@ -300,7 +300,7 @@ def test_a_missing_blob_is_no_conflict(repo: Scratch, strategy: Strategy) -> Non
 def test_a_missing_tree_is_not_an_empty_one(repo: Scratch) -> None:
     base = repo.commit({"a": b"0"})
     target = repo.commit({"a": b"0", "b": b"1"}, base)
-    with pytest.raises(GitError, match="lacks objects"):
+    with pytest.raises(GitError, match=r"lacks objects|failure to merge"):
         try_merge(repo, Strategy.MERGE, target, repo.commit_of("1" * 40, base))
 
 

@@ -129,6 +129,76 @@ def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
             thread.join()
 
 
+@pytest.mark.parametrize("prlimit", [resource.prlimit, None], ids=["prlimit", "shell"])
+def test_git_gets_its_input_within_its_limits_on_a_busy_server(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch, prlimit: Any
+) -> None:
+    """They are set by the shell, or from here while git waits for its input."""
+    large = repo.store("commit", (bytes(MIB) for _ in range(24)), 24 * MIB)  # read as a whole
+    ask = partial(run_git, repo.path, "cat-file", "--batch", stdin=f"{large}\n".encode())
+    assert len(ask().out) > 24 * MIB
+    done = Event()
+    monkeypatch.setattr(run, "_prlimit", prlimit)
+    monkeypatch.setitem(LIMITS, "cat-file", Limits(memory=16 * MIB))
+    busy = [Thread(target=lambda: all(not done.is_set() for _ in count())) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    try:
+        for _ in range(3):
+            with pytest.raises(GitTooLarge, match=NO_MEMORY):
+                ask()
+    finally:
+        done.set()
+        for thread in busy:
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("subcommand", "options"),
+    [
+        ("cat-file", ["--batch"]),
+        ("cat-file", ["--batch-check"]),
+        ("hash-object", ["-t", "commit", "-w", "--stdin"]),
+        ("merge-tree", ["--stdin", "--name-only"]),
+        ("update-ref", ["--stdin", "-z"]),
+    ],
+)
+def test_what_is_bounded_from_here_does_nothing_before_its_input(
+    repo: Scratch, subcommand: str, options: list[str]
+) -> None:
+    """It waits for it within its limits, and holds no file of the repository."""
+    assert run._WAITS_FOR_INPUT[subcommand].intersection(options)
+    limits = Limits(memory=123 * MIB, processor=77)
+    with running(run._spawn(repo.path, subcommand, options, limits, DEVNULL, None)) as (one, _, _):
+        eventually(lambda: sleeps(one.pid))
+        assert {file.name for file in Path(f"/proc/{one.pid}/fd").iterdir()} == {"0", "1", "2"}
+        assert str(repo.path) not in Path(f"/proc/{one.pid}/maps").read_text()
+        assert resource.prlimit(one.pid, resource.RLIMIT_DATA) == (123 * MIB, 123 * MIB)
+        assert resource.prlimit(one.pid, resource.RLIMIT_CPU) == (77, 77)
+        assert Path(f"/proc/{one.pid}/comm").read_text() == "git\n"  # no shell in between
+        assert not children(one)
+
+
+def sleeps(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def test_git_that_cannot_be_bounded_is_ended(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def refuse(pid: int, *_: object) -> None:
+        started.append(pid)
+        raise PermissionError("not here")
+
+    monkeypatch.setattr(run, "_prlimit", refuse)
+    with pytest.raises(GitError, match="could not be bounded: not here"):
+        run_git(repo.path, "cat-file", "--batch", stdin=b"x")
+    [pid] = started
+    assert not Path(f"/proc/{pid}").exists()
+
+
 def test_a_tree_bomb_meets_the_memory_limit(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=16 * MIB))
     with pytest.raises(GitTooLarge, match=NO_MEMORY):

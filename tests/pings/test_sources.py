@@ -84,6 +84,21 @@ def test_a_text_with_too_many_names_pings_nobody_by_them(make, team_repo, alice,
     assert new_pings() == {"alice mention", "Vera mention"}
 
 
+def test_fifty_names_ping_and_fifty_one_do_not(make, team_repo, alice, bob):
+    """However much else the text refers to."""
+    people = UserFactory.create_batch(50)
+    for person in people:
+        MemberFactory.create(team=team_repo.owner_team, user=person)
+    names, others = (
+        " ".join(words)
+        for words in ((f"@{one.username}" for one in people), (f"#{n}" for n in range(1, 80)))
+    )
+    make.thread(team_repo, by=alice, body=f"{others} {names}")
+    assert len(new_pings()) == 50
+    make.thread(team_repo, by=alice, body=f"{others} {names} @bob")
+    assert not new_pings()
+
+
 def test_an_edit_pings_those_whom_the_text_has_not_mentioned_before(make, team_repo, alice, bob):
     thread = make.thread(team_repo, by=alice, body="@bob")
     reply = make.reply(thread, by=bob, body="Hm.")
@@ -168,6 +183,19 @@ def test_a_pull_that_opens_asks_its_approvers(make, team_repo, alice, bob, every
         assert new_pings() == pinged
     pulls.update_pull(by=by, pull=pull, title="Another")
     assert not new_pings()
+
+
+def test_a_pull_that_begins_as_a_draft_asks_nobody_until_it_is_ready(
+    make, team_repo, alice, bob, everybody
+):
+    asking(team_repo, alice, bob)
+    new_pings()
+    draft = {"source_branch": "topic", "target_branch": "main", "status": "draft"}
+    by = access_of(alice, team_repo)
+    pull = pulls.create_pull(by=by, title="t", body="@Vera", **draft)
+    assert new_pings() == {"Vera mention"}
+    pulls.update_pull(by=by, pull=pull, status="open")
+    assert new_pings() == {"bob review_requested"}
 
 
 def test_a_pull_asks_no_approver_whose_account_is_closed(make, team_repo, alice, bob):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from apps.events.record import Change
 from apps.git.facts import GitFacts
 from apps.repos.models import Repo
 from apps.repos.rules import RefMove
@@ -25,7 +26,7 @@ def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
         reading.pop()()
 
 
-def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Callable[[], None]]:
+def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
     if following:
         following.pop()()
     if failing:

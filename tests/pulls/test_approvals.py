@@ -273,7 +273,9 @@ def test_a_review_of_another_head_than_was_seen_is_refused(api, clone, pull, bob
     head = Pull.objects.get().head_sha
     review = api(bob).post(f"{address}?expected_head_sha={head}", status="commented").gives(201)
     again = f"{address}/{review['uuid']}"
+    api(bob).put(f"{again}?expected_head_sha=feature", body="").fails(422, "validation_failed")
     api(bob).put(f"{again}?expected_head_sha={seen}", status="approved").fails(409, "head_changed")
+    api(bob).put(f"{again}?expected_head_sha={seen}", body="Fine.").fails(409, "head_changed")
     assert api(bob).get(again).gives()["status"] == "commented"
     api(bob).put(f"{again}?expected_head_sha={head}", status="approved").gives()
 

@@ -107,7 +107,7 @@ def test_the_next_push_by_who_may_read_the_upstream_moves_the_head_to_the_tip(
     tip = clone.commit("topic", {"trap": "gone\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
         clone.push("topic")
-    assert recorded[1].data == {"before": made["head_sha"], "after": tip}
+    assert (recorded[1].data["before"], recorded[1].data["after"]) == (made["head_sha"], tip)
     assert shown(api, alice, address) == (tip, False)
     assert upstream.git.has_commit(tip)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
+from apps.core.locks import hold
 from apps.pulls.actions import merging
-from apps.pulls.models import MergeAttempt
+from apps.pulls.models import MergeAttempt, Pull
+from apps.repos.models import PushJournal
+from tests.principals import access_of
 from tests.pulls import paths
+from tests.races import Aside
 from tests.server import PATIENCE
 
 PULLS, CLIENTS = 24, 8
@@ -94,6 +99,82 @@ def test_a_merge_that_waits_keeps_its_lease(api, pull, second, alice, monkeypatc
     monkeypatch.setattr(merging, "TURN_SECONDS", 0)
     api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert len(left) == 3
+
+
+def test_a_merge_that_waits_has_stored_no_plan(api, pull, second, alice, monkeypatch):
+    """git may carry it out only when it is its turn: what is in the journal may have happened."""
+    ahead, seen = begin_merge(pull, alice), []
+
+    def instead_of_sleeping(seconds):
+        waiting = MergeAttempt.objects.get(pull=second)
+        seen.append((waiting.queued_at > ahead.queued_at, waiting.push, waiting.result_sha))
+        assert not PushJournal.objects.exists()
+        ahead.delete()
+
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
+    assert seen == [(True, None, None)]
+
+
+class Killed(BaseException):
+    """The process has died here."""
+
+
+def test_a_merge_that_dies_while_it_waits_leaves_a_place_that_expires(
+    api, pull, second, alice, monkeypatch
+):
+    ahead, dead = begin_merge(pull, alice), []
+
+    def die(seconds):
+        dead.append(seconds)
+        raise Killed
+
+    def watch(execute, *asked):
+        return None if dead else execute(*asked)  # nobody hears what it still says
+
+    monkeypatch.setattr(merging, "sleep", die)
+    with connection.execute_wrapper(watch), pytest.raises(Killed):
+        merging.merge_pull(by=access_of(alice, second.repo), pull=second)
+    left = MergeAttempt.objects.get(pull=second)
+    assert left.queued_at is not None
+    assert left.push is None
+    assert not PushJournal.objects.exists()
+    assert left.leased_until <= timezone.now() + dt.timedelta(seconds=merging.TURN_SECONDS)
+    assert merging.TURN_SECONDS <= 10
+
+    ahead.delete()
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    url = f"{paths.pull(second)}/merge"
+    api(alice).post(url).fails(409, "merge_in_progress")
+    api(alice).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
+    MergeAttempt.objects.update(leased_until=timezone.now())
+    api(alice).post(url).gives()
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_of_two_that_take_a_place_at_once_the_later_one_waits(pull, second, alice, monkeypatch):
+    """Whoever looks who is ahead sees everybody that has looked before."""
+    looked, go_on = Event(), Event()
+
+    def instead_of_sleeping(seconds):
+        looked.set()
+        assert go_on.wait(PATIENCE)
+
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    by = access_of(alice, second.repo)
+    later = Aside(lambda: merging.merge_pull(by=by, pull=second))
+    with transaction.atomic():
+        hold(pull.merge_queue)
+        later.begin()
+        assert later.is_alive(), "it has not waited for the one that is looking"
+        ahead = begin_merge(pull, alice)
+    assert looked.wait(PATIENCE)
+    assert not PushJournal.objects.exists()
+    ahead.delete()
+    go_on.set()
+    later.join(PATIENCE)
+    assert Pull.objects.get(pk=second.pk).status == "merged"
 
 
 def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(

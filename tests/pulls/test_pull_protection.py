@@ -82,6 +82,7 @@ def test_an_approval_is_asked_for_and_counted(read, make, pull, protection, bob,
             "uuid": str(protection.uuid),
             "branch": "main",
             "required_approvals": 1,
+            "is_satisfiable": True,
             "approvers": [{"user_uuid": str(bob.uuid), "username": "bob"}],
         }
     ]

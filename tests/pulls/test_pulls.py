@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -48,7 +49,9 @@ NO_PULLS: list[tuple[dict[str, Any], str]] = [
     ({"target_branch": "refs heads"}, "validation_failed"),
     ({"target_branch": "é" * 128}, "validation_failed"),
     ({"source_branch": 7}, "validation_failed"),
-    ({"status": "draft"}, "unknown_field"),
+    ({"status": "closed"}, "validation_failed"),
+    ({"status": "merged"}, "validation_failed"),
+    ({"status": None}, "validation_failed"),
     ({"source_branch": "main"}, "same_branch"),
     ({"source_branch": "nobody:feature"}, "source_not_found"),
     ({"source_branch": "teams/nobody:feature"}, "source_not_found"),
@@ -68,7 +71,31 @@ def test_readers_open_pulls_and_others_do_not(api, repo, open_repo, carol, event
     assert pull["web_url"] == f"http://testserver/{repo.path}/pulls/1"
     assert api(carol).get(pull["api_url"]).gives() == pull
     assert found[0].target == {"kind": "pull", "number": 1}
-    assert found[0].data == {"source_branch": "feature", "target_branch": "main"}
+    branches = {"source_branch": "feature", "target_branch": "main"}
+    assert found[0].data == {"status": "open", "head_sha": None, **branches}
+
+
+@pytest.mark.parametrize("status", ["open", "draft"])
+def test_a_pull_begins_as_what_it_is_asked_to_be(api, open_repo, carol, events, status):
+    url = paths.pulls(open_repo)
+    with events("pull-created") as found:
+        pull = api(carol).post(url, **WANTED, status=status).gives(201)
+    assert pull["status"] == found[0].data["status"] == status
+    assert api(carol).get(pull["api_url"]).gives() == pull
+    thread = api(carol).get(f"{open_repo.api_path}/threads/1").gives()
+    assert thread["status"] == "open"
+    other = "pull-readied" if status == "draft" else "pull-drafted"
+    with events(other):
+        wanted = "open" if status == "draft" else "draft"
+        api(carol).put(f"{url}/1/status", status=wanted).gives()
+
+
+def test_a_draft_is_in_the_way_of_another_pull_and_of_its_merge(api, clone, alice):
+    clone.push("main:feature")
+    url = paths.pulls(clone.repo)
+    api(alice).post(url, **WANTED, status="draft").gives(201)
+    api(alice).post(f"{url}/1/merge").fails(409, "pull_is_draft")
+    api(alice).post(url, **WANTED, status="draft").fails(409, "pull_already_exists")
 
 
 def test_a_private_repository_has_no_pulls_for_strangers(api, repo, carol):
@@ -116,13 +143,15 @@ def test_a_source_may_name_its_repository(api, open_repo, alice):
     api(alice).post(paths.pulls(open_repo), **itself).fails(422, "same_branch")
 
 
-def test_a_pull_stands_where_its_branches_are(make, clone, bob, carol):
+def test_a_pull_stands_where_its_branches_are(make, clone, bob, carol, events):
     base = clone.repo.branch_sha("main")
     clone.commit("feature", {"a": "1\n2\n", "README": ""}, onto="main")
     head = clone.commit("feature", {"b": "3\n"})
     clone.push("feature", by=bob)
-    pull = make.pull(clone.repo, by=carol)
+    with events("pull-created") as found:
+        pull = make.pull(clone.repo, by=carol)
     assert (pull.head_sha, pull.base_sha, pull.head_pushed_by) == (head, base, bob)
+    assert found[0].data["head_sha"] == head
     assert (pull.commit_count, pull.changed_files) == (2, 3)
     assert (pull.additions, pull.deletions) == (3, 1)
 

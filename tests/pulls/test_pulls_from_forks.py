@@ -7,7 +7,8 @@ import pytest
 from apps.git import run
 from apps.pulls.models import Pull
 from apps.repos import jobs
-from apps.repos.models import BRANCHES, Repo
+from apps.repos.commits import find_next_commits
+from apps.repos.models import BRANCHES, NamedCommit, Repo
 from apps.repos.pushes import open_journal, settle
 from apps.repos.rules import ZERO
 from apps.teams.models import Team
@@ -90,7 +91,13 @@ def test_a_pull_follows_the_pushes_to_the_fork(api, upstream, clone, pull, carol
     assert (now["head_sha"], now["commit_count"]) == (head, 2)
     assert recorded[0].repo_id == clone.repo.pk
     assert recorded[1].repo_id == upstream.pk and recorded[1].actor == carol
-    assert recorded[1].data == {"before": made["head_sha"], "after": head}
+    assert recorded[1].data == {
+        "before": made["head_sha"],
+        "after": head,
+        "head_sha": head,
+        "source_branch": "topic",
+        "target_branch": made["target_branch"],
+    }
 
 
 def test_a_pull_may_be_opened_before_its_branch_is_pushed_to_the_fork(
@@ -176,6 +183,19 @@ def test_a_pull_outlives_its_fork(
     assert api(carol).get(f"{address}/protection").gives()["is_mergeable"] is True
     merged = api(alice).post(f"{address}/merge").gives()
     assert merged["head_sha"] == made["head_sha"]
+
+
+def test_a_pull_brings_the_commits_that_texts_name(
+    make, upstream, clone, alice, carol, api, django_capture_on_commit_callbacks
+):
+    head = clone.repo.branch_sha("topic")
+    make.thread(upstream, by=alice, body=head[:9])
+    find_next_commits()
+    assert not find_next_commits()
+    with django_capture_on_commit_callbacks(execute=True):
+        opened(api, upstream, carol)
+    assert find_next_commits()
+    assert NamedCommit.objects.get().sha == head
 
 
 def test_the_fork_is_named_only_to_those_who_may_read_it(

@@ -22,7 +22,8 @@ def test_the_push_that_creates_the_branch_fills_the_pull_in(make, clone, alice, 
     assert (after.head_sha, after.base_sha) == (head, clone.repo.branch_sha("main"))
     assert (after.commit_count, after.changed_files, after.head_pushed_by) == (1, 1, bob)
     assert (found[1].actor, found[1].number) == (bob, pull.number)
-    assert found[1].data == {"before": None, "after": head}
+    branches = {"source_branch": "feature", "target_branch": "main"}
+    assert found[1].data == {"before": None, "after": head, "head_sha": head, **branches}
 
 
 def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alice, bob, events):
@@ -141,6 +142,25 @@ def test_the_head_is_kept_in_a_ref_of_the_pull(
         clone.push("feature")
     assert clone.repo.git.ref("refs/pull/1/head") == head
     assert "refs/pull/1/head" not in clone.repo.git.refs()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_ref_that_git_cannot_write_after_the_commit_is_told_of_in_the_log(
+    make, clone, alice, caplog
+):
+    """The pull is made: whoever asked for it must not be told otherwise."""
+    clone.commit("feature", {"a": "1"}, onto="main")
+    clone.push("feature")
+    lock = clone.repo.git.path / "refs/pull/1/head.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    pull = make.pull(clone.repo, by=alice)
+    assert pull.head_sha and clone.repo.git.ref("refs/pull/1/head") is None
+    assert "update_pull_ref_on_commit" in caplog.text
+    lock.unlink()
+    head = clone.commit("feature", {"a": "2"}, onto="main")
+    clone.push("feature")
+    assert clone.repo.git.ref("refs/pull/1/head") == head
 
 
 @pytest.mark.parametrize("status", ["open", "draft"])

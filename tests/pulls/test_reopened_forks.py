@@ -91,7 +91,7 @@ def test_a_push_to_a_fork_that_has_become_private_is_shown_by_who_pushes(
     tip = clone.commit("topic", {"arch": "wide\n"})
     with events("branch-pushed", "pull-pushed") as recorded:
         clone.push("topic")
-    assert recorded[1].data == {"before": made["head_sha"], "after": tip}
+    assert (recorded[1].data["before"], recorded[1].data["after"]) == (made["head_sha"], tip)
     assert shown(api, alice, address) == (tip, False)
     assert upstream.git.has_commit(tip)
 

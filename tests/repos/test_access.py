@@ -13,8 +13,10 @@ from apps.core.access import Level
 from apps.repos.access import access_to, level_on
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Member, Role, Team
+from apps.threads import across
+from apps.threads.models import Thread
 from tests.by_actions import MakeByActions
-from tests.factories import TeamFactory, UserFactory
+from tests.factories import PullFactory, TeamFactory, ThreadFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
 PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
@@ -56,7 +58,9 @@ def make_people():
 
 
 def make_repos(people):
-    """Of an active and an inactive team, and of everybody, in each visibility."""
+    """Of an active and an inactive team, and of everybody, in each visibility; in each a thread and
+    a pull.
+    """
     idle = TeamFactory.create(slug="idle", owner=people["owner"])
     users = [one for one in people.values() if isinstance(one, User)]
     made = [
@@ -70,6 +74,9 @@ def make_repos(people):
         for owner in (Team.objects.get(slug="acme"), idle, *users)
         for visibility in Visibility
     ]
+    for repo in made:
+        ThreadFactory.create(repo=repo, created_by=people["stranger"])
+        PullFactory.create(repo=repo, thread__created_by=people["stranger"])
     Team.objects.filter(pk=idle.pk).update(is_active=False)
     return [Repo.objects.select_related("owner_team", "owner_user").get(pk=one.pk) for one in made]
 
@@ -161,6 +168,60 @@ def test_a_list_holds_what_the_level_says(api, people, repos, name):
             shown |= {row["path"]: row["caller_permission"] for row in rows}
     levels = {repo.path: access_of(people[name], repo).level for repo in repos}
     assert shown == {path: level.name.lower() for path, level in levels.items() if level}
+
+
+@pytest.fixture(params=["one by one", "together"])
+def asked(request, monkeypatch):
+    """Both ways in which lists across repositories ask."""
+    if request.param == "together":
+        monkeypatch.setattr(across, "FEW", 0)
+
+
+QUERIES = ["", "created_by=self", "created_by={stranger}", "participant={stranger}", "team=acme"]
+QUERIES += ["team=idle", "status=open", "search=slow", "before=" + "9" * 17 + "-" + "f" * 32]
+
+
+@pytest.mark.parametrize("path", ["/threads", "/pulls"])
+@pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
+def test_a_list_across_repositories_holds_what_single_reads_give(
+    api, people, repos, name, path, asked
+):
+    """Whatever the filter: of each repository what its own list gives to the same person."""
+    caller, own = api(people[name]), {}
+    for repo in repos:
+        answer = caller.get(f"{repo.api_path}{path}")
+        if answer.status == 200:
+            [own[repo.path]] = answer.gives()["results"]
+            assert caller.get(own[repo.path]["api_url"]).status == 200
+    for query in QUERIES:
+        text = query.format(stranger=people["stranger"].username)
+        found = caller.get(f"{path}?per_page=100&{text}").gives()["results"]
+        wanted = {at: one for at, one in own.items() if fits(query, at, name)}
+        assert {one["repo_path"]: one for one in found} == wanted, query
+        assert len(found) == len(wanted), query
+
+
+def fits(query: str, path: str, name: str) -> bool:
+    """Whether a filter of QUERIES lets through what the stranger has opened in a repository."""
+    if query.startswith("team="):
+        return path.startswith(f"teams/{query.removeprefix('team=')}/")
+    return query != "created_by=self" or name == "stranger"
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS, ids=str)
+def test_a_list_across_repositories_keeps_to_what_a_credential_reads(
+    people, repos, credential, asked
+):
+    rows = Thread.objects.filter(kind="discussion")
+    for person in people.values():
+        who = replace(principal_of(person), **credential)
+        for narrow in (False, True):
+            listed = across.Across(rows, ["number"], who, is_narrow=narrow)
+            page = listed.find(after=None, before=None, size=100, newest_first=True)
+            found = {one.repo.path for one in page}
+            assert found == {
+                repo.path for repo in repos if access_to(who, repo).level >= Level.READ
+            }
 
 
 def test_the_teams_that_may_be_read_inside_are_those_with_a_level(people, repos):

@@ -17,7 +17,6 @@ from apps.teams.models import Team
 
 OF_WORKER = {"complete_fork", "fail_fork"}
 """What the worker does with a fork that somebody was allowed to ask for."""
-STAFF_ONLY = {"set_archived"}
 WITH_ROW = {"update_protection", "delete_protection", "add_approver", "remove_approver"}
 
 CALLS = {
@@ -30,14 +29,6 @@ CALLS = {
     "update_repo": (
         Level.ADMIN,
         lambda who, have: actions.update_repo(by=access_to(who, have.repo), name="B", slug="b"),
-    ),
-    "set_archived": (
-        Level.OWNER,
-        lambda who, have: actions.set_archived(by=access_to(who, have.repo), archived=True),
-    ),
-    "set_default_branch": (
-        Level.ADMIN,
-        lambda who, have: actions.set_default_branch(by=access_to(who, have.repo), branch="next"),
     ),
     "create_protection": (
         Level.ADMIN,
@@ -96,15 +87,14 @@ def test_all_are_tried():
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_level_is_asked_for(have, events, alice, sam, name):
+def test_the_level_is_asked_for(have, events, alice, name):
     """Each level below is refused, and the one that is needed is enough."""
     needed, call = CALLS[name]
-    person = sam if name in STAFF_ONLY else alice
     with events():
         for ceiling in (level for level in Level if Level.NONE <= level < needed):
-            status, code = refused(call, Principal(person, ceiling=ceiling), have)
-            assert (status, code in {"forbidden", "role_required", "staff_required"}) == (403, True)
-    call(Principal(person, ceiling=needed), have)
+            status, code = refused(call, Principal(alice, ceiling=ceiling), have)
+            assert (status, code in {"forbidden", "role_required"}) == (403, True)
+    call(Principal(alice, ceiling=needed), have)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -124,7 +114,7 @@ def test_nobody_and_the_deactivated_change_nothing(have, events, alice, sam, nam
             assert refused(CALLS[name][1], who, have)[0] in {401, 403}
 
 
-@pytest.mark.parametrize("name", sorted({*CALLS} - STAFF_ONLY))
+@pytest.mark.parametrize("name", sorted(CALLS))
 def test_an_inactive_team_is_closed_to_its_owner_and_to_staff(have, events, alice, sam, name):
     Team.objects.update(is_active=False)
     have.repo = Repo.objects.get(pk=have.repo.pk)
@@ -133,7 +123,7 @@ def test_an_inactive_team_is_closed_to_its_owner_and_to_staff(have, events, alic
             assert refused(CALLS[name][1], Principal(person), have) == (403, "team_inactive")
 
 
-@pytest.mark.parametrize("name", sorted({*CALLS} - STAFF_ONLY - {"create_repo"}))
+@pytest.mark.parametrize("name", sorted({*CALLS} - {"create_repo"}))
 @pytest.mark.parametrize("stale", [False, True])
 def test_an_archived_repository_stays_as_it_is(have, events, alice, name, stale):
     """Also where it was archived after the caller had read it."""

@@ -1,79 +1,88 @@
-"""Archiving a repository and choosing its default branch: what staff does in the admin."""
+"""Archiving a repository, and opening it again: `is_archived` of PUT …/repos/{repo_slug}."""
+
+from __future__ import annotations
 
 import pytest
 
-from apps.core.errors import ApiError
-from apps.repos import actions
 from apps.repos.models import Repo
-from tests.gitclient import Clone
-from tests.principals import access_of
-from tests.races import Outcome, at_once
+from tests.api import Api
+from tests.factories import MemberFactory, UserFactory
+from tests.races import at_once
+
+ARCHIVE = {"is_archived": True}
+OPEN = {"is_archived": False}
+NEW = {"title": "x", "body": "", "kind": "issue"}
 
 
-def refused(act, **given):
-    with pytest.raises(ApiError) as caught:
-        act(**given)
-    return caught.value.status, caught.value.code
+def put(client: Api, repo: Repo, **sent):
+    """Names as they are, and what is sent beside them."""
+    return client.put(repo.api_path, **{"name": repo.name, "slug": repo.slug, **sent})
 
 
-@pytest.fixture
-def pushed(team_repo, alice, tmp_path):
-    """A repository with the branches main and next."""
-    clone = Clone(tmp_path / "clone", team_repo, alice)
-    clone.commit("main", {"README": "A place.\n"})
-    clone.commit("next", {"arch": "open\n"}, onto="main")
-    clone.push("main", "next")
-    team_repo.refresh_from_db()
-    return team_repo
-
-
-def test_only_staff_archives_and_only_once(team_repo, alice, sam, api, events):
-    archive = actions.set_archived
+def test_admins_archive_and_writers_do_not(api, team_repo, acme, alice, bob, carol, events):
+    dan = UserFactory.create(username="dan")
+    MemberFactory.create(team=acme, user=dan, admin=True)
     with events():
-        assert refused(archive, by=access_of(alice, team_repo), archived=True) == (
-            403,
-            "staff_required",
-        )
-        archive(by=access_of(sam, team_repo), archived=False)
+        put(api(), team_repo, **ARCHIVE).fails(401, "not_authenticated")
+        put(api(carol), team_repo, **ARCHIVE).fails(403, "forbidden")
+        put(api(bob), team_repo, **ARCHIVE).fails(403, "role_required")
+        put(api(alice), team_repo, is_archived="true").fails(422, "validation_failed")
+        put(api(alice), team_repo, **OPEN).gives()
     with events("repo-updated") as recorded:
-        archive(by=access_of(sam, team_repo), archived=True)
-        archive(by=access_of(sam, team_repo), archived=True)
-    assert recorded[0].data == {"changed": ["is_archived"]}
-    path = "/teams/acme/repos/api/threads"
-    new = {"title": "x", "body": "", "kind": "issue"}
-    api(alice).post(path, **new).fails(409, "repo_archived")
-    assert api(alice).get("/teams/acme/repos/api").gives()["is_archived"] is True
+        assert put(api(dan), team_repo, **ARCHIVE).gives()["is_archived"] is True
+    before, after = {"is_archived": False}, {"is_archived": True}
+    assert recorded[0].data == {"changed": ["is_archived"], "before": before, "after": after}
+
+
+def test_an_archived_repository_takes_nothing_but_to_be_opened(api, repo, alice, events):
+    put(api(alice), repo, **ARCHIVE).gives()
+    with events():
+        assert put(api(alice), repo, **ARCHIVE).gives()["is_archived"] is True
+        put(api(alice), repo).fails(409, "repo_archived")
+        put(api(alice), repo, name="Other").fails(409, "repo_archived")
+        put(api(alice), repo, name="Other", **ARCHIVE).fails(409, "repo_archived")
+        put(api(alice), repo, default_branch="next").fails(409, "repo_archived")
+        api(alice).post(f"{repo.api_path}/threads", **NEW).fails(409, "repo_archived")
+    assert api(alice).get(repo.api_path).gives()["name"] == repo.name
     with events("repo-updated"):
-        archive(by=access_of(sam, team_repo), archived=False)
-    api(alice).post(path, **new).gives(201)
+        put(api(alice), repo, **OPEN).gives()
+    api(alice).post(f"{repo.api_path}/threads", **NEW).gives(201)
 
 
-def test_the_default_branch_has_to_exist_and_git_follows(pushed, sam, events):
-    choose = actions.set_default_branch
-    with events():
-        for branch in ("nowhere", "", "../main", "refs/heads/next"):
-            assert refused(choose, by=access_of(sam, pushed), branch=branch)[0] == 422
-        choose(by=access_of(sam, pushed), branch="main")
-    assert pushed.git.head_branch() == "main"
-    with events("repo-updated") as recorded:
-        choose(by=access_of(sam, pushed), branch="next")
-    assert recorded[0].data == {"changed": ["default_branch"]}
-    assert (pushed.git.head_branch(), Repo.objects.get().default_branch) == ("next", "next")
+def test_it_is_changed_together_with_being_archived_or_opened(api, repo, alice, events):
+    for word, name in ((ARCHIVE, "Last words"), (OPEN, "And more")):
+        with events("repo-updated") as recorded:
+            record = put(api(alice), repo, name=name, **word).gives()
+        assert (record["name"], record["is_archived"]) == (name, word["is_archived"])
+        assert recorded[0].data["changed"] == ["name", "is_archived"]
 
 
-def test_an_archived_repository_keeps_its_default_branch(pushed, sam, events):
-    actions.set_archived(by=access_of(sam, pushed), archived=True)
-    with events():
-        given = {"by": access_of(sam, pushed), "branch": "next"}
-        assert refused(actions.set_default_branch, **given) == (409, "repo_archived")
-    assert pushed.git.head_branch() == "main"
+def test_a_repository_of_an_inactive_team_stays_as_it_is(api, team_repo, acme, alice, sam):
+    acme.is_active = False
+    acme.save()
+    for person in (alice, sam):
+        for word in (ARCHIVE, OPEN):
+            put(api(person), team_repo, **word).fails(403, "team_inactive")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_who_archive_at_once_make_one_event(team_repo, sam, events):
-    def archive():
-        repo = Repo.objects.get(pk=team_repo.pk)
-        return Outcome(lambda: actions.set_archived(by=access_of(sam, repo), archived=True))
-
+def test_two_who_archive_at_once_make_one_event(api, team_repo, alice, sam, events):
+    callers = [api(alice), api(sam)]
     with events("repo-updated"):
-        assert at_once(archive, archive) == {(200, None): 2}
+        found = at_once(*(lambda c=caller: put(c, team_repo, **ARCHIVE) for caller in callers))
+        assert found == {(200, None): 2}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_a_change_and_archiving_at_once_none_comes_after(api, team_repo, alice, sam):
+    """Either the description came first, or it is refused."""
+    mine, other = api(alice), api(sam)
+    found = at_once(
+        lambda: put(mine, team_repo, description="Mine"), lambda: put(other, team_repo, **ARCHIVE)
+    )
+    repo = Repo.objects.get()
+    assert repo.is_archived
+    if repo.description is None:
+        assert found == {(200, None): 1, (409, "repo_archived"): 1}
+    else:
+        assert found == {(200, None): 2}

@@ -56,7 +56,9 @@ def test_forks_are_hidden_with_their_upstream_down_the_whole_tree(api, tree, ali
     assert visibilities(*tree) == ["internal", "internal", "internal", "private"]
     assert {event.repo_id for event in recorded} == {upstream.pk, fork.pk, deeper.pk}
     assert {event.actor for event in recorded} == {alice}
-    assert [event.data for event in recorded] == [{"changed": ["visibility"]}] * 3
+    before, after = {"visibility": "public"}, {"visibility": "internal"}
+    data = {"changed": ["visibility"], "before": before, "after": after}
+    assert [event.data for event in recorded] == [data] * 3
     with events(*["repo-updated"] * 3):
         show(api(alice), upstream, "private").gives()
     assert visibilities(*tree) == ["private"] * 4

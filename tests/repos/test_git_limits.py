@@ -1,6 +1,7 @@
 """Rate limits of git over HTTP: what counts, and what git prints."""
 
 import base64
+import time
 from uuid import uuid4
 
 import pytest
@@ -43,6 +44,18 @@ def test_each_request_counts_for_its_person_and_a_refusal_is_text(ask, alice, bo
     assert refused.content.startswith(b"The limit of 2 requests")
     assert refused["Content-Type"] == "text/plain"
     assert int(refused["Retry-After"]) > 0 and refused["X-RateLimit-Resource"] == "git"
+
+
+def test_every_answer_says_how_the_tightest_limit_stands(ask, alice, carol, limit):
+    assert not [name for name in ask(alice).headers if name.startswith("X-RateLimit")]
+    limit("git", 5)
+    limit("anonymous", 3)
+    answers = [ask(alice), ask(carol), ask(token="ght_wrong"), ask(alice)]
+    told = [(one.status_code, one["X-RateLimit-Remaining"]) for one in answers]
+    assert told == [(200, "4"), (403, "4"), (401, "2"), (200, "3")]
+    assert [one["X-RateLimit-Resource"] for one in answers] == ["git", "git", "anonymous", "git"]
+    assert answers[0]["X-RateLimit-Limit"] == "5"
+    assert time.time() < int(answers[0]["X-RateLimit-Reset"]) <= time.time() + 2 * DAY
 
 
 @pytest.mark.parametrize("scope", ["authenticated", "user:alice"])

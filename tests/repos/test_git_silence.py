@@ -54,7 +54,7 @@ def few_files() -> Iterator[int]:
 @pytest.mark.slow
 @pytest.mark.once
 def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
-    tmp_path_factory, tables, django_db_blocker, few_files
+    tmp_path_factory, new_server, few_files
 ):
     """Whether they have asked for anything, for half of something, or do not take what they get.
 
@@ -62,10 +62,7 @@ def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
     """
     kinds = ["serve", "gunicorn", "gunicorn-asgi"]
     folders = [tmp_path_factory.mktemp(kind) for kind in kinds]
-    servers = [Server(folder, kind) for folder, kind in zip(folders, kinds, strict=True)]
-    with django_db_blocker.unblock():
-        for server in servers:
-            server.prepare(tables)
+    servers = [new_server(folder, kind) for folder, kind in zip(folders, kinds, strict=True)]
     with ExitStack() as running:
         lines = []
         for server in servers:

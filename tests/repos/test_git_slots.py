@@ -131,7 +131,7 @@ def test_a_place_is_held_until_the_answer_has_been_sent(client, make, team_repo,
     assert (
         answers[2].content == b"Too many git requests of yours are under way. Try again in 10 s.\n"
     )
-    assert answers[2]["Content-Type"] == "text/plain"
+    assert (answers[2]["Content-Type"], answers[2]["Retry-After"]) == ("text/plain", "10")
     list(answers[0].streaming_content)
     answers.append(client.get(REFS, headers=token))
     assert answers[-1].status_code == 200
@@ -223,11 +223,9 @@ def test_unread_clones_have_so_many_places_and_give_them_back(server, path, publ
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("strangers", [1, 8])
-def test_slow_clones_leave_threads_for_the_api(tmp_path, tables, django_db_blocker, strangers):
+def test_slow_clones_leave_threads_for_the_api(tmp_path, new_server, strangers):
     """gunicorn as docs/deploy.md starts it: two processes with 16 threads each."""
-    server = Server(tmp_path, "gunicorn-deployed", TRUSTED_PROXIES="1")
-    with django_db_blocker.unblock():
-        server.prepare(tables)
+    server = new_server(tmp_path, "gunicorn-deployed", TRUSTED_PROXIES="1")
     with server, ExitStack() as lines:
         server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
         token = server.token("alice")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.errors import Invalid
-from apps.repos.actions import update_protection
+from apps.repos.actions import create_protection, update_protection
 from apps.repos.models import Protection
 from apps.repos.models.protection import glob_matches
 from tests.factories import MemberFactory, UserFactory
@@ -29,6 +29,7 @@ def test_admins_protect_a_branch_and_readers_see_it(api, repo, alice, bob, carol
         "uuid": "",
         "branch": "main",
         "required_approvals": 1,
+        "is_satisfiable": repo.owner_team is not None,  # or nobody but the author could approve
         "approver_count": 0,
         "created_by_username": "alice",
         "created_at": "",
@@ -71,7 +72,7 @@ NO_PROTECTIONS: list[tuple[dict[str, Any], str]] = [
     ({"branch": "v[12]"}, "validation_failed"),
     ({"branch": "v?"}, "validation_failed"),
     ({"branch": "x" * 256}, "validation_failed"),
-    ({"branch": "main", "required_approvals": 2}, "unknown_field"),
+    ({"branch": "main", "approvals": 2}, "unknown_field"),
 ]
 
 
@@ -140,21 +141,52 @@ def test_an_archived_repository_keeps_its_protections_as_they_are(api, make, rep
     api(alice).get(url).gives()
 
 
-def test_how_many_approvals_are_asked_for_is_changed_by_the_action_alone(
-    api, make, repo, alice, sam, events
-):
-    protection = make.protection(repo, by=alice)
-    for wrong in (0, 101, -1):
-        with pytest.raises(Invalid):
-            update_protection(
-                by=access_of(sam, protection.repo), protection=protection, required_approvals=wrong
-            )
+def test_admins_say_how_many_approvals_are_asked_for(api, team_repo, alice, bob, events):
+    url = paths.protections(team_repo)
+    api(bob).post(url, branch="main", required_approvals=2).fails(403, "role_required")
+    with events("protection-created") as found:
+        made = api(alice).post(url, branch="main", required_approvals=0).gives(201)
+    assert made["required_approvals"] == found[0].data["required_approvals"] == 0
+    one = f"{url}/{made['uuid']}"
+    api(bob).put(one, required_approvals=2).fails(403, "role_required")
+    with events():
+        api(alice).put(one, required_approvals=0).gives()
     with events("protection-updated") as found:
-        update_protection(
-            by=access_of(sam, protection.repo), protection=protection, required_approvals=2
-        )
+        changed = api(alice).put(one, required_approvals=20).gives()
+    assert (changed["branch"], changed["required_approvals"]) == ("main", 20)
     assert found[0].data["changed"] == ["required_approvals"]
-    assert api(alice).get(paths.protection(protection)).gives()["required_approvals"] == 2
+    assert found[0].data["before"] == {"branch": "main", "required_approvals": 0}
+    assert api(alice).get(one).gives() == changed
+    both = api(alice).put(one, branch="trunk", required_approvals=3.0).gives()
+    assert (both["branch"], both["required_approvals"]) == ("trunk", 3)
+
+
+def test_no_other_number_of_approvals_is_asked_for(api, make, team_repo, alice, events):
+    protection = make.protection(team_repo, by=alice)
+    url, by = paths.protection(protection), access_of(alice, protection.repo)
+    with events():
+        for wrong in (-1, 21, 10**15, "2", True, None, 1.5):
+            sent = {"branch": "x", "required_approvals": wrong}
+            told = api(alice).post(paths.protections(team_repo), **sent)
+            assert "required_approvals" in told.fails(422, "validation_failed"), wrong
+            api(alice).put(url, required_approvals=wrong).fails(422, "validation_failed")
+        for wrong in (-1, 21):
+            for act in (
+                lambda n=wrong: create_protection(by=by, branch="x", required_approvals=n),
+                lambda n=wrong: update_protection(
+                    by=by, protection=protection, required_approvals=n
+                ),
+            ):
+                with pytest.raises(Invalid):
+                    act()
+
+
+def test_one_that_asked_for_more_before_there_was_a_limit_still_does(api, make, repo, alice):
+    protection = make.protection(repo, by=alice)
+    Protection.objects.update(required_approvals=100)
+    changed = api(alice).put(paths.protection(protection), branch="trunk").gives()
+    assert (changed["branch"], changed["required_approvals"]) == ("trunk", 100)
+    assert not changed["is_satisfiable"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -78,10 +78,22 @@ def test_admins_change_a_repo_and_writers_do_not(api, make, acme, team_repo, bob
     with events("repo-updated") as recorded:
         changed = api(bob).put(team_repo.api_path, **body).gives()
     assert {name: changed[name] for name in body} == body
-    assert recorded[0].data == {"changed": ["name", "slug", "description", "visibility"]}
+    before = {"name": "Api", "slug": "api", "visibility": "private", "description": None}
+    assert recorded[0].data.pop("changed") == ["name", "slug", "visibility", "description"]
+    assert recorded[0].data == {"before": before, "after": body}
     assert changed["updated_at"] > changed["created_at"]
     assert api(bob).get(team_repo.api_path).status == 301
     assert api(bob).get("/teams/acme/repos/engine").gives() == changed
+
+
+def test_an_event_tells_the_beginning_of_a_long_description(api, repo, alice, events):
+    body = {"name": "Api", "slug": "api"}
+    with events("repo-updated", "repo-updated") as recorded:
+        api(alice).put(repo.api_path, **body, description="x" * 1000).gives()
+        api(alice).put(repo.api_path, **body, description="y" * 1001).gives()
+    told = [(event.data["before"], event.data["after"]) for event in recorded]
+    assert told[0] == ({"description": None}, {"description": "x" * 1000})
+    assert told[1] == ({"description": "x" * 1000}, {"description": "y" * 999 + "…"})
 
 
 def test_what_an_update_leaves_out_stays(api, repo, alice, events):

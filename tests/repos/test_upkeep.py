@@ -17,7 +17,7 @@ from django.utils import timezone
 from apps.events.models import Event
 from apps.git.repo import GitRepo
 from apps.repos import jobs, upkeep
-from apps.repos.actions import create_fork, set_default_branch
+from apps.repos.actions import create_fork, update_repo
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.pushes import open_journal
 from apps.repos.rules import ZERO
@@ -208,10 +208,11 @@ def test_a_store_that_git_cannot_read_keeps_no_other_from_being_mended(
     assert other.repo.branch_sha("main") == other.git("rev-parse", "main")
 
 
-def test_head_follows_the_row_as_it_is_by_then(clone, alice, sam):
+def test_head_follows_the_row_as_it_is_by_then(clone, sam, django_capture_on_commit_callbacks):
     stale = Repo.objects.get()
     clone.push("main:trunk")
-    set_default_branch(by=access_of(sam, clone.repo), branch="trunk")
+    with django_capture_on_commit_callbacks(execute=True):
+        update_repo(by=access_of(sam, clone.repo), default_branch="trunk")
     list(upkeep.check(stale, fix=True, age=0))
     assert clone.repo.git.head_branch() == "trunk"
 

@@ -231,16 +231,23 @@ class Person(Thread):
         self.push(found.gives()["uuid"], path, *specs, force=True)
 
     def rename(self) -> None:
-        """One person's business, or nobody would know the name."""
+        """One person's business, or nobody would know the name. A clone checks out another branch
+        from then on.
+        """
         if self.name != "alice":
             return
         before, slug = self.place.slug, self.next("engine")
-        answer = self.api.put(f"{HOME}/repos/{before}", name="Engine", slug=slug)
+        body = {
+            "name": "Engine",
+            "slug": slug,
+            "default_branch": ("main", "alice")[self.number % 2],
+        }
+        answer = self.api.put(f"{HOME}/repos/{before}", **body)
         if answer.status == 200:
             self.place.slug = slug
             self.count["renames"] += 1
         else:
-            self.check(answer, {404, 503})
+            self.check(answer, {404, 422, 503})
 
     @property
     def api(self) -> Any:

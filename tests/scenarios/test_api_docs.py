@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from apps.core import errors
+from apps.core import errors, refusals
 from apps.events.kinds import Kind
 from tests.server import PATIENCE, ROOT, Server
 
@@ -51,6 +51,7 @@ NO_WORDS_OF_THE_API = {"Service"}
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_the_examples_give_what_they_show(tmp_path):
     examples = list(shown_blocks())
     script = "".join(f"{code}echo '{END}'\n" for code, _, _ in examples)
@@ -119,6 +120,7 @@ def test_an_answer_that_differs_does_not_fit():
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_the_client_misses_nothing_while_it_or_the_server_is_away(tmp_path):
     [code] = [code for kind, code in BLOCKS if kind == "python"]
     (tmp_path / "follow.py").write_text(code)
@@ -189,6 +191,7 @@ def take(ids: Iterator[int], seen: list[int], last: int) -> None:
 def test_every_error_stands_on_the_page_with_its_status_and_no_other():
     told = {(int(status), code.strip("`")) for status, code, _ in table("Status", "`error`")}
     assert told == raised()
+    assert told == {(status, code) for code, (status, _) in refusals.CODES.items()}
 
 
 def raised() -> set[tuple[int, str]]:

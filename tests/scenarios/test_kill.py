@@ -202,7 +202,8 @@ def settle(site: Site, place: Place) -> None:
     site.server.kill()
     site.kill_worker()
     assert ", 0 moves written down" in site.server.manage("reconcile")
-    print(site.server.manage("check_repos", "--fix", "--older-than=0s"))
+    print(mended := site.server.manage("check_repos", "--fix", "--older-than=0s"))
+    assert "HEAD is" not in mended, "the worker has left it"
     assert " 0 differences" in site.server.manage("check_repos")
 
 

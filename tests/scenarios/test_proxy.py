@@ -90,6 +90,7 @@ HAS_NGINX = pytest.mark.skipif(
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @HAS_NGINX
 @pytest.mark.parametrize("server", ["gunicorn"], indirect=True)
 def test_everything_works_behind_nginx(server, tmp_path):

@@ -17,6 +17,7 @@ TOLD = ["pull-merged", "branch-pushed", "review-created"]
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_the_tour_can_be_pasted(tmp_path):
     script = "\n".join(BLOCK.findall(README))
     assert ".venv/bin/python" in script and "http://127.0.0.1:8000" in script

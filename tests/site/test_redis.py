@@ -97,6 +97,7 @@ def until_limited(api):
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis, tmp_path):
     where = {"REDIS_URL": own_redis.url, "GUNICORN_CMD_ARGS": PATIENT}
     with (
@@ -114,6 +115,7 @@ def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_path):
     with Server(tmp_path, "gunicorn", REDIS_URL=own_redis.url, GUNICORN_CMD_ARGS=PATIENT) as server:
         many = {**HOUR, "max_requests": 1_000_000}

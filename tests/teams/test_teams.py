@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from apps.teams.models import KEPT_FOR, KEPT_MOST, FormerTeamSlug, Team
-from tests.factories import TeamFactory
+from tests.factories import MemberFactory, TeamFactory, UserFactory
 
 
 def test_a_team_is_created_by_anybody_who_then_owns_it(api, alice, events):
@@ -62,7 +62,11 @@ def test_owners_rename_and_readdress_a_team(api, acme, alice, bob, events):
         changed = api(alice).put("/teams/acme", name="Acme Ltd", slug="acme-ltd").gives()
     assert (changed["name"], changed["slug"]) == ("Acme Ltd", "acme-ltd")
     assert changed["updated_at"] > changed["created_at"]
-    assert recorded[0].data == {"changed": ["name", "slug"]}
+    assert recorded[0].data == {
+        "changed": ["name", "slug"],
+        "before": {"name": "Acme", "slug": "acme"},
+        "after": {"name": "Acme Ltd", "slug": "acme-ltd"},
+    }
     assert api(alice).get("/teams/acme").status == 301
     assert api(alice).get("/teams/acme-ltd").gives() == changed
 
@@ -99,7 +103,8 @@ def test_members_and_staff_still_read_an_inactive_team(api, retired, alice, bob,
             api(person).get(retired + path).gives()
 
 
-def test_nobody_writes_to_an_inactive_team(api, retired, alice, bob, sam, events):
+def test_nobody_writes_to_an_inactive_team(api, acme, retired, alice, bob, sam, events):
+    MemberFactory.create(team=acme, user=UserFactory.create(username="vera"), viewer=True)
     thread = {"title": "t", "body": "", "kind": "issue"}
     with events():
         for person in (alice, bob, sam):
@@ -107,9 +112,22 @@ def test_nobody_writes_to_an_inactive_team(api, retired, alice, bob, sam, events
             caller.post(f"{retired}/repos", name="x", slug="x").fails(403, "team_inactive")
             caller.put(f"{retired}/repos/open", name="x", slug="x").fails(403, "team_inactive")
             caller.post(f"{retired}/repos/open/threads", **thread).fails(403, "team_inactive")
-            caller.delete(f"{retired}/members/bob").fails(403, "team_inactive")
+            caller.delete(f"{retired}/members/vera").fails(403, "team_inactive")
             body = {"username": "carol", "role": "viewer"}
             caller.post(f"{retired}/members", **body).fails(403, "team_inactive")
+
+
+def test_everybody_may_leave_an_inactive_team_but_the_last_owner(
+    api, acme, retired, alice, bob, carol, events
+):
+    with events("member-removed"):
+        api(alice).delete(f"{retired}/members/alice").fails(409, "last_owner")
+        api(carol).delete(f"{retired}/members/carol").fails(403, "team_inactive")
+        api(bob).delete(f"{retired}/members/alice").fails(403, "team_inactive")
+        api(bob).put(f"{retired}/members/bob", role="viewer").fails(403, "team_inactive")
+        api(bob).delete(f"{retired}/members/BOB").gives(204)
+    api(bob).get(retired).fails(403, "team_inactive")
+    assert [member.user for member in acme.members.all()] == [alice]
 
 
 def test_an_inactive_team_is_revived_by_its_owners(api, retired, alice, bob, events):
@@ -117,7 +135,7 @@ def test_an_inactive_team_is_revived_by_its_owners(api, retired, alice, bob, eve
     api(bob).put(retired, **body).fails(403, "role_required")
     with events("team-updated") as recorded:
         assert api(alice).put(retired, **body).gives()["is_active"] is True
-    assert recorded[0].data == {"changed": ["is_active"]}
+    assert recorded[0].data["changed"] == ["is_active"]
     api(bob).post(f"{retired}/repos", name="x", slug="x").gives(201)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-
 import pytest
 
 from apps.git import run
@@ -81,20 +78,6 @@ def test_two_gits_ask_for_all_commits(api, thread, commits, alice):
     for wrong in ("f" * 40, "0" * 7):
         links = [{"kind": "commit", "target": wrong}]
         api(alice).post(paths.replies(thread), **BODY, links=links).fails(*REFUSED)
-
-
-def test_commits_in_texts_are_links_where_they_are_there(api, make, thread, commits, alice):
-    sha = commits[0]
-    reply = make.reply(thread, by=alice, body=f"{sha} {sha[:7]} {'f' * 40} `{sha[:8]}`")
-    before = run.spawned
-    html = api(alice).get(paths.reply(reply) + "?render=html").gives()["body_html"]
-    assert run.spawned - before == 2
-    found = re.findall(r'<a href="https?://[^/]+/([^"]*)">(\w+)</a>', html)
-    address = f"{thread.repo.path}/commits/{sha}"
-    assert found == [(address, sha), (address, sha[:7])]
-    shutil.rmtree(thread.repo.git.path)
-    html = api(alice).get(paths.reply(reply) + "?render=html").gives()["body_html"]
-    assert "<a" not in html and sha in html
 
 
 def test_links_that_a_reply_has_are_not_looked_up_again(api, make, thread, alice, carol):

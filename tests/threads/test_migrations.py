@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from apps.threads.models import Reply, Thread
@@ -26,3 +29,30 @@ def test_what_was_said_before_versions_were_kept_is_the_newest_version(make, acm
     [kept], [third] = reply.versions.all(), edited.versions.all()
     assert (kept.version, kept.body, kept.links, kept.edited_by) == (1, reply.body, [], bob)
     assert (third.version, third.body, third.edited_by) == (3, "Third.", None)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
+@pytest.mark.django_db
+def test_titles_have_an_index_where_the_role_may_make_it_and_are_searched_elsewhere(
+    api, make, acme, alice
+):
+    make.thread(make.repo(acme, "api", by=alice), by=alice, title="Zebra crossing")
+    migration = import_module("apps.threads.migrations.0008_search_in_titles")
+
+    def indexes(role: str) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP EXTENSION IF EXISTS pg_trgm CASCADE")
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            cursor.execute(f"SET LOCAL ROLE {role}" if role else "RESET ROLE")
+            with connection.schema_editor() as editor:
+                migration.make_index(None, editor)
+            cursor.execute("RESET ROLE")
+            cursor.execute("SELECT COUNT(*) FROM pg_indexes WHERE indexname = 'thread_title'")
+            return int(cursor.fetchone()[0])
+
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE guildhall_without_rights")
+    assert indexes("guildhall_without_rights") == 0
+    assert len(api(alice).get("/threads?search=zebra").gives()["results"]) == 1
+    assert indexes("") == 1
+    assert len(api(alice).get("/threads?search=zebra").gives()["results"]) == 1

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from django.utils import timezone
+
+from apps.events.models import Event
+from apps.threads.models import Thread
 from tests.factories import MemberFactory
+from tests.migrations import as_of
 from tests.threads import paths
 
 
@@ -104,7 +110,7 @@ def test_its_author_deletes_a_thread_and_it_is_gone_everywhere(api, make, open_r
     reply = make.reply(thread, by=carol)
     with events("thread-deleted") as found:
         api(carol).delete(paths.thread(thread)).gives(204)
-    assert (found[0].number, found[0].title) == (thread.number, thread.title)
+    assert (found[0].number, found[0].title) == (thread.number, None)
     for url in (paths.thread(thread), paths.replies(thread), paths.reply(reply)):
         api(carol).get(url).fails(404, "not_found")
     api(carol).get(f"{paths.thread(thread)}/participants").fails(404, "not_found")
@@ -142,3 +148,31 @@ def test_write_access_is_not_enough_to_delete_somebody_elses(api, make, team_rep
     thread = make.thread(team_repo, by=alice)
     answer = api(bob).delete(paths.thread(thread))
     assert "admin" in answer.fails(403, "role_required")
+
+
+def test_events_of_a_deleted_thread_do_not_tell_its_title(api, make, thread, alice, carol):
+    """Nor does the one that says so; those of others stay as they are."""
+    other = make.thread(thread.repo, by=alice)
+    for row in (thread, other):
+        make.reply(row, by=carol)
+    api(alice).delete(paths.thread(thread)).gives(204)
+    for person in (alice, carol):
+        page = api(person).get(f"/events?scope=repo:{thread.repo.path}").gives()["results"]
+        titles = [(one["kind"], one["summary"]["thread_title"]) for one in page]
+        assert titles[:5] == [
+            ("thread-deleted", None),
+            ("reply-created", other.title),
+            ("reply-created", None),
+            ("thread-created", other.title),
+            ("thread-created", None),
+        ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nor_do_those_of_what_was_deleted_before_that_was_so(make, team_repo, alice):
+    thread, other = (make.thread(team_repo, by=alice) for _ in range(2))
+    Thread.objects.filter(pk=thread.pk).update(deleted_at=timezone.now())
+    with as_of("threads", "0005_body_html"):
+        pass
+    titles = dict(Event.objects.filter(kind="thread-created").values_list("thread_id", "title"))
+    assert titles == {thread.pk: None, other.pk: other.title}

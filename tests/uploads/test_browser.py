@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Error, Page
+from playwright.sync_api import Error, Page, expect
 
 from tests.server import Server
 from tests.uploads.conftest import PNG
 from tests.web.chromium import chromium, new_page
+from tests.web.page_client import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.once]
 SCRIPT = b"<script>document.title = 'ran'; fetch('/ran')</script>"
@@ -27,10 +28,12 @@ SHOWN = {"a.png": PNG + SCRIPT, "a.gif": b"GIF89a" + b"\x01\0\x01\0\0\0\0;" + SC
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Page]]:
+def shown(
+    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
+) -> Iterator[tuple[Server, Page]]:
     """A server, and a window that sends alice's token with each request."""
     folder = tmp_path_factory.mktemp("uploads")
-    with Server(folder) as server, chromium(folder) as browser:
+    with new_server(folder) as server, chromium(folder) as browser:
         headers = {"Authorization": f"Bearer {server.token('alice')}"}
         server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
         with new_page(browser, server.url, extra_http_headers=headers) as page:
@@ -69,3 +72,30 @@ def test_a_picture_is_shown_and_what_is_hidden_in_it_does_not_run(shown, name):
     assert page.locator("img").count() == 1
     assert page.title() != "ran"
     assert [one for one in asked if "/ran" in one] == []
+
+
+SHOW = """async address => {
+    const picture = new Image();
+    picture.src = address;
+    await picture.decode().catch(() => {});
+    return picture.naturalWidth;
+}"""
+"""How wide the picture at this address is when a page shows it; 0 where it is not to be had."""
+
+
+def test_a_page_shows_pictures_to_who_is_signed_in_and_to_nobody_else(shown):
+    server, page = shown
+    url = url_of(server, "own.png", PNG)
+    server.run(
+        "from apps.accounts.models import User\n"
+        "alice = User.objects.get(username='alice')\n"
+        f"alice.set_password({PASSWORD!r}); alice.save()"
+    )
+    with new_page(page.context.browser, server.url) as page:
+        page.goto("/signin")
+        assert page.evaluate(SHOW, url) == 0
+        page.fill("[name=username]", "alice")
+        page.fill("[name=password]", PASSWORD)
+        page.click("main button")
+        expect(page).to_have_url("/")
+        assert page.evaluate(SHOW, url) == 1

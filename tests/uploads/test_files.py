@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,10 @@ def test_a_place_that_cannot_be_written_to_is_503(upload, carol, uploads_dir, ca
 
 @pytest.fixture(scope="module")
 def data(
-    tmp_path_factory: pytest.TempPathFactory, tables: Path | None, django_db_blocker: Any
+    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
 ) -> Iterator[Server]:
     """A server's data, on which other processes work."""
-    made = Server(tmp_path_factory.mktemp("uploads"))
-    with django_db_blocker.unblock():
-        made.prepare(tables)
+    made = new_server(tmp_path_factory.mktemp("uploads"))
     yield made
     made.__exit__()
 

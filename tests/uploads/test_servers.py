@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import os
+from contextlib import closing
 from typing import Any
+
+import pytest
 
 from apps.core.slugs import PREFIX
 from apps.uploads.rules import SIZE_MAX
@@ -37,3 +40,17 @@ def test_ten_mebibytes_go_in_and_come_out(server, path):
     assert "Transfer-Encoding" not in answer.headers
     for method, headers in (("HEAD", {}), ("GET", {"If-None-Match": answer.headers["ETag"]})):
         assert ask(method, **headers)[1] == b""
+
+
+@pytest.mark.parametrize(("name", "status"), [("", 401), ("carol", 403)])
+def test_who_sends_a_file_is_asked_before_it_has_come(server, path, name, status):
+    """The answer is there when 64 KiB have come of 14 MiB."""
+    owner, _, slug = path.rpartition("/")
+    with closing(server.connect()) as connection:
+        connection.putrequest("POST", f"{PREFIX}/{owner}/repos/{slug}/uploads")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(14 * 1024 * 1024))
+        if name:
+            connection.putheader("Authorization", f"Bearer {server.token(name)}")
+        connection.endheaders(bytes(64 * 1024))
+        assert connection.getresponse().status == status

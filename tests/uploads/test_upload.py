@@ -8,15 +8,22 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth import login
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.backends.db import SessionStore
 from django.http import StreamingHttpResponse
 from django.test import AsyncRequestFactory
+from rest_framework.request import Request
 
+from apps.accounts.actions import deactivate_user
+from apps.accounts.authentication import SameOriginSession
 from apps.core.slugs import PREFIX
-from apps.repos.models import Visibility
+from apps.repos.models import Repo, Visibility
 from apps.uploads import files as store
 from apps.uploads.models import Upload
 from apps.uploads.responses import PIECE, AsyncPieces, content_response
 from tests.api import plain_client
+from tests.principals import principal_of
 from tests.uploads.conftest import PNG
 
 
@@ -63,11 +70,43 @@ def test_those_of_an_inactive_team_are_closed_to_strangers(
     assert read(bob, made).status == 200
 
 
-def test_no_other_credential_than_a_token_reads_it(make, open_repo, carol):
+@pytest.mark.parametrize("site", [None, "cross-site", "same-site", "none", "same-origin, none"])
+def test_the_session_reads_nothing_where_no_page_of_this_site_asks(make, open_repo, carol, site):
     made = make.upload(open_repo, by=carol)
     client = plain_client()
     client.force_login(carol)
-    assert client.get(f"{PREFIX}/uploads/{made.uuid}/content").status_code == 401
+    headers = {} if site is None else {"Sec-Fetch-Site": site}
+    path = f"{PREFIX}/uploads/{made.uuid}/content"
+    assert client.get(path, headers=headers).status_code == 401
+
+
+def test_pages_of_this_site_show_what_who_is_signed_in_may_read(make, open_repo, carol, bob, sam):
+    made = make.upload(open_repo, by=carol)
+    client, ours = plain_client(), {"Sec-Fetch-Site": "same-origin"}
+
+    def status(path: str, method: str = "GET", **more: str) -> int:
+        headers = ours | more
+        answer: Any = client.generic(method, f"{PREFIX}{path}", headers=headers)
+        assert not answer.streaming or answer.getvalue() == b"Slow.\n" or method == "HEAD"
+        return int(answer.status_code)
+
+    path = f"/uploads/{made.uuid}/content"
+    assert status(path) == 401
+    client.force_login(carol)
+    assert (status(path), status(path, "HEAD")) == (200, 200)
+    assert status(path, Authorization="Bearer x") == 401
+    assert status(f"/uploads/{made.uuid}") == status("/pings") == status("/users/self") == 401
+    assert status(f"{open_repo.api_path}/uploads", "POST") == 401
+    Repo.objects.filter(pk=open_repo.pk).update(visibility=Visibility.PRIVATE)
+    assert status(path) == 403
+    client.force_login(bob)
+    assert status(path) == 200
+    deactivate_user(by=principal_of(sam), user=bob)
+    assert status(path) == 401
+    client.force_login(sam)
+    make.thread(open_repo, by=sam)
+    Upload.objects.update(deleted_at=made.created_at)
+    assert status(path) == 404
 
 
 @pytest.mark.parametrize(
@@ -155,3 +194,16 @@ def test_those_of_a_deleted_repository_are_gone(api, make, open_repo, carol):
     open_repo.delete()
     api(carol).get(f"/uploads/{made.uuid}").fails(404, "not_found")
     assert not Upload.objects.exists()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_the_session_stands_for_nobody_who_writes(rf, carol, method):
+    """Whichever operation may come to take it."""
+    request = rf.generic(method, "/", headers={"Sec-Fetch-Site": "same-origin"})
+    request.session = SessionStore()
+    request.user = AnonymousUser()
+    login(request, carol)
+    assert SameOriginSession().authenticate(Request(request)) is None
+    request.method = "GET"
+    found = SameOriginSession().authenticate(Request(request))
+    assert found is not None and found[0] == carol

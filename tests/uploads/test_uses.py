@@ -139,11 +139,60 @@ def test_a_text_of_another_repository_keeps_nothing(upload, swept, make, acme, a
     assert swept(upload)
 
 
-def test_what_was_deleted_does_not_come_back(upload, swept, readable, make, open_repo, alice, by):
-    threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
-    make.thread(open_repo, by=alice, body=address(upload))
+def test_what_was_deleted_does_not_come_back(upload, swept, readable, make, open_repo, carol):
+    thread = make.thread(open_repo, by=carol, body=address(upload))
+    threads.delete_thread(by=access_of(carol, open_repo), thread=thread)
+    make.thread(open_repo, by=carol, body=address(upload))
     assert not readable()
     assert swept(upload)
+
+
+def test_nobody_else_can_end_what_waits_for_the_text_of_who_uploaded_it(
+    upload, swept, readable, make, open_repo, alice, carol, by
+):
+    """Whoever knows its address can name it in a text of their own, and delete that."""
+    threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
+    assert readable()
+    jobs.sweep_uploads(lambda _: None)
+    assert readable()
+    thread = make.thread(open_repo, by=alice)
+    reply = make.reply(thread, by=carol, body=address(upload))
+    other = make.reply(thread, by=alice, body=address(upload))
+    threads.delete_reply(by=access_of(carol, open_repo), reply=reply)
+    assert readable() and not swept(upload)
+    threads.delete_reply(by=by, reply=other)
+    assert not readable()
+
+
+def test_what_its_own_person_never_used_goes_after_its_first_day(
+    upload, swept, readable, make, open_repo, alice, by
+):
+    threads.delete_thread(by=by, thread=make.thread(open_repo, by=alice, body=address(upload)))
+    assert swept(upload)
+    assert not readable()
+
+
+@pytest.mark.parametrize("sort", ["thread", "edited thread", "reply", "pull", "review", "edited"])
+def test_each_sort_of_text_counts_as_that_of_who_wrote_it(
+    upload, readable, make, open_repo, alice, carol, sort
+):
+    own, text = access_of(carol, open_repo), address(upload)
+    staying = make.thread(open_repo, by=alice)
+    if sort in {"thread", "edited thread"}:
+        thread = make.thread(open_repo, by=carol, body=text if sort == "thread" else "")
+        if sort != "thread":
+            threads.update_thread(by=own, thread=thread, body=text)
+    elif sort == "reply":
+        make.reply(staying, by=carol, body=text)
+    else:
+        pull = make.pull(open_repo, by=carol, body=text if sort == "pull" else "")
+        if sort != "pull":
+            body = text if sort == "review" else ""
+            review = make.review(pull, by=carol, status="commented", body=body)
+            if sort == "edited":
+                pulls.update_review(by=own, review=review, body=text)
+    row = Upload.objects.get()
+    assert (row.is_used, row.is_placed, readable()) == (True, True, True)
 
 
 def test_the_file_stays_for_another_upload_of_the_same(upload, make, open_repo, alice, uploads_dir):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.server import ROOT, Server
 from tests.web.chromium import Look, chromium, complaints, new_page, resize, violations
 from tests.web.page_client import PASSWORD
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.once]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 WIDE: list[Look] = [(1280, "light"), (1280, "dark"), (320, "light")]
 LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
@@ -48,7 +48,7 @@ print(json.dumps({{
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
 }}))
 """
-PUBLIC = ["/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
+PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
 PUBLIC += ["/reset/new?{reset}", "/nowhere"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
@@ -78,9 +78,11 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(
+    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
+) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("browser")
-    with chromium(folder) as browser, Server(folder) as server:
+    with new_server(folder) as server, chromium(folder) as browser:
         values = json.loads(server.run(DATA))
         with new_page(browser, server.url) as page:
             sign_in(page, "Ada0")
@@ -144,14 +146,12 @@ def tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"Tab does not reach {name}")
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", PUBLIC)
 def test_axe_finds_nothing_for_anybody(site, page, path, looks):
     check_path(page, path.format(**site.values), looks)
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", SIGNED_IN)
 def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):

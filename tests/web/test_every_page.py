@@ -24,7 +24,7 @@ from tests.web.page_client import PageResponse
 
 ROOT = Path(__file__).resolve().parents[2]
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
-PATHS = ["/", "/signin", "/settings", "/settings/tokens", "/nowhere"]
+PATHS = ["/", "/api/", "/signin", "/settings", "/settings/tokens", "/nowhere"]
 
 
 def test_every_route_declares_who_may_open_it():
@@ -80,7 +80,7 @@ def test_the_cookies_are_for_the_server_only(visit, ada):
     person = visit(strict=True)
     token = person.get("/signin").value("csrfmiddlewaretoken")
     person.sign_in("Ada", csrfmiddlewaretoken=token).redirects_to("/")
-    assert len(person.client.cookies) == 2
+    assert len(person.client.cookies) == 3
     for cookie in person.client.cookies.values():
         assert cookie["httponly"] and cookie["samesite"] == "Lax"
 

@@ -8,7 +8,7 @@ from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
 from tests.web.test_passwords import mails
 
-LOGIN = [("/signin", {"username": "Ada", "password": "wrong"}), ("/reset", {"email": "a@b.org"})]
+LOGIN = [("/signin", {"username": "nobody", "password": "wrong"}), ("/reset", {"email": "a@b.org"})]
 OWN = ["/settings", "/settings/password"]
 
 

@@ -37,7 +37,7 @@ def test_mail_is_off_until_somebody_asks_for_it(visit, ada, settings, events):
     assert "wants_mail" not in page.inputs() and not wants(ada)
     with events("user-updated") as recorded:
         person.post("/settings", **page.inputs(), wants_mail="on").redirects_to("/settings")
-    assert wants(ada) and recorded[0].data == {"changed": ["wants_mail"]}
+    assert wants(ada) and recorded[0].data == {"changed": ["wants_mail"], "before": {}, "after": {}}
     ticked = person.get("/settings").inputs()
     assert ticked.pop("wants_mail") == "on"
     person.post("/settings", **ticked).redirects_to("/settings")

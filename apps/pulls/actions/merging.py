@@ -1,8 +1,8 @@
 """Merging a pull exactly once, whatever runs at the same time and wherever a process dies.
 
-Five steps: take a lease; build the commit's objects; wait for older merges into the same target;
-store the plan; move the ref and write the rows in one transaction. If a process dies in the last,
-`settle` writes the rows, from the journal and the attempt. docs/pulls.md says more.
+Four steps: take a lease; build the commit's objects; take a place in the target's queue and, when
+it is the first, store the plan; move the ref and write the rows in one transaction. If a process
+dies in the last, `settle` writes the rows, from journal and attempt. docs/pulls.md says more.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
-from apps.core.errors import Conflict, unavailable
-from apps.core.locks import give_back_connection, lock
+from apps.core.errors import Conflict, NotFound, unavailable
+from apps.core.locks import give_back_connection, hold, lock
+from apps.core.statements import Statement
+from apps.core.transactions import final_transaction
 from apps.git import cache
 from apps.git.facts import GitFacts
 from apps.git.merge import Built, Strategy, build
@@ -44,7 +46,25 @@ TURN_SECONDS = 10
 has died holds up the others for no longer."""
 PAUSE = 0.02
 """Seconds between two looks at the queue for each merge that is ahead; half a second at most."""
+Tips: TypeAlias = tuple[str | None, str | None]
+"""The head that a pull shows, and the tip of its target; None for one that is missing."""
+OF_PULL = Statement(
+    'SELECT {attempt} FROM "pulls_mergeattempt" attempt WHERE attempt.pull_id = %s',
+    attempt=MergeAttempt,
+)
+QUEUE = Statement(
+    """
+    SELECT {attempt} FROM "pulls_mergeattempt" attempt
+    JOIN "pulls_pull" pull ON pull.id = attempt.pull_id
+    WHERE pull.repo_id = %s AND pull.target_branch = %s AND attempt.queued_at IS NOT NULL
+    """,
+    attempt=MergeAttempt,
+)
 logger = logging.getLogger(__name__)
+
+
+class Overtaken(Exception):
+    """The tips are not those of the plan any more."""
 
 
 @dataclass(frozen=True)
@@ -87,32 +107,52 @@ def merge_pull(
     pull: Pull,
     merge_strategy: str = Strategy.MERGE,
     expected_head_sha: str | None = None,
+    asked_since: dt.datetime | None = None,
 ) -> None:
     """Merge the pull's head into its target; events `branch-pushed`, then `pull-merged`.
 
-    Needs write access, at the end too. Errors: 409 with all blockers (docs/pulls.md),
-    `head_changed`, `merge_in_progress`; 503 when its turn does not come within 20 seconds, or git
-    fails. Locks: the pull to take the lease; at the end the repository, then the pull.
+    `asked_since`: when the caller first asked for it, if that process may have died: a merge of
+    theirs that was made since then is the one. Needs write access, at the end too.
+
+    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 when its
+    turn does not come within 20 seconds, or git fails. Locks: the pull to take the lease; at the
+    end the repository, then the pull.
     """
     by.require_change(Level.WRITE)
     by.check_holds(pull)
     ends = monotonic() + BUDGET
     merge = Merge(by, pull, Strategy(merge_strategy), expected_head_sha, ends)
     try:
-        _check_blockers(merge)
-        _merge(merge)
+        _merge(merge, _check_blockers(merge))
+    except Conflict:
+        if asked_since is None or not _is_made_since(asked_since, merge):
+            raise
     except GitError:
         # Too slow, or a ref that stays locked: it may go well the next time.
         logger.exception("merging pull %s of repository %s", pull.number, pull.repo.uuid)
         raise unavailable() from None
 
 
-def _check_blockers(merge: Merge) -> None:
-    """Refuse with all blockers, as far as they can be known before the lease."""
+def _is_made_since(moment: dt.datetime, merge: Merge) -> bool:
+    """Whether the caller has merged the pull since then, in just this way. Reads it anew."""
+    pull = merge.pull
+    with transaction.atomic():
+        lock(pull)
+        lock(pull.thread)
+    same = (pull.merged_by_id, pull.merge_strategy) == (merge.by.user.pk, merge.strategy)
+    seen = merge.expected_head in {None, pull.head_sha}
+    return same and seen and pull.merged_at is not None and pull.merged_at >= moment
+
+
+def _check_blockers(merge: Merge) -> Tips:
+    """Refuse with all blockers, as far as they can be known before the lease; returns the tips."""
     pull = merge.pull
     approval, refused = approval_of(pull), bool(rules.state_blockers(pull))
+    tips: Tips = (None, None)
 
     def git_says(target: str, source: str) -> rules.Blocker | None:
+        nonlocal tips
+        tips = (source, target)
         if not refused:
             rules.check_head(source, merge.expected_head)
         fetch_commit(pull, source)
@@ -123,14 +163,18 @@ def _check_blockers(merge: Merge) -> None:
         return None if isinstance(built, str) else built
 
     rules.check_unblocked(all_blockers(pull, approval, git_says))
+    return tips
 
 
-def _merge(merge: Merge) -> None:
+def _merge(merge: Merge, tips: Tips) -> None:
     attempt = _take_lease(merge)
     merged = False
     try:
-        _settle_earlier(attempt)
-        merged = _try_merge(merge, attempt)
+        if attempt.push is not None:
+            _settle_earlier(attempt, attempt.push)
+            tips = merge.pull.tips()
+        _try_merge(merge, attempt, _plan(merge, tips))
+        merged = True
     finally:
         if not merged:
             _release_lease(attempt)
@@ -142,39 +186,39 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     pull = merge.pull
     lock(pull)
     rules.check_unblocked(rules.state_blockers(pull))
-    attempt = MergeAttempt.objects.filter(pull=pull).first()
-    if attempt is None:
-        attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
-    elif attempt.leased_until > timezone.now():
-        raise _in_progress(pull)
+    found = OF_PULL.first(pull.pk)
+    attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
+    if found is not None:
+        attempt = found[0]
+        if attempt.leased_until > timezone.now():
+            raise _in_progress(pull)
     attempt.pull, attempt.token, attempt.queued_at = pull, uuid.uuid4(), None
     attempt.renew(LEASE_SECONDS)
     attempt.save()
     return attempt
 
 
-def _settle_earlier(attempt: MergeAttempt) -> None:
+def _settle_earlier(attempt: MergeAttempt, push: uuid.UUID) -> None:
     """Write the rows of an earlier merge of this pull that died; 409 if that has merged it."""
-    if attempt.push is None:
-        return
-    settle(repo=attempt.pull.repo, push=attempt.push)
+    settle(repo=attempt.pull.repo, push=push)
     attempt.push = None
     with transaction.atomic():
         lock(attempt.pull)
         rules.check_unblocked(rules.state_blockers(attempt.pull))
 
 
-def _try_merge(merge: Merge, attempt: MergeAttempt) -> bool:
-    plan = _plan(merge)
-    _renew(attempt, TURN_SECONDS, queued_at=timezone.now())
+def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
     while True:
-        _wait_for_turn(merge, attempt)
-        plan = _plan_of_turn(merge, attempt, plan)
-        push = _store_plan(merge, attempt, plan)
+        while (push := _take_turn(merge, attempt, plan)) is None:
+            _wait_for_turn(merge, attempt)
+            plan = _plan_of_turn(merge, attempt, plan)
         facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
         read_approval(merge.pull, facts)
-        if _move_target(merge, attempt, plan, push, facts):
-            return True
+        try:
+            _move_target(merge, attempt, plan, push, facts)
+            return
+        except Overtaken:
+            pass
         # The rows are behind git, or the tips have moved: bring the rows up to git, then try again.
         settle(repo=merge.pull.repo, push=push)
         if monotonic() > merge.ends:
@@ -188,11 +232,7 @@ def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
     Only order comes from this: should two merges take their turn at once, because a lease has
     expired or been taken over, one finds the target moved and tries again.
     """
-    pull, queued = merge.pull, attempt.queued_at
-    same = {"pull__repo": pull.repo_id, "pull__target_branch": pull.target_branch}
-    before = Q(queued_at__lt=queued) | Q(queued_at=queued, pk__lt=attempt.pk)
-    earlier = MergeAttempt.objects.filter(before, **same)
-    while ahead := earlier.filter(leased_until__gt=timezone.now()).count():
+    while ahead := _ahead(attempt):
         if monotonic() > merge.ends:
             raise unavailable()
         if attempt.leased_until < timezone.now() + dt.timedelta(seconds=TURN_SECONDS / 2):
@@ -201,22 +241,30 @@ def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
         sleep(min(PAUSE * ahead, 0.5))
 
 
+def _ahead(attempt: MergeAttempt) -> int:
+    """How many merges into the same target were queued earlier, and are under way."""
+    pull, now, place = attempt.pull, timezone.now(), (attempt.queued_at, attempt.pk)
+    rows = QUEUE.all(pull.repo_id, pull.target_branch)
+    return sum((one.queued_at, one.pk) < place and one.leased_until > now for (one,) in rows)
+
+
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
     """The plan if the tips are still those, else another one, while the others wait: 503 unless as
     much time is left as the first has taken.
     """
-    if merge.pull.tips() == (plan.head, plan.move.old):
+    tips = merge.pull.tips()
+    if tips == (plan.head, plan.move.old):
         return plan
     if monotonic() + plan.seconds > merge.ends:
         raise unavailable()
     _renew(attempt, LEASE_SECONDS)
-    return _plan(merge)
+    return _plan(merge, tips)
 
 
-def _plan(merge: Merge) -> Plan:
+def _plan(merge: Merge, tips: Tips) -> Plan:
     """Write the commit's objects, to which no ref points yet, and say which ref should move."""
     pull, began = merge.pull, monotonic()
-    source, target = pull.tips()
+    source, target = tips
     if source is None or target is None:
         raise rules.refuse([rules.missing_branch(pull, source)])
     if (pull.base_sha, pull.head_sha) != (target, source):  # others were merged meanwhile
@@ -252,28 +300,28 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Bl
 
 
 @transaction.atomic
-def _store_plan(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID:
-    """Commit the plan to the database before git may carry it out; 409 when the lease is lost."""
+def _take_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> uuid.UUID | None:
+    """Take a place in the queue and, if nobody is ahead and the tips are those of the plan, store
+    that: it is committed before git may carry it out. None if not; 409 when the lease is lost.
+    """
     move = plan.move
-    step = (move.full_name, move.old, move.new)
-    attempt.push = push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
-    _renew(
-        attempt,
-        TURN_SECONDS,
-        actor=merge.by.user,
-        strategy=merge.strategy,
-        push=push,
-        head_sha=plan.head,
-        result_sha=move.new,
-    )
-    return push
+    hold(merge.pull.merge_queue)  # so that of two which come at once one sees the other
+    attempt.queued_at = attempt.queued_at or timezone.now()
+    stored: dict[str, Any] = {"queued_at": attempt.queued_at}
+    if not _ahead(attempt) and merge.pull.tips() == (plan.head, move.old):
+        step = (move.full_name, move.old, move.new)
+        attempt.push = open_journal(actor=merge.by.user, repo=move.repo, moves=[step])
+        stored |= {"actor": merge.by.user, "strategy": merge.strategy, "push": attempt.push}
+        stored |= {"head_sha": plan.head, "result_sha": move.new}
+    _renew(attempt, TURN_SECONDS, **stored)
+    return stored.get("push")
 
 
-@transaction.atomic
+@final_transaction
 def _move_target(
     merge: Merge, attempt: MergeAttempt, plan: Plan, push: uuid.UUID, facts: GitFacts
-) -> bool:
-    """Move the ref and write the rows; False when the tips are not those of the plan any more."""
+) -> None:
+    """Move the ref and write the rows; `Overtaken`."""
     pull, move = merge.pull, plan.move
     lock(pull.repo)
     lock(pull)
@@ -281,16 +329,16 @@ def _move_target(
     rules.check_unblocked(rules.state_blockers(pull))
     merge.by.renewed().require_change(Level.WRITE)
     if pull.tips() != (plan.head, move.old):
-        return False
+        raise Overtaken
     # Reviewers, admins and pushes take the same locks, so this holds until they are released.
     rules.check_unblocked(approval_of(pull, facts).blockers())
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
-        return False
+        raise Overtaken
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)
     lock(pull)
-    pull.merged_by = merge.by.user  # what the row says, with the person loaded
-    return True
+    # What the rows say, with the person loaded, and without loading the thread once more.
+    pull.merged_by, pull.thread.last_activity_at = merge.by.user, pull.updated_at
 
 
 def _release_lease(attempt: MergeAttempt) -> None:
@@ -306,15 +354,18 @@ def _renew(attempt: MergeAttempt, seconds: int, **values: Any) -> None:
     own = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token)
     if not own.update(leased_until=attempt.leased_until, **values):
         raise _in_progress(attempt.pull)
-    attempt.queued_at = values.get("queued_at", attempt.queued_at)
 
 
 def _check_lease(attempt: MergeAttempt) -> None:
     """409 when the lease has expired and another merge has taken it. Inside a transaction."""
-    own = MergeAttempt.objects.select_for_update().filter(pk=attempt.pk, token=attempt.token)
-    if not own.exists():
-        raise _in_progress(attempt.pull)
+    now = MergeAttempt(pk=attempt.pk)
+    with suppress(NotFound):
+        lock(now)
+        if now.token == attempt.token:
+            return
+    raise _in_progress(attempt.pull)
 
 
 def _in_progress(pull: Pull) -> Conflict:
-    return Conflict("merge_in_progress", f"Pull {pull.number} is being merged. Try again soon.")
+    text = f"Pull {pull.number} is being merged. Try again soon."
+    return Conflict("merge_in_progress", text, headers={"Retry-After": "1"})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.changes import given
 from apps.core.locks import lock
-from apps.core.rendered import rendered
+from apps.core.rendered import rendered, rendered_for_edit
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind, PingKind
 from apps.events.record import Pinged, record
 from apps.git.facts import GitFacts
@@ -22,15 +22,22 @@ from apps.pulls.sources import find_source
 from apps.pulls.tips import read_tips, update_from_tips, update_pull_ref_on_commit
 from apps.repos.access import RepoAccess, level_on
 from apps.repos.mentions import pings_of_edit, pings_of_text
-from apps.repos.models import Approver
+from apps.repos.models import Approver, protections_of
 from apps.threads.kinds import ThreadKind
 from apps.threads.models import Thread
 
 
 def create_pull(
-    *, by: RepoAccess, title: str, body: str, source_branch: str, target_branch: str
+    *,
+    by: RepoAccess,
+    title: str,
+    body: str,
+    source_branch: str,
+    target_branch: str,
+    status: str = PullStatus.OPEN,
 ) -> Pull:
-    """Open a pull and its thread. Its branches need not exist, but a fork that it names must.
+    """Open a pull and its thread, perhaps as a draft, which asks nobody for a review yet. Its
+    branches need not exist, but a fork that it names must.
 
     Errors: 422 `source_not_found`, `same_branch`; 403 `role_required` for somebody else's fork; 409
     `pull_already_exists`. Locks the fork and the repository, after git has been asked for the
@@ -38,14 +45,15 @@ def create_pull(
     """
     by.require_change(Level.READ)
     source, branch = find_source(by, source_branch)
-    pull = Pull(repo=by.repo, source_repo=source, source_branch=branch, target_branch=target_branch)
+    branches = {"source_branch": branch, "target_branch": target_branch}
+    pull = Pull(repo=by.repo, source_repo=source, status=PullStatus(status), **branches)
     rules.check_branches_differ(pull)
     content = {"title": title, "body": body, **rendered(body)}
     _open(by, pull, content, read_tips(pull, by.user))
     return pull
 
 
-@transaction.atomic
+@final_transaction
 def _open(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) -> None:
     _lock_repos(pull)
     rules.check_not_open_already(pull)
@@ -54,9 +62,9 @@ def _open(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) 
     update_from_tips(pull, by.user, facts)
     pull.save()
     update_pull_ref_on_commit(pull)
-    branches = {"source_branch": pull.source_branch, "target_branch": pull.target_branch}
-    pings = [*pings_of_text(pull.repo, pull.thread.body), *_review_requests(pull)]
-    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=branches, pings=pings)
+    pings = [*pings_of_text(pull.repo, pull.thread.body_html), *_review_requests(pull)]
+    data = {"status": pull.status, **pull.event_heads()}
+    record(Kind.PULL_CREATED, actor=by.user, about=pull, data=data, pings=pings)
 
 
 def update_pull(
@@ -79,7 +87,7 @@ def update_pull(
     by.check_holds(pull)
     reopens = status == PullStatus.OPEN and pull.status == PullStatus.CLOSED
     facts = read_tips(pull, by.user) if reopens else GitFacts()
-    wanted = given(title=title, body=body, html=rendered(body) or None)
+    wanted = given(title=title, body=body, html=rendered_for_edit(pull.thread, body) or None)
     _update(by, pull, wanted, None if status is None else PullStatus(status), facts)
 
 
@@ -91,7 +99,7 @@ def _update(
         _lock_repos(pull)
     lock(pull)
     lock(pull.thread)
-    before, kind, text = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body
+    before, kind, text = PullStatus(pull.status), Kind.PULL_UPDATED, pull.thread.body_html
     if status not in (None, before):
         kind = _set_status(by, pull, PullStatus(status), facts)
     changed = pull.thread.revise(by=by.user, **wanted)
@@ -100,10 +108,10 @@ def _update(
         data = {"changed": [*changed, "status"], "before": before, "after": status}
     if not data["changed"]:
         return
-    pull.updated_at = timezone.now()
+    pull.touch()
     pull.save(update_fields=WRITTEN)
     asked = [] if kind is Kind.PULL_UPDATED else _review_requests(pull)
-    pings = [*pings_of_edit(pull.repo, pull, text, pull.thread.body), *asked]
+    pings = [*pings_of_edit(pull.repo, pull, text, pull.thread.body_html), *asked]
     record(kind, actor=by.user, about=pull, data=data, pings=pings)
 
 
@@ -113,7 +121,7 @@ def _review_requests(pull: Pull) -> list[Pinged]:
     """
     if pull.status != PullStatus.OPEN:
         return []
-    protections = pull.repo.protections.matching(pull.target_branch)
+    protections = protections_of(pull.repo, pull.target_branch)
     approvers = [one for protection in protections for one in protection.approvers.all()]
     reading = (one.user for one in approvers if _may_read(pull, one))
     return [(user, PingKind.REVIEW_REQUESTED) for user in reading]

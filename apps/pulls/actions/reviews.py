@@ -11,13 +11,15 @@ from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.changes import given, set_changed
 from apps.core.locks import lock
-from apps.core.rendered import rendered, set_html
+from apps.core.rendered import rendered, rendered_for_edit, set_html
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.pulls import rules
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.pulls.tips import keep_head
 from apps.repos.access import RepoAccess
+from apps.repos.commits import note_commits
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.uploads.uses import forget_uses, note_uses
 
@@ -40,7 +42,7 @@ def create_review(
     return _create(by, pull, content, expected_head_sha)
 
 
-@transaction.atomic
+@final_transaction
 def _create(
     by: RepoAccess, pull: Pull, content: dict[str, Any], expected_head_sha: str | None
 ) -> Review:
@@ -55,8 +57,10 @@ def _create(
         by_pusher=pull.may_be_pushed_by(by.user),
         created_by=by.user,
     )
-    note_uses(pull.repo_id, review.uuid, review.body)
-    pings, data = pings_of_text(by.repo, review.body), {"status": review.status}
+    pull.thread.touch()
+    note_uses(pull.repo_id, review.uuid, review.body, by=by.user.pk)
+    note_commits(pull.repo_id, review.body_html)
+    pings, data = pings_of_text(by.repo, review.body_html), {"status": review.status}
     record(Kind.REVIEW_CREATED, actor=by.user, about=review, data=data, pings=pings)
     return review
 
@@ -78,7 +82,7 @@ def update_review(
     dismisses = status == ReviewStatus.DISMISSED
     by.require_change(Level.ADMIN if dismisses else Level.READ)
     wanted = given(body=body, status=status)
-    _update(by, review, wanted, rendered(body), expected_head_sha)
+    _update(by, review, wanted, rendered_for_edit(review, body), expected_head_sha)
 
 
 @transaction.atomic
@@ -96,15 +100,16 @@ def _update(
     if "body" in wanted or not dismisses:
         rules.check_reviewer(review, by.user)
     rules.check_head(review.pull.head_sha, expected_head_sha)
-    text = review.body
+    text = review.body_html
     changed = _revise(by.user, review, wanted, html)
     if not changed:
         return
+    review.pull.thread.touch()
     kind = Kind.REVIEW_UPDATED
     if dismisses and "status" in changed:
         kind = Kind.REVIEW_DISMISSED
     data = {"status": review.status, "changed": changed}
-    pings = pings_of_edit(by.repo, review, text, review.body)
+    pings = pings_of_edit(by.repo, review, text, review.body_html)
     record(kind, actor=by.user, about=review, data=data, pings=pings)
 
 
@@ -134,7 +139,8 @@ def _revise(actor: User, review: Review, wanted: dict[str, Any], html: dict[str,
         review.updated_at = timezone.now()
         stamps = ("by_pusher", "dismissed_by", "decided_at", "updated_at")
         review.save(update_fields=[*changed, *stamps, *set_html(review, html, changed)])
-        note_uses(review.pull.repo_id, review.uuid, review.body)
+        note_uses(review.pull.repo_id, review.uuid, review.body, by=actor.pk)
+        note_commits(review.pull.repo_id, review.body_html)
     return changed
 
 

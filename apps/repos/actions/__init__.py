@@ -8,12 +8,7 @@ from apps.repos.actions.protections import (
     remove_approver,
     update_protection,
 )
-from apps.repos.actions.repos import (
-    create_repo,
-    set_archived,
-    set_default_branch,
-    update_repo,
-)
+from apps.repos.actions.repos import create_repo, update_repo
 
 __all__ = [
     "add_approver",
@@ -24,8 +19,6 @@ __all__ = [
     "delete_protection",
     "fail_fork",
     "remove_approver",
-    "set_archived",
-    "set_default_branch",
     "update_protection",
     "update_repo",
 ]

@@ -14,6 +14,7 @@ from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS
 from apps.core.errors import ApiError, Conflict, Invalid
 from apps.core.locks import lock
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.git.repo import GitRepo
@@ -24,7 +25,7 @@ TRIES = 5
 """How often a free slug is looked for, should others take each one first."""
 
 
-@transaction.atomic
+@final_transaction
 def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
     """Ask for a copy of a repository that one reads, into a space where one writes. A worker makes
     it, and asks both again.

@@ -14,30 +14,34 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.changes import given, set_changed
-from apps.core.errors import Conflict, Invalid
+from apps.core.errors import Conflict
 from apps.core.locks import lock
+from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.repos import rules
 from apps.repos.access import RepoAccess
-from apps.repos.models import MOST_PROTECTIONS, REQUIRED_MAX, Approver, Protection
+from apps.repos.models import MOST_PROTECTIONS, Approver, Protection
 
 
-@transaction.atomic
-def create_protection(*, by: RepoAccess, branch: str) -> Protection:
+@final_transaction
+def create_protection(*, by: RepoAccess, branch: str, required_approvals: int = 1) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
-    409 `protection_exists` for the same pattern, `too_many_protections`.
+    409 `protection_exists` for the same pattern, `too_many_protections`; 422 as
+    `rules.check_required`.
     """
     by.require_change(Level.ADMIN)
+    rules.check_required(required_approvals)
     repo = by.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
         text = f"A repository has {MOST_PROTECTIONS} protections at most. Use a pattern with *."
         raise Conflict("too_many_protections", text)
-    fields = {"repo": repo, "branch": branch, "created_by": by.user}
+    protection = Protection(repo=repo, branch=branch, created_by=by.user)
+    protection.required_approvals = required_approvals
     try:
         with transaction.atomic():
-            protection = Protection.objects.create(**fields)
+            protection.save(force_insert=True)
     except IntegrityError:
         raise _exists(branch) from None
     record(Kind.PROTECTION_CREATED, actor=by.user, about=protection, data=_about(protection))
@@ -54,12 +58,12 @@ def update_protection(
 ) -> None:
     """Protect other branches, or ask for more or fewer approvals. Locks the repository.
 
-    Errors: 409 `protection_exists`, 422 for a number of approvals outside 1 to 100.
+    Errors: 409 `protection_exists`, 422 as `rules.check_required`.
     """
     by.require_change(Level.ADMIN)
     _lock(by, protection)
-    if required_approvals is not None and not 1 <= required_approvals <= REQUIRED_MAX:
-        raise Invalid("validation_failed", f"required_approvals: Must be 1 to {REQUIRED_MAX}.")
+    if required_approvals is not None:
+        rules.check_required(required_approvals)
     before = _about(protection)
     wanted = given(branch=branch, required_approvals=required_approvals)
     changed = set_changed(protection, wanted)
@@ -84,7 +88,7 @@ def delete_protection(*, by: RepoAccess, protection: Protection) -> None:
     record(Kind.PROTECTION_DELETED, actor=by.user, about=protection, data=_about(protection))
 
 
-@transaction.atomic
+@final_transaction
 def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Approver:
     """Name somebody whose approval counts. Locks the repository, then the protection.
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.core.access import Level
+from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
 from apps.core.room import Share, room
@@ -37,7 +38,7 @@ from apps.repos.http.streams import PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.protection import glob
 from apps.repos.pushes import open_journal, settle
-from apps.repos.rules import CONTROLS, ZERO, RefMove, has_controls
+from apps.repos.rules import ZERO, RefMove
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""

@@ -30,6 +30,7 @@ from apps.core.errors import (
     plain_error,
 )
 from apps.core.locks import give_back_connection
+from apps.core.middleware import add_headers
 from apps.core.views import base_url, check_same_site
 from apps.git.protocol import ProtocolError, Service, advertisement, check_fetch
 from apps.repos.access import RepoAccess, open_repo, owner_path
@@ -44,7 +45,8 @@ View = Callable[..., HttpResponseBase]
 
 
 def git_view(method: str) -> Callable[[View], View]:
-    """Answer this method only, and every refusal in the form that git prints.
+    """Answer this method only, and every refusal in the form that git prints. Answers say how the
+    rate limits stand, as those of the API do.
 
     The view gets a stack of what ends with the request, such as its place among the others.
     """
@@ -58,12 +60,14 @@ def git_view(method: str) -> Callable[[View], View]:
                     raise plain_error(405)
                 check_same_site(request)
                 with ExitStack() as held:
-                    return view(request, names, held)
+                    response = view(request, names, held)
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
                     raise
-                return refusal(error)
+                response = refusal(error)
+            add_headers(request, response)
+            return response
 
         return answer
 

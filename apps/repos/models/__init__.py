@@ -4,6 +4,7 @@ Everything that reads need of git is stored here when a push or a merge happens,
 and no record runs git.
 """
 
+from apps.repos.models.commit import CommitSearch, NamedCommit
 from apps.repos.models.fork import Fork, ForkQuerySet, ForkStatus
 from apps.repos.models.protection import (
     MOST_PROTECTIONS,
@@ -12,12 +13,25 @@ from apps.repos.models.protection import (
     Approver,
     Protection,
     ProtectionQuerySet,
+    protections_of,
+    protects,
 )
 from apps.repos.models.ref import PushJournal, Ref
-from apps.repos.models.repo import BRANCHES, RANK, TAGS, UNTIDY, FormerRepoSlug, Repo, Visibility
+from apps.repos.models.repo import (
+    BRANCHES,
+    HEAD_DUE,
+    RANK,
+    TAGS,
+    UNTIDY,
+    FormerRepoSlug,
+    Repo,
+    RepoPath,
+    Visibility,
+)
 
 __all__ = [
     "BRANCHES",
+    "HEAD_DUE",
     "MOST_PROTECTIONS",
     "PATTERN_MAX",
     "RANK",
@@ -25,14 +39,19 @@ __all__ = [
     "TAGS",
     "UNTIDY",
     "Approver",
+    "CommitSearch",
     "Fork",
     "ForkQuerySet",
     "ForkStatus",
     "FormerRepoSlug",
+    "NamedCommit",
     "Protection",
     "ProtectionQuerySet",
     "PushJournal",
     "Ref",
     "Repo",
+    "RepoPath",
     "Visibility",
+    "protections_of",
+    "protects",
 ]

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 import uuid
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
-from django.db import models
-from django.db.models import Count, OuterRef, Prefetch, Q, Subquery
+from django.db import connection, models
+from django.db.models import F, Func, OuterRef, Prefetch, Q, Subquery, Value
+from django.db.models.functions import Length, Replace
+from django.db.models.lookups import Exact
 from django.utils import timezone
 
+from apps.core.statements import Statement
 from apps.events.record import Keys, Target
 from apps.repos.models.repo import Repo
 from apps.teams.models import Member
 
 PATTERN_MAX = 255
-REQUIRED_MAX = 100
-"""Approvals that can be asked for; a mistyped number should not close a branch for good."""
+REQUIRED_MAX = 20
+"""Approvals that can be asked for. Protections that asked for more before still do."""
 MOST_PROTECTIONS = 100
 """Of one repository: each ref of a push, and there may be thousands, is compared with all of them.
 Those that had more before there was this limit keep them.
@@ -26,18 +30,9 @@ Those that had more before there was this limit keep them.
 
 class ProtectionQuerySet(models.QuerySet["Protection"]):
     def with_people(self) -> ProtectionQuerySet:
-        """What a record needs, in the same query: `approver_count` and who made it."""
-        return self.select_related("created_by").annotate(approver_count=Count("approvers"))
-
-    def matching(self, branch: str) -> list[Protection]:
-        """Those that protect this branch, oldest first, with their approvers; two queries at most.
-
-        The approvers have `role`, the one in the repository's team.
-        """
-        found = [row for row in self.order_by("created_at", "id") if row.matches(branch)]
-        if found:
-            models.prefetch_related_objects(found, Prefetch("approvers", Approver.with_roles()))
-        return found
+        """What a record needs: who made it, and its approvers, in two queries."""
+        rows = self.select_related("created_by")
+        return rows.prefetch_related(Prefetch("approvers", Approver.with_roles()))
 
 
 class Protection(models.Model):
@@ -59,9 +54,6 @@ class Protection(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["repo", "branch"], name="protection_once_in_a_repo"),
-            models.CheckConstraint(
-                condition=Q(required_approvals__gte=1), name="protection_asks_for_an_approval"
-            ),
         ]
         indexes = [models.Index(fields=["repo", "created_at", "id"], name="protection_oldest")]
 
@@ -87,6 +79,29 @@ class Protection(models.Model):
         return None
 
 
+OLDEST = Statement(
+    """
+    SELECT {protection} FROM "repos_protection" protection WHERE protection.repo_id = %s
+    ORDER BY protection.created_at, protection.id
+    """,
+    protection=Protection,
+)
+
+
+def protections_of(repo: Repo, branch: str) -> list[Protection]:
+    """Those that protect this branch, oldest first, with their approvers; two queries at most.
+
+    The approvers have `role`, the one in the repository's team.
+    """
+    protections: list[Protection] = [row for (row,) in OLDEST.all(repo.pk)]
+    found = [row for row in protections if row.matches(branch)]
+    for protection in found:
+        protection.repo = repo
+    if found:
+        models.prefetch_related_objects(found, Prefetch("approvers", Approver.with_roles()))
+    return found
+
+
 def glob_matches(pattern: str, name: str) -> bool:
     """Whether the name is what the pattern says, `*` standing for anything but `/`."""
     return glob(pattern).fullmatch(name) is not None
@@ -108,6 +123,32 @@ def _part(pattern: str) -> str:
     *middle, last = others
     found = "".join(f"(?>[^/]*?{text})" for text in middle)
     return f"{first}{found}[^/]*{last}"
+
+
+def protects(pattern: F, name: F) -> Q:
+    """`glob_matches` for columns: rows of which a branch is what a pattern says.
+
+    In SQL `*` stands for `/` as well, but not where both have as many of them: each in the pattern
+    then takes one of the name, and leaves none to a `*`.
+    """
+    if connection.vendor == "sqlite":  # its GLOB knows `[` and `?` too, which no branch has
+        found = Func(name, pattern, arg_joiner=" GLOB ", **COMPARISON)
+    else:
+        like: Any = pattern
+        for sign, meant in (("\\", "\\\\"), ("%", "\\%"), ("_", "\\_"), ("*", "%")):
+            like = Replace(like, Value(sign), Value(meant))
+        found = Func(name, like, arg_joiner=" LIKE ", **COMPARISON)
+    return Q(found) & Q(Exact(_slashes(pattern), _slashes(name)))
+
+
+COMPARISON: dict[str, Any] = {
+    "template": "(%(expressions)s)",
+    "output_field": models.BooleanField(),
+}
+
+
+def _slashes(text: F) -> Any:
+    return Length(text) - Length(Replace(text, Value("/"), Value("")))
 
 
 class Approver(models.Model):

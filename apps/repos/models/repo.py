@@ -5,12 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.lookups import IsNull
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -35,11 +38,56 @@ class Visibility(StrEnum):
 
 UNTIDY = Q(tidied_at=None) | Q(tidied_at__lt=F("pushed_at"))
 """Pushed to since its store was last packed."""
+SHOWN = Q(visibility__in=[Visibility.PUBLIC.value, Visibility.INTERNAL.value])
+"""What others than its people may read."""
 REPO_ROW = (
     *("uuid", "name", "slug", "description", "visibility", "default_branch", "is_empty"),
     *("is_archived", "upstream_id", "fork_count", "pushed_at", "created_at", "updated_at"),
 )
+HEAD_DUE = Q(head_due=True)
 RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
+
+
+def ways_to_read(principal: Principal) -> list[Q]:
+    """The conditions of which one has to hold so that this principal may read a repository."""
+    if not principal.reads:
+        return []
+    if principal.sees_all:
+        return [Q()]
+    shown = [Visibility.PUBLIC, *([Visibility.INTERNAL] if principal.is_signed_in else [])]
+    open_to_them = Q(visibility__in=shown) & ~Q(owner_team__is_active=False)
+    own = principal.person_id
+    if own is None:
+        return [open_to_them]
+    own_teams = Team.objects.filter(members__user=own).values("pk")
+    return [Q(owner_user=own), Q(owner_team__in=own_teams), open_to_them]
+
+
+class RepoPath(NamedTuple):
+    """Where a repository is, for lists that name it without loading it."""
+
+    pk: int
+    team: str | None
+    person: str | None
+    slug: str
+
+    @staticmethod
+    def columns(repo: str = "") -> list[str]:
+        """The paths in a query to these values; `repo`: from a row to its repository."""
+        names = ("pk", "owner_team__slug", "owner_user__username", "slug")
+        return [repo + name for name in names]
+
+    @property
+    def owner(self) -> str:
+        return f"teams/{self.team}" if self.team else f"users/{self.person}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.owner}/{self.slug}"
+
+    @property
+    def api_path(self) -> str:
+        return f"/{self.owner}/repos/{self.slug}"
 
 
 class RepoQuerySet(models.QuerySet["Repo"]):
@@ -52,17 +100,27 @@ class RepoQuerySet(models.QuerySet["Repo"]):
 
     def visible_to(self, principal: Principal) -> RepoQuerySet:
         """What this principal may read: the rule for lists; `access.level_on` is that for one."""
-        if not principal.reads:
-            return self.none()
-        if principal.sees_all:
-            return self
-        shown = [Visibility.PUBLIC, *([Visibility.INTERNAL] if principal.is_signed_in else [])]
-        open_to_them = Q(visibility__in=shown) & ~Q(owner_team__is_active=False)
-        own = principal.person_id
-        if own is None:
-            return self.filter(open_to_them)
-        own_teams = Team.objects.filter(members__user=own).values("pk")
-        return self.filter(Q(owner_user=own) | Q(owner_team__in=own_teams) | open_to_them)
+        ways = ways_to_read(principal)
+        return self.filter(reduce(or_, ways)) if ways else self.none()
+
+    def where_readable(self, principal: Principal, path: str) -> Q:
+        """The condition for rows of another table that their repository, at this path, may be read.
+
+        It is asked of each row that all other conditions leave: as a join, the databases would
+        rather read all repositories before.
+        """
+        own = self.visible_to(principal).filter(pk=OuterRef(path)).order_by().values("pk")[:1]
+        return Q() if principal.sees_all else Q(IsNull(Subquery(own), False))
+
+    def few_visible_to(self, principal: Principal, most: int) -> list[int] | None:
+        """The ids of what this principal may read; None where that is more than `most`.
+
+        Each way to read has an index, which `visible_to`, where it is one of several, has not. What
+        can be read in two ways is counted twice, so that no more is looked at than `most`.
+        """
+        ways = [self.filter(way).values_list("pk", flat=True) for way in ways_to_read(principal)]
+        found = list(ways[0].union(*ways[1:], all=True)[: most + 1]) if ways else []
+        return None if len(found) > most else list(dict.fromkeys(found))
 
     def taken(self, slugs: list[str]) -> set[str]:
         """Which of these slugs one of the repositories has."""
@@ -74,11 +132,7 @@ class RepoQuerySet(models.QuerySet["Repo"]):
 
     def paths(self) -> dict[int, str]:
         """The path of each, by its id."""
-        rows = self.values_list("pk", "owner_team__slug", "owner_user__username", "slug")
-        return {
-            pk: f"teams/{team}/{slug}" if team else f"users/{person}/{slug}"
-            for pk, team, person, slug in rows
-        }
+        return {row[0]: RepoPath(*row).path for row in self.values_list(*RepoPath.columns())}
 
     def paths_known_to(self, principal: Principal, ids: Iterable[int | None]) -> dict[int, str]:
         """The paths of those of these repositories that this principal may read, by id.
@@ -111,6 +165,8 @@ class Repo(models.Model):
     description = models.TextField(null=True)  # noqa: DJ001 - null: no description
     visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
     default_branch = models.CharField(max_length=255, default="main")
+    head_due = models.BooleanField(default=False, db_default=False)
+    """Whether git's HEAD may not name the default branch yet; see apps/repos/head.py."""
     is_empty = models.BooleanField(default=True)
     is_archived = models.BooleanField(default=False)
     last_number = models.BigIntegerField(default=0)
@@ -134,6 +190,8 @@ class Repo(models.Model):
         verbose_name, verbose_name_plural = "repository", "repositories"
         indexes = [
             models.Index(fields=["pushed_at"], condition=UNTIDY, name="repo_to_tidy"),
+            models.Index(fields=["id"], condition=HEAD_DUE, name="repo_head_due"),
+            models.Index(fields=["visibility"], condition=SHOWN, name="repo_shown"),
             models.Index(fields=["slug"], name="repo_by_slug", opclasses=["varchar_pattern_ops"]),
         ]
 

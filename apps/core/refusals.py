@@ -1,0 +1,136 @@
+"""All codes of refusals with their statuses, and which of them an operation may answer with.
+
+Most follow from what the operation declares: its level, whether it writes, what its path names.
+The rest it declares as `errors`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from apps.core.access import Level
+from apps.core.operation import Operation
+
+CODES: dict[str, tuple[int, str]] = {
+    "moved": (301, "The path has a former slug; Location has today's address."),
+    "malformed_request": (400, "The body is missing, broken off, not JSON, or not an object."),
+    "inactive_user": (401, "The account behind the token has been deactivated."),
+    "invalid_token": (401, "The token is unknown, expired or revoked."),
+    "not_authenticated": (401, "No token was sent."),
+    "account_too_young": (403, "The account is too new to make invites."),
+    "cross_site_request": (403, "A browser says that another site asks for this."),
+    "forbidden": (403, "The caller has no access to what is there."),
+    "not_creator": (403, "Only the author may do this."),
+    "role_required": (403, "The caller has access, but not enough."),
+    "staff_required": (403, "Only staff may do this."),
+    "team_inactive": (403, "The team has been deactivated."),
+    "not_found": (404, "There is no such record."),
+    "method_not_allowed": (405, "This address does not answer that method."),
+    "approval_required": (409, "The target's protections lack approvals."),
+    "approver_exists": (409, "This person is an approver already."),
+    "branch_missing": (409, "The source or the target branch does not exist."),
+    "changes_requested": (409, "A reviewer has requested changes, and the target is protected."),
+    "fast_forward_impossible": (409, "The target has commits of its own."),
+    "fork_exists": (409, "This owner has a fork already, or one is being made."),
+    "head_changed": (409, "The head is not the one that was expected."),
+    "idempotency_in_progress": (409, "The first request with this key is under way."),
+    "invalid_transition": (409, "This state does not lead to that one."),
+    "invite_already_accepted": (409, "The invite has been used."),
+    "last_owner": (409, "A team keeps at least one owner."),
+    "member_exists": (409, "This person is a member already."),
+    "merge_conflict": (409, "Both sides change the same lines."),
+    "merge_in_progress": (409, "Another merge of this pull is under way."),
+    "nothing_to_merge": (409, "The target has all of the changes."),
+    "parent_reply_deleted": (409, "The reply that this one answers has been deleted."),
+    "protection_exists": (409, "This branch or pattern is protected already."),
+    "pull_already_exists": (409, "An open or draft pull has this source and target."),
+    "pull_already_merged": (409, "The pull has been merged."),
+    "pull_closed": (409, "The pull is closed."),
+    "pull_is_draft": (409, "The pull is a draft."),
+    "rate_limit_exists": (409, "This scope has a limit already."),
+    "reply_already_deleted": (409, "The reply has been deleted."),
+    "repo_archived": (409, "The repository is archived."),
+    "slug_taken": (409, "The name or slug is taken."),
+    "strategy_differs": (409, "This strategy would give another result than a merge."),
+    "thread_has_replies": (409, "Others have replied."),
+    "too_many_protections": (409, "The repository has 100 protections."),
+    "payload_too_large": (413, "The body is larger than allowed."),
+    "uri_too_long": (414, "Path and query are longer than 4,000 characters."),
+    "unsupported_media_type": (415, "The body was not sent as application/json."),
+    "approver_lacks_access": (422, "An approver has to be able to read the repository."),
+    "idempotency_mismatch": (422, "This key stands for another request."),
+    "invalid_cursor": (422, "This is no event id."),
+    "invalid_scope": (422, "The scope of events has no known form."),
+    "link_target_not_found": (422, "A link leads to nothing that the caller may read."),
+    "parent_reply_not_found": (422, "There is no such reply in this thread."),
+    "reply_too_deep": (422, "Replies nest 50 levels deep."),
+    "same_branch": (422, "Source and target are the same branch."),
+    "source_not_found": (422, "The source is a fork that the caller cannot read."),
+    "unknown_parameter": (422, "This operation takes no such query parameter."),
+    "unknown_field": (422, "The body has a field that is not known here."),
+    "unsupported_upload_type": (422, "Content and name of the upload do not agree."),
+    "user_not_found": (422, "There is no such user."),
+    "validation_failed": (422, "A field or query parameter is not valid."),
+    "rate_limited": (429, "A rate limit is used up."),
+    "signup_invite_limit_reached": (429, "No more invites in these 24 hours."),
+    "too_many_streams": (429, "The caller has 20 live streams open."),
+    "upload_limit_reached": (429, "The caller has uploaded too much in these 24 hours."),
+    "internal_error": (500, "A defect of the server; it has been logged."),
+    "unavailable": (503, "A lock or git was not to be had in time."),
+}
+"""By code; docs/api.md says more of each."""
+ALWAYS = ("invalid_token", "inactive_user", "uri_too_long", "rate_limited", "unavailable")
+OF_WRITES = (
+    "cross_site_request",
+    "malformed_request",
+    "payload_too_large",
+    "unsupported_media_type",
+    "unknown_field",
+    "unknown_parameter",
+)
+OF_POSTS = ("idempotency_in_progress", "idempotency_mismatch", "validation_failed")
+"""Every POST takes an `Idempotency-Key`."""
+FORMER = re.compile(r"\{(team|repo)_slug\}")
+"""What a path names that can have been called something else."""
+
+
+def codes_of(operation: Operation, method: str, path: str, *, is_list: bool) -> set[str]:
+    """The codes that an operation may refuse with, at a path below `/api/v1`."""
+    found = {*ALWAYS, *operation.errors}
+    writing = method in {"POST", "PUT", "PATCH", "DELETE"}
+    if writing:
+        found.update(OF_WRITES)
+    if method == "POST":
+        found.update(OF_POSTS)
+    if operation.request or operation.query or is_list:
+        found.add("validation_failed")
+    if "{" in path:
+        found.add("not_found")
+    if method == "GET" and FORMER.search(path):
+        found.add("moved")
+    return found | {*_of_access(operation, path, writing)}
+
+
+def _of_access(operation: Operation, path: str, writing: bool) -> Iterator[str]:
+    level = operation.level
+    if level is not Level.PUBLIC:
+        yield "not_authenticated"
+    if level is Level.STAFF:
+        yield "staff_required"
+    elif level > Level.NONE:
+        yield "forbidden"
+    if Level.STAFF > level > Level.READ:
+        yield "role_required"
+    if path.startswith("/teams/{") and not operation.even_inactive:
+        yield "team_inactive"
+    if writing and "{repo_slug}" in path:
+        yield "repo_archived"
+
+
+def by_status(codes: set[str]) -> dict[int, list[str]]:
+    """The same, sorted, by their statuses."""
+    found: dict[int, list[str]] = {}
+    for code in sorted(codes):
+        found.setdefault(CODES[code][0], []).append(code)
+    return dict(sorted(found.items()))

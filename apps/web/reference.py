@@ -1,0 +1,128 @@
+"""`/api/`: every operation and record of the API, as a page made from the OpenAPI document.
+
+It loads nothing from elsewhere and needs no JavaScript: made by the server, once per process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from apps.core.access import Level
+from apps.core.openapi import document
+from apps.web.decorators import page
+from apps.web.responses import PageRequest, render_page
+
+JSON = "application/json"
+MARK = "#/components/schemas/"
+Part = dict[str, Any]
+
+
+@page(Level.PUBLIC)
+def reference(request: PageRequest) -> HttpResponse:
+    """The description of the API for people; `docs/api.md` says what it does not."""
+    return render_page(request, "reference", body=body())
+
+
+@cache
+def body() -> SafeString:
+    """The part that is the same for everybody."""
+    described = document()
+    families: dict[str, list[Part]] = {}
+    for operation in operations(described):
+        families.setdefault(operation["family"], []).append(operation)
+    schemas = described["components"]["schemas"]
+    records = [record(name, schemas[name]) for name in sorted(schemas)]
+    context = {"families": sorted(families.items()), "records": records}
+    return render_to_string("web/_reference.html", context)
+
+
+def operations(described: Part) -> Iterator[Part]:
+    """What the page shows of each operation; those of teams and of users are one."""
+    twins = {
+        one["operationId"]: f"{method.upper()} {path}"
+        for path, item in described["paths"].items()
+        for method, one in item.items()
+    }
+    for path, item in described["paths"].items():
+        for method, one in item.items():
+            name = one["operationId"]
+            if "_user_" in name and name.replace("_user_", "_team_", 1) in twins:
+                continue
+            twin = twins.get(name.replace("_team_", "_user_", 1), "") if "_team_" in name else ""
+            yield {
+                "name": name,
+                "family": one["tags"][0],
+                "addresses": [f"{method.upper()} {path}", *([twin] if twin else [])],
+                "summary": one["summary"],
+                "description": one["description"],
+                "parameters": [parameter(found) for found in one.get("parameters", [])],
+                "body": kind_of(media(one.get("requestBody", {}))),
+                "answers": list(answers(described, one["responses"])),
+            }
+
+
+def parameter(found: Part) -> Part:
+    schema = found["schema"]
+    where = {"path": "in the path", "query": "query", "header": "header"}[found["in"]]
+    needed = found.get("required") and found["in"] != "path"
+    return {
+        "name": found["name"],
+        "where": f"{where}, needed" if needed else where,
+        "kind": kind_of(schema),
+        "text": found.get("description", ""),
+    }
+
+
+def answers(described: Part, responses: Part) -> Iterator[Part]:
+    """Each status with its record, or its codes."""
+    for status, answer in sorted(responses.items()):
+        if "$ref" in answer:
+            answer = described["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+        codes = [] if status < "300" else answer.get("content", {}).get(JSON, {}).get("examples")
+        text = next(iter(answer.get("content", {})), "") if status < "300" else ""
+        yield {
+            "status": status,
+            "kind": kind_of(media(answer)) if status < "300" else {},
+            "media": "" if text == JSON else text,
+            "codes": [*(codes or [])],
+        }
+
+
+def media(part: Part) -> Part:
+    """The schema of what is sent as JSON."""
+    found: Part = part.get("content", {}).get(JSON, {}).get("schema", {})
+    return found
+
+
+def record(name: str, schema: Part) -> Part:
+    """What the page shows of a schema."""
+    needed = schema.get("required", [])
+    fields = [
+        {
+            "name": field,
+            "kind": kind_of(inner),
+            "text": inner.get("description", ""),
+            "needed": field in needed,
+        }
+        for field, inner in schema.get("properties", {}).items()
+    ]
+    others = [kind_of(one) for one in schema.get("oneOf", [])]
+    return {"name": name, "fields": fields, "words": schema.get("enum", []), "others": others}
+
+
+def kind_of(schema: Part) -> Part:
+    """The type of a schema in words, and the name of the record that it leads to."""
+    if "$ref" in schema:
+        return {"link": schema["$ref"].removeprefix(MARK), "words": ""}
+    if "oneOf" in schema:  # words or null; events are a schema of their own
+        return {**kind_of(schema["oneOf"][0]), "words": "or null"}
+    if schema.get("type") == "array":
+        return {**kind_of(schema["items"]), "many": True}
+    kinds = schema.get("type", "")
+    return {"words": " or ".join(kinds) if isinstance(kinds, list) else kinds}

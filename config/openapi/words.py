@@ -1,0 +1,95 @@
+"""The names of the closed vocabularies, each of which is one schema that others refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from apps.accounts import rules as accounts
+from apps.accounts.models import InviteStatus
+from apps.accounts.rules import TokenStatus
+from apps.events.kinds import PingKind
+from apps.git.merge import Strategy
+from apps.pulls import rules as pulls
+from apps.pulls.models import PullStatus, ReviewStatus
+from apps.repos.models import ForkStatus, Visibility
+from apps.site.models import InviteCreators
+from apps.teams.models import Role
+from apps.threads import rules as threads
+from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
+from apps.threads.serializers import DELETED
+
+NAMED: dict[str, Iterable[str]] = {
+    "CallerPermission": ("read", "write", "admin", "owner"),
+    "ForkStatus": ForkStatus,
+    "InviteCreators": InviteCreators,
+    "InviteOrdering": accounts.SORTS,
+    "InviteStatus": InviteStatus,
+    "MergeStrategy": Strategy,
+    "NewPullStatus": ("open", "draft"),
+    "NewThreadKind": threads.KINDS,
+    "OwnerKind": ("team", "user"),
+    "PingKind": PingKind,
+    "PullOrdering": pulls.ORDERINGS,
+    "PullStatus": PullStatus,
+    "ReplyStatus": ReplyStatus,
+    "ReviewDecision": pulls.DECISIONS,
+    "ReviewStatus": ReviewStatus,
+    "SettablePullStatus": pulls.SETTABLE,
+    "ShownReplyStatus": (*ReplyStatus, DELETED),
+    "TeamRole": Role,
+    "ThreadKind": ThreadKind,
+    "ThreadOrdering": threads.ORDERINGS,
+    "ThreadPriority": Priority,
+    "ThreadStatus": ThreadStatus,
+    "TokenOrdering": accounts.ORDERINGS,
+    "TokenStatus": TokenStatus,
+    "Visibility": Visibility,
+}
+NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
+
+
+def with_named_words(document: Any) -> Any:
+    """The document in which every list of words has a name, and a single word is a `const`."""
+    made = replaced(document)
+    made["components"]["schemas"] |= {
+        name: {"type": "string", "enum": [str(word) for word in words]}
+        for name, words in NAMED.items()
+        if f"#/components/schemas/{name}" in references(made)
+    }
+    return made
+
+
+def replaced(part: Any) -> Any:
+    if isinstance(part, list):
+        return [replaced(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if isinstance(part.get("enum"), list):
+        return by_name(part)
+    return {name: replaced(one) for name, one in part.items()}
+
+
+def by_name(schema: dict[str, Any]) -> dict[str, Any]:
+    """A reference to the words of this schema; those without a name stay as they are."""
+    words = [word for word in schema["enum"] if word is not None]
+    rest = {name: one for name, one in schema.items() if name in {"description", "default"}}
+    if len(words) == 1:
+        return {"type": "string", "const": words[0], **rest}
+    name = NAME_OF.get(frozenset(words))
+    if name is None:
+        return schema
+    reference = {"$ref": f"#/components/schemas/{name}"}
+    if None in schema["enum"]:
+        return {"oneOf": [reference, {"type": "null"}], **rest}
+    return {**reference, **rest}
+
+
+def references(part: Any) -> set[str]:
+    """All that a part of the document refers to."""
+    if isinstance(part, list):
+        return set().union(*map(references, part)) if part else set()
+    if not isinstance(part, dict):
+        return set()
+    own = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
+    return own.union(*map(references, part.values()))

@@ -1,0 +1,195 @@
+"""Events as HTML have what was written, as each reader may see it."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.core import markdown
+from apps.events.bodies import bodies_for
+from apps.events.consumers import read_page
+from apps.events.models import Event, Key
+from apps.events.scopes import EventScope, Selection
+from apps.pulls import actions as pulls
+from apps.pulls import bodies
+from apps.repos.models import Repo, Visibility
+from apps.threads import actions as threads
+from apps.threads.models import Reply
+from tests.events.conftest import ON_SERVE
+from tests.principals import access_of, principal_of
+from tests.tail import opened
+
+BODY = re.compile(r'<div class="event-body">\n(.*)</div>\n</li>\n', re.DOTALL)
+
+
+def reader(person: Any, repo: Repo, *, html: bool = True) -> Any:
+    """What `read_page` asks a subscriber for."""
+    scope = EventScope("repo", Key("repo_id", repo.pk))
+    selection = Selection(principal_of(person), (scope,), frozenset())
+    return SimpleNamespace(selection=selection, html=html)
+
+
+def told(person, repo: Repo) -> list[tuple[str, str]]:
+    """Kind and body of each event of a repository, as the stream tells this person as HTML."""
+    allowed, page = read_page(reader(person, repo), 0, 10**9)
+    assert allowed is not None
+    frames = [data.decode() for _, data in page]
+    kinds = re.findall("^event: (.*)$", "".join(frames), re.MULTILINE)
+    lines = ["".join(f"{line[6:]}\n" for line in one.splitlines()[2:]) for one in frames]
+    found = [BODY.search(one) for one in lines]
+    return [(kind, one[1].strip() if one else "") for kind, one in zip(kinds, found, strict=True)]
+
+
+def last(person, repo: Repo) -> str:
+    return told(person, repo)[-1][1]
+
+
+@pytest.fixture
+def repo(make, acme, alice):
+    return make.repo(acme, "open", by=alice, visibility=Visibility.INTERNAL)
+
+
+def test_events_by_which_something_was_written_have_it(make, repo, alice, bob):
+    by = access_of(alice, repo)
+    thread = make.thread(repo, by=alice, body="*one*")
+    reply = make.reply(thread, by=alice, body="*two*")
+    pull = make.pull(repo, by=alice, body="*three*")
+    review = make.review(pull, by=bob, body="*four*")
+    threads.update_reply(by=by, reply=reply, body="**new**")
+    threads.update_reply(by=by, reply=reply, status="resolved")
+    threads.update_thread(by=by, thread=thread, status="closed", body="**done**")
+    pulls.update_pull(by=by, pull=pull, title="Other")
+    pulls.update_review(by=access_of(bob, repo), review=review, body="")
+    one, new, three = "<p><strong>done</strong></p>", "<p><strong>new</strong></p>", "three"
+    assert told(bob, repo)[1:] == [
+        ("thread-created", one),
+        ("reply-created", new),
+        ("pull-created", f"<p><em>{three}</em></p>"),
+        ("review-created", ""),
+        ("reply-updated", new),
+        ("reply-updated", ""),
+        ("thread-status-changed", one),
+        ("pull-updated", ""),
+        ("review-updated", ""),
+    ]
+    _, page = read_page(reader(bob, repo, html=False), 0, 10**9)
+    assert b"done" not in b"".join(data for _, data in page)
+
+
+def test_what_was_deleted_is_told_by_no_event(make, repo, alice, bob, sam):
+    by = access_of(alice, repo)
+    thread = make.thread(repo, by=alice, body="a secret")
+    replies = [make.reply(thread, by=alice, body="a secret") for _ in range(3)]
+    review = make.review(make.pull(repo, by=alice), by=alice, body="a secret")
+    assert sum("secret" in body for _, body in told(bob, repo)) == 5
+    threads.delete_reply(by=by, reply=replies[0])
+    threads.moderate_reply(by=access_of(sam, repo), reply=replies[1])
+    pulls.delete_review(by=by, review=review)
+    assert sum("secret" in body for _, body in told(bob, repo)) == 2
+    threads.delete_thread(by=by, thread=thread)
+    assert sum("secret" in body for _, body in told(bob, repo)) == 0
+
+
+def test_a_reader_has_links_to_what_they_may_read_alone(make, acme, repo, alice, bob, carol):
+    secret = make.thread(make.repo(acme, "secret", by=alice), by=alice)
+    name = f"{secret.repo.path}#{secret.number}"
+    thread = make.thread(repo, by=alice, body=f"#1 #99 @bob {name} {repo.path}#1")
+    links = {who: re.findall(r"<a [^>]*>([^<]*)</a>", last(who, repo)) for who in (bob, carol)}
+    assert links == {
+        bob: ["#1", "@bob", name, f"{repo.path}#1"],
+        carol: ["#1", "@bob", f"{repo.path}#1"],
+    }
+    assert name in last(carol, repo)
+    threads.delete_thread(by=access_of(alice, secret.repo), thread=secret)
+    assert name not in re.findall(r"<a [^>]*>([^<]*)</a>", last(bob, repo))
+    assert thread.number == 1
+
+
+def test_bodies_are_safe_and_of_many_lines(make, repo, alice, bob):
+    body = "<script>x</script>\n\n<img src=x onerror=alert(1)>\r\n\n    id: 7\n\nevent: forged"
+    make.thread(repo, by=alice, body=body)
+    _, page = read_page(reader(bob, repo), 0, 10**9)
+    frame = page[-1][1].decode()
+    assert not re.search("script>|onerror", frame)
+    assert all(
+        line.startswith(("id: ", "event: thread", "data: ")) for line in frame.split("\n")[:-2]
+    )
+    assert "data: <p>event: forged</p>" in frame
+
+
+def test_long_bodies_are_left_out(make, repo, alice, bob, monkeypatch):
+    monkeypatch.setattr(bodies, "LONGEST", 30)
+    make.thread(repo, by=alice, body="x" * 22)
+    assert last(bob, repo) == f"<p>{'x' * 22}</p>"
+    make.thread(repo, by=alice, body="x" * 23)
+    assert last(bob, repo) == ""
+    make.thread(repo, by=alice, body="x" * 31)
+    assert last(bob, repo) == ""
+    make.reply(make.thread(repo, by=alice), by=alice, body="&&&&&")
+    assert last(bob, repo) == ""
+
+
+def test_what_another_renderer_made_is_rendered_anew(make, repo, alice, bob):
+    make.reply(make.thread(repo, by=alice), by=alice, body="*a*")
+    Reply.objects.update(body_html="<script>", html_version=markdown.VERSION - 1)
+    assert last(bob, repo) == "<p><em>a</em></p>"
+
+
+def test_a_page_of_bodies_takes_so_many_queries_however_many_there_are(
+    make, acme, repo, alice, bob
+):
+    others = [make.repo(acme, by=alice) for _ in range(4)]
+    counts = []
+    for number in (1, 4):
+        for other in others[:number]:
+            body = f"#1 @bob {other.path}#1 1f2e3d4"
+            make.thread(other, by=alice)
+            make.reply(make.thread(repo, by=alice, body=body), by=alice, body=body)
+            make.review(make.pull(repo, by=alice, body=body), by=bob, body=body)
+        with CaptureQueriesContext(connection) as captured:
+            assert last(bob, repo).count("<a") == 3
+        counts.append(len(captured))
+    assert counts[0] == counts[1] <= 14
+
+
+def test_of_readers_nothing_is_asked_where_all_may_follow_the_links(make, repo, alice, bob, carol):
+    """Else a thousand streams would take a thousand queries, and hold up all others."""
+    readers = [principal_of(one) for one in (alice, bob, carol)]
+    make.reply(make.thread(repo, by=alice, body="#1 @bob 1f2e3d4"), by=alice, body="x")
+    rows = Event.objects.filter(repo_id=repo.pk).rows()
+    counts = []
+    for some in (readers[:1], readers):
+        with CaptureQueriesContext(connection) as captured:
+            found = bodies_for(rows, some, anew=True)
+        assert [len(found[one]) for one in some] == [2] * len(some)
+        counts.append(len(captured))
+    assert counts[0] == counts[1]
+
+
+@ON_SERVE
+def test_the_stream_tells_each_of_its_readers_what_was_written(followed):
+    """One repository, open to all; another that bob may read, and carol not."""
+    server, api = followed.server, followed.server.api("alice")
+    followed.describe("Open", visibility="internal")
+    api.post(f"{followed.path}/repos", name="Secret", slug="secret").gives(201)
+    api.post(f"{followed.path}/repos/secret/threads", title="T", body="", kind="issue").gives(201)
+    name = f"teams/{followed.team}/secret#1"
+    query = f"{followed.repo_scope}&html=true"
+    with (
+        opened(server, "bob", query) as bob,
+        opened(server, "carol", query) as carol,
+        opened(server, "alice", followed.repo_scope) as plain,
+    ):
+        thread = {"title": "T", "kind": "issue", "body": f"*See* {name}"}
+        api.post(f"{followed.repo}/threads", **thread).gives(201)
+        [mine], [hers], [record] = bob.take(1), carol.take(1), plain.take(1)
+    assert f">{name}</a>" in mine.data and "<em>See</em>" in mine.data
+    assert f"<p><em>See</em> {name}</p>" in hers.data
+    assert "body" not in record.json and "See" not in record.data
+    with opened(server, "carol", f"{query}&last_event_id={mine.id - 1}") as again:
+        assert again.take(1)[0].data == hers.data

@@ -1,0 +1,128 @@
+"""Each POST of `permissions.csv`, sent twice with one key: done once, and answered alike."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import count
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from apps.accounts.models import ApiToken
+from apps.core.access import Level
+from apps.events.models import Event
+from apps.idempotency.models import KeyedRequest
+from apps.repos.models import Fork
+from apps.site import limits
+from apps.uploads.models import Upload
+from tests import snapshot
+from tests.dying import dying_at
+from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
+from tests.routes import routed
+from tests.sample_data import everything
+from tests.test_permissions import undone
+from tests.test_queries import COUNTS, costing, name_of, typical
+
+POSTS = [cell for cell in typical(CELLS) if cell.operation.startswith("POST")]
+KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
+
+
+@pytest.fixture(params=POSTS, ids=name_of)
+def cell(request) -> Cell:
+    """A row of the table, and somebody who may."""
+    found: Cell = request.param
+    return found
+
+
+@pytest.fixture
+def post(cell, sample, db, tmp_path_factory):
+    """Sends the request of that row with a key."""
+    limits.rulebook.now()  # as before any request but the first
+    method, path = PermissionCase(cell, sample, tmp_path_factory).request()
+    api = sample.api(PEOPLE[cell.who])
+    ApiToken.objects.update(last_used_at=timezone.now())  # which is noted once a minute
+    return lambda: api.send(method, path, cell.body, KEY)
+
+
+def told():
+    """How often each kind of event has been, and how many rows there are that none tells of."""
+    counted = Counter(Event.objects.values_list("kind", flat=True))
+    return counted + Counter({model: model.objects.count() for model in (Fork, Upload)})
+
+
+def time_passes():
+    """Until whoever worked on a request is taken for dead."""
+    KeyedRequest.objects.update(leased_until=timezone.now())
+
+
+def test_each_post_has_a_row_and_needs_a_person():
+    posts = [one for one in routed() if one.method == "POST"]
+    assert {one.operation.level for one in posts} & {Level.PUBLIC} == set()
+    rows = {re.sub(r"/\{owner\}", "/teams/{team_slug}", cell.operation) for cell in POSTS}
+    assert {str(one) for one in posts if "/users/" not in one.path} == rows
+
+
+def test_it_is_done_once_and_answered_twice(post):
+    before = told()
+    first = post()
+    assert first.status in {200, 201}, first.json
+    assert sum((told() - before).values()) in {1, 2}, "a merge has two events, all else has one"
+    assert "Idempotency-Replayed" not in first.response.headers
+
+    after = everything()
+    again = post()
+    assert (again.status, again.response.content) == (first.status, first.response.content)
+    assert again.header("Idempotency-Replayed") == "true"
+    headers = {**first.response.headers, "Idempotency-Replayed": "true"}
+    assert {**again.response.headers} == headers
+    assert everything() == after
+
+
+def test_nothing_has_happened_when_its_answer_could_not_be_kept(post):
+    """The process dies as it stores the answer: the last thing that it does before the commit."""
+    before = everything()
+    with dying_at('UPDATE "idempotency_keyedrequest" SET "answer"') as death:
+        post()
+    assert death.came
+    after = everything()
+    assert len(after.pop("KeyedRequest")) == 1
+    leases, steps = len(after.pop("MergeAttempt")), len(after.pop("PushJournal"))
+    assert leases == steps <= 1
+    assert after == {name: before[name] for name in after}
+
+    post().fails(409, "idempotency_in_progress")
+    time_passes()
+    assert leases or post().status == 201, "tests/pulls/test_dying_merges.py goes on from here"
+
+
+@pytest.mark.slow
+def test_wherever_its_process_dies_it_happens_once(post, cell):
+    """At each statement in turn. Merges are tried in tests/pulls/test_dying_merges.py."""
+    if cell.operation.endswith("/merge"):
+        return
+    before = told()
+    for last in count(1):
+        with undone():
+            with dying_at(last) as death:
+                post()
+            time_passes()
+            assert post().status == 201
+            assert sum((told() - before).values()) == 1, f"it died at statement {last}"
+        if not death.came:
+            break
+    assert last > 8
+
+
+def test_a_key_costs_four_statements_and_an_answer_that_is_kept_two(post, cell):
+    usual = snapshot.read(COUNTS)[name_of(cell)]
+    with costing() as first:
+        post()
+    assert str(first) == re.sub(r"\d+", lambda found: str(int(found[0]) + 4), usual, count=1)
+    with CaptureQueriesContext(connection) as again:
+        post()
+    found = [one["sql"] for one in again if KeyedRequest._meta.db_table in one["sql"]]
+    assert [sql.split()[0] for sql in found] == ["INSERT", "SELECT"]
+    assert len(again) < first.sql

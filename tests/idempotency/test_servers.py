@@ -1,0 +1,171 @@
+"""Keys on real servers: many at once, and servers that are killed while they work."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+from random import Random
+from threading import Event
+from uuid import uuid4
+
+import orjson
+import pytest
+
+from tests.repos.test_git_http import api_path
+from tests.server import PATIENCE, Server
+from tests.waiting import eventually
+
+MANY = 16
+KILLS = 4
+GONE = (OSError, HTTPException)
+"""What a client meets whose server has died."""
+PAUSE = Event()
+SEED = int(os.environ.get("KILL_SEED", "14"))
+TIME_PASSES = "UPDATE idempotency_keyedrequest SET leased_until = created_at RETURNING id"
+THREAD = {"title": "Once", "body": "", "kind": "issue"}
+PULL = {"title": "Once", "body": "", "source_branch": "a", "target_branch": "b"}
+
+
+def post_once(api, key, url, **body):
+    return api.send("POST", url, orjson.dumps(body), **{"Idempotency-Key": key})
+
+
+def at_once(call, count=MANY):
+    with ThreadPoolExecutor(count) as pool:
+        return [one.result() for one in [pool.submit(call) for _ in range(count)]]
+
+
+def until_answered(call):
+    """The answer, when the first request with this key has got it."""
+
+    def answered():
+        answer = call()
+        return None if answer.status == 409 and "in_progress" in answer.json["error"] else answer
+
+    return eventually(answered)
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "kind"),
+    [("/threads", THREAD, "thread-created"), ("/pulls", PULL, "pull-created")],
+)
+def test_many_with_one_key_make_one_record_and_get_one_answer(server, path, url, body, kind):
+    alice, key, address = server.api("alice"), str(uuid4()), f"{api_path(path)}{url}"
+    answers = at_once(lambda: post_once(alice, key, address, **body))
+    last = until_answered(lambda: post_once(alice, key, address, **body))
+    made = last.gives(201)
+    for answer in answers:
+        if answer.status == 409:
+            answer.fails(409, "idempotency_in_progress")
+            assert answer.header("Retry-After") == "1"
+        else:
+            assert answer.gives(201) == made
+    first = [one for one in answers if one.status == 201 and replayed(one) is None]
+    assert len(first) == 1 and replayed(last) == "true"
+    assert [row["number"] for row in alice.get(address).gives()["results"]] == [made["number"]]
+    told = alice.get(f"/events?scope=repo:{path}&kind={kind}").gives()["results"]
+    assert len(told) == 1
+
+
+def replayed(answer):
+    return answer.response.headers.get("Idempotency-Replayed")
+
+
+def test_many_merges_with_one_key_merge_once(server, path, git):
+    ours, alice = git(), server.api("alice")
+    ours.commit("base.txt")
+    ours("push", "--quiet", ours.url, "main")
+    ours("checkout", "--quiet", "-b", "feature")
+    ours.commit("feature.txt")
+    ours("push", "--quiet", ours.url, "feature")
+    wanted = {"title": "t", "body": "", "source_branch": "feature", "target_branch": "main"}
+    number = alice.post(f"{api_path(path)}/pulls", **wanted).gives(201)["number"]
+    url, key = f"{api_path(path)}/pulls/{number}/merge", str(uuid4())
+    answers = at_once(lambda: post_once(alice, key, url))
+    merged = until_answered(lambda: post_once(alice, key, url)).gives()
+    codes = Counter((one.status, (one.json or {}).get("error")) for one in answers)
+    assert set(codes) <= {(200, None), (409, "idempotency_in_progress")}, codes
+    assert all(one.json == merged for one in answers if one.status == 200)
+    told = alice.get(f"/events?scope=repo:{path}&kind=pull-merged").gives()["results"]
+    assert len(told) == 1
+
+
+class Writer:
+    """Replies to a thread again and again, each with a key, until each has an answer."""
+
+    def __init__(self, server: Server, url: str, over: Event) -> None:
+        self.server, self.url, self.over = server, url, over
+        self.answers: dict[str, bytes] = {}
+        self.lost = 0
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            key = str(uuid4())
+            send = partial(self.send, key)
+            self.answers[key] = eventually(send, within=3 * PATIENCE) or b""
+
+    def send(self, key: str) -> bytes | None:
+        try:
+            body = {"kind": "comment", "body": key}
+            answer = post_once(self.server.api("alice"), key, self.url, **body)
+        except GONE:
+            self.lost += 1
+            return None
+        if answer.status in {409, 503}:
+            return None
+        answer.gives(201)
+        content: bytes = answer.response.content
+        return content
+
+
+def let_time_pass(server: Server) -> None:
+    """Until whoever worked on a request is taken for dead."""
+    if server.database:
+        server.sql(TIME_PASSES)
+        return
+    data = Path(server.environment["DATA_DIR"])
+    with closing(sqlite3.connect(data / "guildhall.db", timeout=PATIENCE)) as connection:
+        connection.execute(TIME_PASSES).fetchall()
+        connection.commit()
+
+
+@pytest.mark.slow
+def test_what_a_killed_server_was_asked_for_happens_once(tmp_path, new_server):
+    kind = "gunicorn-deployed" if os.environ.get("DATABASE_URL") else "serve"
+    server = new_server(tmp_path, kind)
+    random, over = Random(SEED), Event()  # noqa: S311 - to be repeated
+    with server:
+        alice = server.api("alice")
+        alice.post("/users/alice/repos", name="Api", slug="api").gives(201)
+        home = "/users/alice/repos/api/threads"
+        alice.post(home, title="t", body="", kind="issue").gives(201)
+        writers = [Writer(server, f"{home}/1/replies", over) for _ in range(3)]
+        with ThreadPoolExecutor(len(writers)) as pool:
+            running = [pool.submit(one.run) for one in writers]
+            for _ in range(KILLS):
+                PAUSE.wait(random.uniform(0.2, 1))
+                server.kill()
+                server.start()
+                let_time_pass(server)
+            over.set()
+            for one in running:
+                one.result()
+        assert sum(one.lost for one in writers) > 0, "nobody was cut off"
+        answers = {key: found for one in writers for key, found in one.answers.items()}
+        assert len(answers) > 20
+        for key, first in list(answers.items())[-20:]:
+            body = {"kind": "comment", "body": key}
+            assert post_once(alice, key, f"{home}/1/replies", **body).response.content == first
+        found, page = Counter[str](), f"{home}/1/replies?per_page=100"
+        while page:
+            shown = alice.get(page.removeprefix(server.url)).gives()
+            found += Counter(row["body"] for row in shown["results"])
+            page = shown["next"]
+        assert found == Counter(answers.keys())
+        assert "Internal Server Error" not in server.log

@@ -1,0 +1,61 @@
+"""What the worker of a site does: each kind of work that `settings.JOBS` lists."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+
+import pytest
+from django.core import mail
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.idempotency.models import KeyedRequest
+from apps.jobs import worker
+from apps.repos.actions import create_fork
+from apps.repos.models import Fork, ForkStatus, NamedCommit, PushJournal, Repo
+from apps.uploads.models import Upload
+from tests.gitclient import Clone
+from tests.jobs import test_worker
+from tests.principals import access_of, space_access_of
+
+DAY = dt.timedelta(days=1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp_path):
+    settings.SENDS_MAIL, settings.UPLOADS_DIR = True, tmp_path / "uploads"
+    User.objects.filter(pk=bob.pk).update(email="bob@example.org", wants_mail=True)
+    repo = make.repo(acme, "api", by=alice, visibility="public")
+    clone = Clone(tmp_path / "clone", repo, alice)
+    sha = clone.commit("main", {"a": "1\n"})
+    make.thread(repo, by=alice, body=f"@bob: {sha}")
+    clone.push("main")
+    make.upload(repo, by=alice)
+    Upload.objects.update(created_at=timezone.now() - DAY)
+    create_fork(by=access_of(bob, repo), into=space_access_of(bob, bob))
+    Repo.objects.update(pushed_at=timezone.now() - DAY, head_due=True)
+    repo.git.set_head_branch("other")
+    old = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40}
+    row = PushJournal.objects.create(repo=repo, push=repo.uuid, actor=alice, **old)
+    PushJournal.objects.filter(pk=row.pk).update(created_at=timezone.now() - DAY)
+    folder = Repo(uuid=alice.uuid).git.path
+    folder.mkdir(parents=True)
+    os.utime(folder, (0, 0))
+    over = {"created_at": timezone.now() - DAY, "leased_until": timezone.now()}
+    KeyedRequest.objects.create(digest="0" * 64, body="0" * 64, **over)
+    before = settings.JOBS
+
+    settings.JOBS = [*before, test_worker.row("last")]
+    test_worker.stop.clear()
+    worker.run(test_worker.stop)
+    assert [message.to for message in mail.outbox] == [["bob@example.org"]]
+    assert NamedCommit.objects.get().sha == sha
+    assert not Upload.objects.exists()
+    assert Fork.objects.get().status == ForkStatus.COMPLETED
+    assert Repo.objects.get(pk=repo.pk).tidied_at is not None
+    assert repo.git.head_branch() == "main"
+    assert not PushJournal.objects.exists()
+    assert not folder.exists()
+    assert not KeyedRequest.objects.exists()
+    assert len(before) == 9  # each of them is tried here

@@ -1,0 +1,51 @@
+"""docs/events.md says of each kind what its schema and its events say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from apps.events.kinds import Kind
+from apps.events.models import Event
+from apps.events.serializers import event_records
+from config.openapi.events import SHAPES
+from tests.server import ROOT
+
+PAGE = (ROOT / "docs" / "events.md").read_text()
+ROW = re.compile(r"^\| (`[a-z-]+-[a-z-]+`[^|]*) \| ([^|]*)\| ([^|]*)\| ([^|]*)\|$", re.MULTILINE)
+
+
+def words(cell: str) -> set[str]:
+    return {*re.findall(r"`([a-z_-]+)`", cell)}
+
+
+def told() -> dict[str, tuple[set[str], set[str], set[str]]]:
+    """Of each kind the fields of its target and data, and the scopes that it can be in."""
+    rows = [[words(cell) for cell in row] for row in ROW.findall(PAGE)]
+    return {kind: (target, data, forms) for kinds, target, data, forms in rows for kind in kinds}
+
+
+def test_the_page_has_the_fields_of_every_kind():
+    described = {}
+    for kind in Kind:
+        target, data = SHAPES[kind]
+        described[str(kind)] = ({*target().fields}, {*data().fields} if data else set())
+    assert {kind: (target, data) for kind, (target, data, _) in told().items()} == described
+
+
+@pytest.mark.django_db
+def test_events_are_in_the_scopes_that_the_page_names(sample):
+    """Of the sample, which has events of most kinds."""
+    table, seen = told(), set()
+    for event in event_records(Event.objects.all().rows(), ""):
+        found = forms(event)
+        _, _, named = table[event["kind"]]
+        assert found <= named, event
+        seen.add(event["kind"])
+    assert len(seen) >= 9
+
+
+def forms(event: dict[str, Any]) -> set[str]:
+    return {scope.partition(":")[0] for scope in event["scopes"]} - {"user"}

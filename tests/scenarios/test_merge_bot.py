@@ -1,0 +1,138 @@
+"""The bot of docs/events.md merges each approved pull once, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.gitclient import Git
+from tests.server import PATIENCE, ROOT, Server
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.once]
+
+BOT = ROOT / "docs" / "examples" / "merge_bot.py"
+ROUNDS = 10
+PULLS = 2
+"""How many of them are approved in each round, at the end of which something is killed."""
+SEED = 1
+REPO = "/teams/bots/repos/hello"
+
+
+class Bot:
+    """The example as a process, which can be killed and begins again where it was."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        folder.mkdir()
+        self.folder, self.server = folder, server
+        self.log = folder / "log"
+
+    def start(self) -> None:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "API": f"{self.server.url}/api/v1",
+            "TOKEN": self.server.token("bob"),
+        }
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, BOT, "team:bots"],
+                cwd=self.folder,
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+
+def test_the_bot_merges_each_pull_once_through_ten_kills(tmp_path, new_server):
+    random = Random(SEED)  # noqa: S311 - to be repeated
+    with new_server(tmp_path) as server:
+        server.environment["PORT"] = str(urlsplit(server.url).port)
+        bot = Bot(tmp_path / "bot", server)
+        numbers = open_pulls(server, tmp_path / "work")
+        bot.start()
+        killed: Counter[str] = Counter()
+        for before in range(0, len(numbers), PULLS):
+            approve(server, numbers[before:][:PULLS])
+            so_many = before + random.randrange(PULLS)
+            merges_at_least(server, so_many)
+            victim = random.choice(["bot", "server", "both"])
+            killed[victim] += 1
+            end_and_begin(victim, bot, server)
+        assert len(killed) == 3 and killed.total() == ROUNDS
+        all_of_them = merges_at_least(server, len(numbers))
+        assert bot.is_alive, bot.log.read_text()
+        bot.kill()
+        assert Counter(all_of_them) == Counter(numbers)
+        work = Git(tmp_path / "result", f"{server.url}/teams/bots/hello.git", server.token("alice"))
+        work("fetch", "-q", work.url, "main")
+        assert work("rev-list", "--merges", "--count", "FETCH_HEAD").strip() == str(len(numbers))
+
+
+def open_pulls(server: Server, folder: Path) -> list[int]:
+    """As many pulls as will be approved, each of one commit."""
+    alice = server.api("alice")
+    alice.post("/teams", name="Bots", slug="bots").gives(201)
+    alice.post("/teams/bots/members", username="bob", role="member").gives(201)
+    alice.post("/teams/bots/repos", name="Hello", slug="hello").gives(201)
+    work = Git(folder, f"{server.url}/teams/bots/hello.git", server.token("alice"))
+    work("commit", "-q", "--allow-empty", "-m", "Begin")
+    branches = [f"topic-{number}" for number in range(ROUNDS * PULLS)]
+    for branch in branches:
+        work("switch", "-q", "-c", branch, "main")
+        work("commit", "-q", "--allow-empty", "-m", branch)
+    work("push", "-q", work.url, "main", *branches)
+    texts: dict[str, Any] = {"body": "", "target_branch": "main"}
+    made = [
+        alice.post(f"{REPO}/pulls", title=branch, source_branch=branch, **texts).gives(201)
+        for branch in branches
+    ]
+    return [pull["number"] for pull in made]
+
+
+def approve(server: Server, numbers: list[int]) -> None:
+    for number in numbers:
+        path = f"{REPO}/pulls/{number}/reviews"
+        server.api("alice").post(path, status="approved").gives(201)
+
+
+def merges_at_least(server: Server, count: int) -> list[int]:
+    """The pulls that have been merged, as soon as there are so many."""
+
+    def enough() -> tuple[list[int], ...]:
+        found = merges(server)
+        return (found,) if len(found) >= count else ()
+
+    return eventually(enough)[0]
+
+
+def merges(server: Server) -> list[int]:
+    """The pulls of all events of a merge."""
+    query = "scope=team:bots&kind=pull-merged&per_page=100"
+    page = server.api("alice").get(f"/events?{query}").gives()
+    return [event["target"]["number"] for event in page["results"]]
+
+
+def end_and_begin(victim: str, bot: Bot, server: Server) -> None:
+    if victim != "server":
+        bot.kill()
+    if victim != "bot":
+        server.kill()
+        server.start()
+    if victim != "server":
+        bot.start()

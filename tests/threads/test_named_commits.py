@@ -1,0 +1,191 @@
+"""Commits that texts name: looked for when the text is written and when commits come, and read
+without git.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from django.db import OperationalError, transaction
+
+from apps.git import run
+from apps.git.history import find_commits
+from apps.repos import commits
+from apps.repos.models import CommitSearch, NamedCommit
+from apps.repos.pushes import reconcile
+from apps.threads.models import Reply
+from tests.gitclient import Clone
+from tests.migrations import as_of
+from tests.races import Aside
+from tests.server import PATIENCE
+from tests.threads import paths
+
+ASKED = "?render=html"
+
+
+@pytest.fixture
+def clone(thread, alice, tmp_path):
+    """A clone of the repository of `thread`, with a first commit pushed."""
+    made = Clone(tmp_path / "clone", thread.repo, alice)
+    made.commit("main", {"a": "0\n"}, message="first")
+    made.push("main")
+    return made
+
+
+@pytest.fixture
+def committing(django_capture_on_commit_callbacks):
+    """Inside, what follows a commit happens."""
+    return lambda: django_capture_on_commit_callbacks(execute=True)
+
+
+def links(api, person, path: str) -> list[tuple[str, str]]:
+    """Where the body of this record leads, and by which words."""
+    html = api(person).get(path + ASKED).gives()["body_html"]
+    return re.findall(r'<a href="https?://[^/]+/([^"]*)">(\w+)</a>', html)
+
+
+def test_commits_are_found_when_a_text_is_written_and_read_without_git(
+    api, make, thread, clone, alice, committing
+):
+    sha = clone.commit("main", {"a": "1\n"}, message="x")
+    clone.push("main")
+    text = f"{sha} {sha[:7]} {'f' * 40} `{sha[:8]}`"
+    before = run.spawned
+    with committing():
+        reply = make.reply(thread, by=alice, body=text)
+    assert run.spawned - before == 2
+    with committing():
+        api(alice).patch(paths.thread(thread), body=sha[:9]).gives()
+    at = f"{thread.repo.path}/commits/{sha}"
+    shutil.rmtree(thread.repo.git.path)
+    before = run.spawned
+    assert links(api, alice, paths.reply(reply)) == [(at, sha), (at, sha[:7])]
+    assert links(api, alice, paths.versions(reply) + "/1") == [(at, sha), (at, sha[:7])]
+    assert links(api, alice, paths.thread(thread)) == [(at, sha[:9])]
+    api(alice).get(paths.replies(thread) + ASKED).gives()
+    assert run.spawned == before
+
+
+def test_a_text_without_commits_asks_nothing(make, thread, alice, committing):
+    before = run.spawned
+    with committing():
+        make.reply(thread, by=alice, body="#1 @bob and `1f2e3d4c`")
+    assert (run.spawned, CommitSearch.objects.count()) == (before, 0)
+
+
+def test_a_commit_that_is_pushed_later_is_found_after_the_push(
+    api, make, thread, clone, alice, committing
+):
+    sha = clone.commit("main", {"a": "1\n"}, message="x")
+    with committing():
+        reply = make.reply(thread, by=alice, body=f"mended in {sha[:10]}")
+    assert links(api, alice, paths.reply(reply)) == []
+    assert not commits.find_next_commits()
+    clone.push("main")
+    assert links(api, alice, paths.reply(reply)) == []
+    told: list[str] = []
+    assert commits.find_next_commits(told.append)
+    assert links(api, alice, paths.reply(reply)) == [
+        (f"{thread.repo.path}/commits/{sha}", sha[:10])
+    ]
+    assert told == ["1 commits found that texts name"]
+    assert not commits.find_next_commits()
+
+
+def test_what_a_process_leaves_that_dies_after_its_commit_is_the_workers(
+    api, make, thread, clone, alice
+):
+    """Nothing follows the commit in this test."""
+    sha = clone.commit("main", {"a": "1\n"}, message="x")
+    clone.push("main")
+    commits.find_next_commits()
+    reply = make.reply(thread, by=alice, body=sha)
+    assert links(api, alice, paths.reply(reply)) == []
+    assert commits.find_next_commits()
+    assert len(links(api, alice, paths.reply(reply))) == 1
+
+
+def test_what_is_wanted_while_git_is_asked_is_looked_for_again(make, thread, clone, alice):
+    make.reply(thread, by=alice, body="f" * 40)
+    search, ask = CommitSearch.objects.get(), find_commits
+
+    def push_meanwhile(*asked):
+        found = ask(*asked)
+        commits.seek_commits(thread.repo_id)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commits, "find_commits", push_meanwhile)
+        assert commits.find_next_commits()
+    assert commits.find_next_commits()
+    assert not commits.find_next_commits()
+    after = CommitSearch.objects.get()
+    assert (after.wanted, after.done) == (search.wanted + 1, search.wanted + 1)
+
+
+def test_where_git_cannot_tell_the_text_stays_until_the_next_push(make, thread, clone, alice):
+    make.reply(thread, by=alice, body="f" * 40)
+    away = thread.repo.git.path.with_name("away")
+    thread.repo.git.path.rename(away)
+    assert commits.find_next_commits()
+    assert not commits.find_next_commits()
+    away.rename(thread.repo.git.path)
+    clone.commit("main", {"a": "1\n"}, message="x")
+    clone.push("main")
+    reconcile(repo=thread.repo)
+    assert commits.find_next_commits()
+
+
+def test_the_newest_names_are_looked_for(make, thread, clone, alice, monkeypatch):
+    monkeypatch.setattr(commits, "SOUGHT", 1)
+    sha = clone.commit("main", {"a": "1\n"}, message="x")
+    make.reply(thread, by=alice, body=f"{sha} then {'0' * 40}")
+    make.reply(thread, by=alice, body=sha[:8])
+    clone.push("main")
+    commits.find_next_commits()
+    assert [one.name for one in NamedCommit.objects.exclude(sha="")] == [sha[:8]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_each_of_the_first_two_texts_at_once_wants_a_search(team_repo):
+    """Else that of the first might end before the second has been committed."""
+
+    def write(name):
+        with transaction.atomic():
+            commits.note_commits(team_repo.pk, f"<ref>{name}</ref>")
+
+    later = Aside(lambda: write("1f2e3d4c"))
+    with transaction.atomic():
+        write("2f2e3d4c")
+        later.begin()
+    later.join(PATIENCE)
+    after = CommitSearch.objects.get()
+    assert (after.wanted, after.done) == (2, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_search_that_fails_refuses_no_text(api, thread, clone, alice, monkeypatch):
+    def fail(*_):
+        raise OperationalError("the server has gone away")
+
+    monkeypatch.setattr(commits, "find_commits", fail)
+    api(alice).patch(paths.thread(thread), body="1f2e3d4c").gives()
+    monkeypatch.undo()
+    assert commits.find_next_commits()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_texts_from_before_are_looked_through_as_well(make, team_repo, alice):
+    thread = make.thread(team_repo, by=alice, body="1f2e3d4c and 2f2e3d4c")
+    make.reply(thread, by=alice, body="3f2e3d4c")
+    make.review(make.pull(team_repo, by=alice), by=alice, body="4f2e3d4c")
+    old = make.reply(thread, by=alice, body="**5f2e3d4c** not/6f2e3d4c")
+    Reply.objects.filter(pk=old.pk).update(body_html="", html_version=0)
+    with as_of("repos", "0007_overtaken_steps"):
+        pass
+    names = NamedCommit.objects.order_by("name").values_list("name", flat=True)
+    assert [*names] == [f"{number}f2e3d4c" for number in (1, 2, 3, 4, 5)]
+    assert CommitSearch.objects.get().repo == team_repo
+    assert commits.find_next_commits()

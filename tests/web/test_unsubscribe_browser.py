@@ -1,0 +1,90 @@
+"""The link in each mail about pings, in a real Chromium: whose reader is signed in nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.server import Server
+from tests.web.chromium import chromium, complaints, new_page, violations
+
+pytestmark = [pytest.mark.browser, pytest.mark.once]
+WANTING = """
+from django.utils.http import urlencode
+from apps.accounts.models import User
+from apps.accounts.proofs import unsubscribe_proof
+
+User.objects.filter(username="alice").update(wants_mail=True)
+print(unsubscribe_proof(User.objects.get(username="alice")))
+"""
+WANTS = """
+from apps.accounts.models import User
+print(User.objects.get(username="alice").wants_mail)
+"""
+
+
+@dataclass(frozen=True)
+class Site:
+    server: Server
+    browser: Browser
+
+
+@pytest.fixture(scope="module")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
+) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("unsubscribe")
+    with new_server(folder) as server, chromium(folder) as browser:
+        yield Site(server, browser)
+
+
+@pytest.fixture
+def link(site: Site) -> str:
+    """That of alice, who gets mail about pings again."""
+    proof = site.server.run(WANTING).strip()
+    return f"/unsubscribe?{urlencode({'token': proof})}"
+
+
+@pytest.fixture
+def wants(site: Site) -> Callable[[], bool]:
+    return lambda: site.server.run(WANTS).strip() == "True"
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_opening_the_link_changes_nothing_and_its_button_ends_the_mail(site, link, wants, script):
+    """Programs that look for harmful mail open links, and run what is on the page."""
+    with new_page(site.browser, site.server.url, java_script_enabled=script) as page:
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(request.method))
+        for _ in range(2):
+            page.goto(link)
+            page.wait_for_load_state("networkidle")
+        assert set(sent) == {"GET"} and wants()
+        assert page.locator("h1").inner_text() == "Mail about pings"
+        if script:
+            assert not violations(page, ["wcag2a", "wcag2aa"])
+        page.get_by_role("button", name="No more mail").click()
+        expect(page.locator("h1")).to_have_text("No more mail about pings")
+        assert not wants()
+        assert complaints(page) == []
+        assert page.context.cookies() == []
+
+
+def test_a_provider_ends_it_with_the_one_request_of_rfc_8058(site, link, wants):
+    headers = {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Origin": "https://mail.example.org",
+        "Sec-Fetch-Site": "cross-site",
+    }
+    with closing(site.server.connect()) as connection:
+        connection.request("GET", link)
+        assert connection.getresponse().read() and wants()
+    with closing(site.server.connect()) as connection:
+        connection.request("POST", link, "List-Unsubscribe=One-Click", headers)
+        assert connection.getresponse().status == 200
+    assert not wants()
