@@ -75,11 +75,14 @@ async def _listen(on_wake: Callable[[], None]) -> None:
     parameters.pop("cursor_factory")  # Django's is for blocking connections
     while True:
         try:
-            async with await psycopg.AsyncConnection.connect(**parameters) as channel:
+            channel = await psycopg.AsyncConnection.connect(**parameters)
+            try:
                 await channel.execute(f"LISTEN {CHANNEL}")
                 on_wake()
                 async for _ in channel.notifies():
                     on_wake()
+            finally:  # not `async with`: a second cancellation would end that before it closes
+                await channel.close()
         except psycopg.Error as error:
             logger.warning("Cannot listen for events, looking at the table instead: %s", error)
             await asyncio.sleep(RECONNECT_AFTER)
