@@ -23,7 +23,7 @@ def listening() -> int:
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE application_name = 'guildhall-stream' AND datname = current_database()"
         )
-        return cursor.fetchone()[0]
+        return int(cursor.fetchone()[0])
 
 
 def test_its_connection_is_closed_when_its_task_is_forgotten():
