@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "apps.accounts",
     "apps.teams",
     "apps.repos",
+    "apps.browse",
     "apps.uploads",
     "apps.threads",
     "apps.pulls",
@@ -139,6 +140,8 @@ EVENT_SCOPES = {
 }
 EVENT_BODIES = "apps.pulls.bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
+# What reading code tells of pulls.
+PULLS_OF_CODE = "apps.pulls.of_code"
 # What keeps the answers to requests with an Idempotency-Key: the base of all views is below it.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # What the worker does, first things first. `every`: seconds between two runs; without it the job

@@ -97,6 +97,7 @@ def path_schemas() -> dict[str, dict[str, object]]:
         name: {"type": "string", "pattern": f"^(?:{converter.regex})$"}
         for name, converter in CONVERTERS.items()
     }
+    texts["path"] = {"type": "string", "minLength": 1}  # Django's own converter
     return {**texts, "number": {"type": "integer", "minimum": 0, "maximum": 999_999_999_999_999}}
 
 

@@ -1,0 +1,88 @@
+"""Answers of git that are kept in the database, by what was asked.
+
+An answer about full object names never changes, so nothing here is ever out of date. Each
+repository keeps 64 MB of them; those that were not used for longest go first.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from django.db.models import Sum
+from django.utils import timezone
+
+from apps.browse.models import GitCache
+from apps.core import json
+from apps.core.errors import Invalid
+from apps.git.run import GitTimeout
+from apps.repos.models import Repo
+
+ROOM = 64 * 1000 * 1000
+"""Bytes that one repository's answers take, packed."""
+SLOW = dt.timedelta(minutes=10)
+"""For so long git is not asked again what it could not tell in time."""
+TOUCH = dt.timedelta(hours=1)
+"""A use is noted when the last one that was is so long ago: a read should write nothing."""
+VERSION = 1
+"""Raised when answers are made in another way."""
+
+
+def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
+    """The kept answer to the question, else what `ask` gives now: anything that JSON can hold.
+
+    `question` names what is asked and everything that the answer depends on: full object names,
+    paths, numbers. 422 `too_expensive` when git has no answer in time, and then for ten minutes.
+    """
+    key = key_of(question)
+    row = GitCache.objects.filter(repo=repo, key=key).first()
+    now = timezone.now()
+    if row is not None and (row.ends_at is None or row.ends_at > now):
+        if now - row.used_at > TOUCH:
+            GitCache.objects.filter(pk=row.pk).update(used_at=now)
+        if row.ends_at is not None:
+            raise too_expensive()
+        return json.loads(zlib.decompress(row.value))
+    try:
+        answer = ask()
+    except GitTimeout:
+        keep(repo, key, b"", now + SLOW)
+        raise too_expensive() from None
+    keep(repo, key, zlib.compress(json.dumps(answer)), None)
+    return answer
+
+
+def key_of(question: tuple[Any, ...]) -> str:
+    """What a question is kept under."""
+    return hashlib.sha256(
+        repr((VERSION, *question)).encode("utf-8", "backslashreplace")
+    ).hexdigest()
+
+
+def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
+    """Store an answer, and forget those that were not used for longest until there is room."""
+    if len(value) > ROOM:
+        return
+    fields = {"value": value, "bytes": len(value), "used_at": timezone.now(), "ends_at": ends_at}
+    GitCache.objects.update_or_create(repo=repo, key=key, defaults=fields)
+    answers = GitCache.objects.filter(repo=repo)
+    over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - ROOM
+    gone = []
+    for pk, size in answers.order_by("used_at").values_list("pk", "bytes").iterator():
+        if over <= 0:
+            break
+        gone.append(pk)
+        over -= size
+    if gone:
+        answers.filter(pk__in=gone).delete()
+
+
+def too_expensive() -> Invalid:
+    """422 for what git cannot tell in time: to try again is of no use, to ask for less is."""
+    return Invalid(
+        "too_expensive",
+        "This takes git too long. Ask for less: another ref, one path, or a later `since`.",
+    )

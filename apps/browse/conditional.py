@@ -1,0 +1,60 @@
+"""Answers that follow from full object names: an `ETag` says so, and 304 starts no git."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseNotModified
+from django.http.response import HttpResponseBase
+from django.utils.http import parse_etags
+from rest_framework.response import Response
+
+from apps.core import json
+
+VERSION = 1
+"""Raised when records get another form."""
+CACHE_CONTROL = "private, no-cache"
+"""Ask each time: who may read here today may not tomorrow."""
+
+
+def by_names(
+    request: HttpRequest, names: tuple[Any, ...], answer: Callable[[], Any]
+) -> HttpResponseBase:
+    """What `answer` gives, a record or an answer, unless the client has it: then 304.
+
+    `names` are all full object names that the answer follows from. Only for answers that git
+    decides alone. The caller has asked for access before.
+    """
+    query = sorted((name, values) for name, values in request.GET.lists())
+    text = repr((VERSION, request.path, query, names))
+    tag = etag_of(text.encode("utf-8", "backslashreplace"))
+    return not_modified(request, tag) or tagged(answer(), tag)
+
+
+def by_body(request: HttpRequest, record: Any) -> HttpResponseBase:
+    """This record, unless the client has it: for answers in which rows speak too."""
+    tag = etag_of(json.dumps(record))
+    return not_modified(request, tag) or tagged(record, tag)
+
+
+def etag_of(content: bytes) -> str:
+    """A strong validator, RFC 9110 section 8.8.3."""
+    return f'"{hashlib.sha256(content).hexdigest()[:40]}"'
+
+
+def not_modified(request: HttpRequest, tag: str) -> HttpResponseNotModified | None:
+    """304 for who has sent this tag; None for others."""
+    known = {
+        one.removeprefix("W/") for one in parse_etags(request.headers.get("If-None-Match", ""))
+    }
+    if known.isdisjoint({tag, "*"}):
+        return None
+    return HttpResponseNotModified(headers={"ETag": tag, "Cache-Control": CACHE_CONTROL})
+
+
+def tagged(answer: Any, tag: str) -> HttpResponseBase:
+    response = answer if isinstance(answer, HttpResponseBase) else Response(answer)
+    response["ETag"], response["Cache-Control"] = tag, CACHE_CONTROL
+    return response

@@ -1,0 +1,32 @@
+"""Answers of git that are kept, because git takes long to give them."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+from apps.repos.models import Repo
+
+KEY_MAX = 64
+
+
+class GitCache(models.Model):
+    """An answer about full object names, which never changes, and when it was last used."""
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="+", db_index=False)
+    key = models.CharField(max_length=KEY_MAX)
+    """SHA-256 of the question, in hexadecimal digits."""
+    value = models.BinaryField()
+    """JSON, packed by zlib."""
+    bytes = models.IntegerField()
+    """How long `value` is."""
+    used_at = models.DateTimeField(default=timezone.now)
+    ends_at = models.DateTimeField(null=True)
+    """When it is forgotten, where the answer is only that git takes too long."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["repo", "key"], name="answer_once_in_repo")]
+        indexes = [models.Index(fields=["repo", "used_at"], name="answer_by_last_use")]
+
+    def __str__(self) -> str:
+        return f"{self.key[:7]} in {self.repo_id}"

@@ -1,0 +1,75 @@
+"""How many gits answer reads at once in this process, so that crawlers leave room for others.
+
+Light: what takes milliseconds. Heavy: compare, blame, archive, a filtered log; of these one person,
+or one address of nobody, has two at most. Who finds no place within five seconds gets a 503.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from threading import BoundedSemaphore, Condition
+
+from apps.core.errors import PLAIN, Unavailable
+
+PATIENCE = 5.0
+"""Seconds to wait for a place."""
+RETRY_AFTER = 5
+"""Seconds after which a client is told to try again."""
+CPUS = os.cpu_count() or 1
+MOST_HEAVY = max(1, CPUS // 2)
+MOST_OF_ONE = 2
+
+_light = BoundedSemaphore(2 * CPUS)
+
+
+class HeavySlots:
+    """Places for heavy work, counted for all and for each."""
+
+    def __init__(self, most: int, most_of_one: int) -> None:
+        self.most, self.most_of_one = most, most_of_one
+        self.held = Counter[str]()
+        self.changed = Condition()
+
+    def is_free(self, who: str) -> bool:
+        return self.held.total() < self.most and self.held[who] < self.most_of_one
+
+    @contextmanager
+    def place(self, who: str) -> Iterator[None]:
+        """Hold a place; 503 when there is none in time."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.is_free(who), PATIENCE):
+                raise busy()
+            self.held[who] += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.held -= Counter([who])  # what has come to nothing goes
+                self.changed.notify_all()
+
+
+heavy_slots = HeavySlots(MOST_HEAVY, MOST_OF_ONE)
+
+
+@contextmanager
+def light() -> Iterator[None]:
+    """Hold a place for git's quick answers; 503 when there is none in time."""
+    if not _light.acquire(timeout=PATIENCE):
+        raise busy()
+    try:
+        yield
+    finally:
+        _light.release()
+
+
+def heavy(who: str) -> AbstractContextManager[None]:
+    """Hold a place for git's slow answers. `who`: a person or an address, as `slots.who` says."""
+    return heavy_slots.place(who)
+
+
+def busy() -> Unavailable:
+    """503: all places are taken."""
+    return Unavailable(*PLAIN[503], headers={"Retry-After": str(RETRY_AFTER)})
