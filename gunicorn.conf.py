@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from config.server import allow_many_files, end_silent
+from config.server import KEPT_OPEN, allow_many_files, end_silent
 
 # Headers by which a proxy may say where the application begins: gunicorn would take them from
 # any client of a proxy that lets them through.
 forwarder_headers = ""
+keepalive = KEPT_OPEN
 
 
 def when_ready(server: Any) -> None:

@@ -26,6 +26,11 @@ SILENCE = 60
 """Seconds that a request body may pause, that a client may take no byte of its answer, and that
 the event loop may hang, before the kernel or gunicorn acts.
 """
+KEPT_OPEN = 75
+"""Seconds between two requests of a connection: longer than nginx (60) and the common clients keep
+one that they do not use. Whoever closes first may meet a request that is on its way, and then its
+client cannot know whether it was carried out.
+"""
 GRACE = 10
 """Seconds until gunicorn kills a worker that does not end; it takes one or two."""
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -75,6 +80,7 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             "loglevel": "error",
             "control_socket_disable": True,
             "timeout": SILENCE,
+            "keepalive": KEPT_OPEN,
             "graceful_timeout": GRACE,
             "when_ready": end_alike,
             "on_exit": lambda arbiter: fold_journal(),

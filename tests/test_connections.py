@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from select import select
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from config.connections import end_idle
 from config.server import allow_many_files
+from tests.server import PATIENCE, Server
 
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 NO_HEADS = [b"", b"GET / HTTP/1.1\r\nHost: here\r\n", b"\r\n\r\n", b"\r\n\r\n\r\n\r\n"]
@@ -66,3 +71,16 @@ def few_files() -> Iterator[tuple[int, int]]:
 def test_a_server_may_open_as_many_files_as_the_system_allows(few_files: tuple[int, int]) -> None:
     allow_many_files()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few_files[1], few_files[1])
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_a_connection_stays_open_for_longer_than_clients_keep_one(server: Server) -> None:
+    """By themselves gunicorn's workers close it after two seconds: a request that is on its way
+    then fails, and nobody knows whether it was carried out.
+    """
+    connection = HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
+    with closing(connection):
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read()
+        assert select([connection.sock], [], [], 4) == ([], [], [])
