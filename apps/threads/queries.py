@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import accumulate, takewhile
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, QuerySet, Value
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Value
 from django.http import Http404
 
 from apps.accounts.models import User
@@ -14,6 +15,7 @@ from apps.repos.models import Repo
 from apps.threads import rules
 from apps.threads.indexes import LISTED
 from apps.threads.models import CREATOR, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.tree import WIDTH
 
 # Every request below a thread needs these; Django would spend longer on their text than the
 # database on their answer (bench/api.py).
@@ -103,6 +105,23 @@ class ReplyRows:
 
     def __getitem__(self, part: slice) -> list[list[Any]]:
         return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
+
+
+def place_of(reply: Reply) -> int:
+    """How many replies readers see before this one, in the order of the tree."""
+    before = Q(path__lt=reply.path)
+    shown = Q(deleted_at=None) | Q(live_descendants__gt=0)
+    return reply.thread.replies.filter(before, shown).count()
+
+
+def begun_at(thread: Thread, place: int) -> dt.datetime | None:
+    """When the top-level reply was written that has the reply at this place below it, or is it."""
+    rows = REPLIES.rows(thread.pk, 1, place)
+    if not rows:
+        return None
+    path = rows[0][[*REPLY_ROW].index("path")]
+    found: dt.datetime = thread.replies.get(path=path[:WIDTH]).created_at
+    return found
 
 
 def first_replies(thread: Thread, most: int, size: int) -> tuple[list[list[Any]], bool]:

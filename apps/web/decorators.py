@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
+from urllib.parse import quote
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponsePermanentRedirect
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
 from apps.core.access import Level
-from apps.core.errors import as_api_error, plain_error
+from apps.core.errors import Forbidden, as_api_error, plain_error
 from apps.core.sessions import prolong
+from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.site.kinds import RateScope
 from apps.site.limits import throttle_page
+from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, refuse
 
 View = Callable[..., HttpResponse]
@@ -66,6 +69,7 @@ def before(
         raise error
     principal = request.principal
     signed_in = principal.is_signed_in
+    vars(request)["auth"] = principal  # where filters look for who asks, as in the API
     if signed_in:
         request.user = principal.user
     if not signed_in and needs is not Level.PUBLIC:
@@ -77,3 +81,86 @@ def before(
         if needs is Level.STAFF:
             principal.check_staff()
     return None
+
+
+def repo_page(
+    needs: Level = Level.READ,
+    *,
+    methods: tuple[str, ...] = READ,
+    throttle: RateScope | None = None,
+    signed_in: bool = False,
+) -> Callable[[View], View]:
+    """Declare a page below a repository: it is given the caller's access before what else its
+    address names.
+
+    Anonymous people read public ones. `signed_in`: a page that is of use only to who is.
+    """
+
+    def open_named(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
+        writing = request.method == "POST"
+        owner, slug = owner_path(kwargs), kwargs.pop("repo_slug")
+        kwargs.pop("team_slug", None) or kwargs.pop("username")
+        return open_repo(
+            request.principal, owner, slug, needs=needs, writing=writing, former=not writing
+        )
+
+    return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
+
+
+def team_page(
+    needs: Level = Level.READ,
+    *,
+    methods: tuple[str, ...] = READ,
+    signed_in: bool = False,
+    even_inactive: bool = False,
+) -> Callable[[View], View]:
+    """The same for a page of a team; `even_inactive` as in `@operation`."""
+
+    def open_named(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
+        posted = request.method == "POST"
+        return open_team(
+            request.principal,
+            kwargs.pop("team_slug"),
+            needs=needs,
+            writing=posted and not even_inactive,
+            former=not posted,
+        )
+
+    return _page_below(open_named, methods=methods, throttle=None, signed_in=signed_in)
+
+
+def _page_below(
+    open_named: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
+    *,
+    methods: tuple[str, ...],
+    throttle: RateScope | None,
+    signed_in: bool,
+) -> Callable[[View], View]:
+    def declare(view: View) -> View:
+        @page(Level.PUBLIC, methods=methods, throttle=throttle)
+        @wraps(view)
+        def run(request: PageRequest, **kwargs: Any) -> HttpResponse:
+            is_known = request.principal.is_signed_in
+            if (signed_in or request.method == "POST") and not is_known:
+                return ask_to_sign_in(request)
+            try:
+                access = open_named(request, kwargs)
+            except Forbidden:
+                if is_known:
+                    raise
+                return ask_to_sign_in(request)
+            return moved(request, access) or view(request, access, **kwargs)
+
+        return run
+
+    return declare
+
+
+def moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
+    """301 to where the team or repository is today; None where it was asked for by that name."""
+    if not access.moved:
+        return None
+    depth = len(access.name.split("/")) + 1
+    address = quote("/".join([f"/{access.name}", *request.path.split("/")[depth:]]))
+    query = request.META.get("QUERY_STRING", "")
+    return HttpResponsePermanentRedirect(f"{address}?{query}" if query else address)

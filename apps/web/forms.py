@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpResponse, QueryDict
 
 from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
 from apps.accounts.serializers import CreateInvite, CreateToken
@@ -48,7 +48,7 @@ class PageForm(forms.Form):
         self.headers: dict[str, str] = {}
 
     @property
-    def status(self) -> int:
+    def status_code(self) -> int:
         """The status of the page that shows this form."""
         return self.refused if self.is_bound and self.errors else 200
 
@@ -66,7 +66,7 @@ class PageForm(forms.Form):
 
     def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
         """The page with this form, and the status and headers of what was refused."""
-        response = render_page(request, template, form=self, status=self.status, **context)
+        response = render_page(request, template, form=self, status=self.status_code, **context)
         for name, value in self.headers.items():
             response[name] = value
         return response
@@ -91,6 +91,28 @@ def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
         widget=widget(attrs=options),
         error_messages={"required": "This is needed."},
     )
+
+
+ANY = [("", "Any")]
+
+
+def chosen_of(asked: QueryDict, names: Iterable[str]) -> QueryDict:
+    """What a person has chosen of a form that narrows a list, as the filters of the API take it."""
+    chosen = QueryDict(mutable=True)
+    for name in names:
+        if values := [value for value in asked.getlist(name) if value]:
+            chosen.setlist(name, values)
+    return chosen
+
+
+def words(choices: Any) -> list[tuple[str, str]]:
+    """The choices of a menu: each word as people read it."""
+    return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
+
+
+def menu(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
+    """A menu of words."""
+    return forms.ChoiceField(label=label, choices=words(choices), **options)
 
 
 def password_field(

@@ -17,7 +17,7 @@ SHOWN = 10
 
 @page(Level.PUBLIC)
 def home(request: PageRequest) -> HttpResponse:
-    """Repositories have no pages yet: their clone addresses are shown."""
+    """The newest repositories, with the addresses to clone them."""
     repos = Repo.objects.visible_to(request.principal).select_related("owner_team", "owner_user")
     site = SiteSettings.load()
     newest = repos.order_by("-id")[:SHOWN]

@@ -77,10 +77,15 @@ def page_number(request: HttpRequest) -> int:
 
 
 def page_of(
-    request: HttpRequest, number: int, rows: Sliceable, row: Callable[[Any], Any]
+    request: HttpRequest,
+    number: int,
+    rows: Sliceable,
+    row: Callable[[Any], Any],
+    *,
+    size: int = ROWS,
 ) -> dict[str, Any]:
-    """This page of a list, with links to those beside it."""
-    found, more = slice_page(rows, number, ROWS)
+    """This page of a list, of so many rows, with links to those beside it."""
+    found, more = slice_page(rows, number, size)
     path = request.path
     return {
         "results": [row(one) for one in found],

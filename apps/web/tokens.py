@@ -32,7 +32,7 @@ def tokens(request: PageRequest) -> HttpResponse:
     answer = render_page(
         request,
         "tokens",
-        status=201 if text else form.status,
+        status=201 if text else form.status_code,
         form=NewToken(request, again=True) if text else form,
         made=form.cleaned_data["name"] if text else "",
         text=text,

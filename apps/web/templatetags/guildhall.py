@@ -24,6 +24,18 @@ def may_invite(principal: Principal) -> bool:
 
 
 @register.filter
+def spoken(word: str) -> str:
+    """A word of the API as people read it: `in_progress` as "in progress"."""
+    return word.replace("_", " ")
+
+
+@register.filter
+def at_most(number: int, most: int) -> int:
+    """The number, or the most that there may be."""
+    return min(number, most)
+
+
+@register.filter
 def when(moment: dt.datetime) -> SafeString:
     """`<time>`: "3 hours ago" or "in 3 hours" up to seven days, then "12 Nov", with another year's.
 

@@ -1,0 +1,105 @@
+"""The forms of pulls and reviews."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+
+from apps.core.changes import compare_with_what_was_shown
+from apps.git.merge import Strategy
+from apps.pulls.models import PullStatus
+from apps.pulls.rules import DECISIONS, ORDERINGS, SETTABLE
+from apps.pulls.serializers import CreatePull, CreateReview
+from apps.web.forms import ANY, PageForm, chosen_of, menu, most, text_field, words
+from apps.web.responses import PageRequest
+from apps.web.thread_forms import body_field
+
+STRATEGIES = {
+    Strategy.MERGE: "Merge commit",
+    Strategy.SQUASH: "Squash into one commit",
+    Strategy.REBASE: "Rebase onto the target",
+    Strategy.FAST_FORWARD: "Fast-forward only",
+}
+ORDERS = {
+    "-number": "Newest first",
+    "number": "Oldest first",
+    "-updated_at": "Latest change first",
+    "updated_at": "Earliest change first",
+}
+
+
+class PullForm(PageForm):
+    request_serializer = CreatePull
+
+    source_branch = text_field(
+        "From branch",
+        length=most(CreatePull, "source_branch"),
+        help_text="Of a fork with its owner before it: users/ada:topic.",
+        list="branches",
+        autocomplete="off",
+        autocapitalize="none",
+        spellcheck="false",
+    )
+    target_branch = text_field(
+        "Into branch",
+        length=most(CreatePull, "target_branch"),
+        list="branches",
+        autocomplete="off",
+        autocapitalize="none",
+        spellcheck="false",
+    )
+    title = text_field("Title", length=most(CreatePull, "title"), autocomplete="off")
+    body = body_field(length=most(CreatePull, "body"), required=False)
+    status = menu("State", [PullStatus.OPEN, PullStatus.DRAFT])
+
+
+class EditPull(PageForm):
+    request_serializer = CreatePull
+
+    title = text_field("Title", length=most(CreatePull, "title"), autocomplete="off")
+    body = body_field(length=most(CreatePull, "body"), required=False)
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        if not self.old:
+            compare_with_what_was_shown(self)
+
+    def changes(self) -> dict[str, Any]:
+        """What its reader has changed on the page, however old that is."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
+
+
+class SetStatus(PageForm):
+    status = menu("State", SETTABLE)
+
+
+class ReviewForm(PageForm):
+    request_serializer = CreateReview
+
+    body = body_field(length=most(CreateReview, "body"), required=False, rows=5)
+    status = menu("Decision", DECISIONS)
+    expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False)
+
+
+class MergeForm(PageForm):
+    merge_strategy = forms.ChoiceField(
+        label="How", choices=[(str(one), text) for one, text in STRATEGIES.items()]
+    )
+    expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+
+
+class PullSearch(forms.Form):
+    """Narrows a list of pulls: what the API's list takes, as menus."""
+
+    search = forms.CharField(label="Text", required=False)
+    status = forms.ChoiceField(label="State", choices=[*ANY, *words(PullStatus)], required=False)
+    created_by = forms.CharField(label="Author", required=False)
+    ordering = forms.ChoiceField(
+        label="Order", choices=[(word, ORDERS[word]) for word in ORDERINGS], required=False
+    )
+
+    def __init__(self, asked: QueryDict) -> None:
+        super().__init__(asked, label_suffix="")
+        self.filters = chosen_of(asked, self.fields)

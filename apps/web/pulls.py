@@ -1,0 +1,256 @@
+"""`…/pulls`: the pulls of a repository, and one with its conversation and its verdict."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django.http import HttpResponse
+
+from apps.core.access import Level
+from apps.core.errors import Invalid, Unavailable
+from apps.core.rows import values_of
+from apps.events.kinds import Kind, words_of
+from apps.events.models import Event
+from apps.pulls import actions
+from apps.pulls.approval import Eligibility, readiness_of
+from apps.pulls.filters import PullFilterSet
+from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
+from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
+from apps.pulls.serializers import pull_records, review_record
+from apps.repos.access import RepoAccess
+from apps.repos.models import BRANCHES
+from apps.threads.models import Reply, Thread
+from apps.threads.queries import ReplyRows, begun_at
+from apps.threads.serializers import reply_record
+from apps.web.bodies import with_html
+from apps.web.decorators import FORM, repo_page
+from apps.web.forms import PageForm
+from apps.web.frame import render_repo_page, repo_context
+from apps.web.pull_forms import (
+    STRATEGIES,
+    EditPull,
+    MergeForm,
+    PullForm,
+    PullSearch,
+    ReviewForm,
+    SetStatus,
+)
+from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
+from apps.web.thread_forms import REPLY_KINDS, ReplyForm
+from apps.web.threads import REPLIES, name_parents
+from apps.web.verdicts import verdict_of
+
+POST = ("POST",)
+TOLD = [
+    *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
+    *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
+]
+"""The events that stand in the conversation; what they tell is nowhere else on the page."""
+MOST_TOLD = 200
+MOST_REVIEWS = 200
+EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
+NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
+MOST_BRANCHES = 100
+"""Branches that are proposed in a form."""
+
+
+@repo_page()
+def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """The list, with a form that narrows it."""
+    number, form = page_number(request), PullSearch(request.GET)
+    rows: Any = PullRows(access.repo)
+    if form.filters:
+        filters = PullFilterSet(form.filters, queryset=Pull.objects.all(), request=request)
+        if filters.errors:
+            raise Invalid("validation_failed", "This list cannot be narrowed so.")
+        rows = filters.filter_queryset(list_pulls(access.repo))
+    page = page_of(request, number, rows, list)
+    placed = [(row, access.repo) for row in page["results"]]
+    page["results"] = pull_records(placed, access.principal, "")
+    return render_repo_page(
+        request,
+        access,
+        "pulls",
+        tab="pulls",
+        page=page,
+        form=form,
+        is_narrowed=bool(form.filters),
+    )
+
+
+@repo_page(methods=FORM, signed_in=True)
+def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """Open a pull. Its branches can be named in the address: `?head=topic&base=main`."""
+    repo = access.repo
+    form = PullForm(
+        request,
+        source_branch=request.GET.get("head", ""),
+        target_branch=request.GET.get("base", repo.default_branch),
+    )
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            made = actions.create_pull(by=access, **form.cleaned_data)
+            return redirect_to_path(f"/{repo.path}/pulls/{made.number}")
+    names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
+    found = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
+    branches = [name.removeprefix(BRANCHES) for name in found]
+    return form.shown(request, "new_pull", branches=branches, **repo_context(access, "pulls"))
+
+
+@repo_page()
+def pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """The conversation of a pull, and whether it can be merged."""
+    return show_pull(request, access, get_pull(access.repo, number), page_number(request))
+
+
+def show_pull(
+    request: PageRequest,
+    access: RepoAccess,
+    found: Pull,
+    number: int,
+    *,
+    reply_form: PageForm | None = None,
+    answered: Reply | None = None,
+    review_form: PageForm | None = None,
+    merge_form: PageForm | None = None,
+) -> HttpResponse:
+    """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
+    newest, head = Event.objects.newest_id(), found.head_sha or ""
+    sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
+    [record] = pull_records([(values_of(found, PULL_ROW), access.repo)], access.principal, "")
+    with_html(access, [record])
+    page, items = conversation(request, access, found, number)
+    form = sent or PageForm(request, again=True)
+    known = {"expected_head_sha": head, "status": "approved"}
+    verdict = verdict_or_none(found, access)
+    return form.shown(
+        request,
+        "pull",
+        pull=record,
+        thread={"web_url": f"/{access.repo.path}/threads/{record['number']}"},
+        page=page,
+        items=items,
+        newest=newest,
+        verdict=verdict,
+        strategies=strategies(verdict),
+        reply_form=reply_form or ReplyForm(request, again=True, kind=REPLY_KINDS[0]),
+        answered=answered,
+        review_form=review_form or ReviewForm(request, again=True, **known),
+        merge_form=merge_form or MergeForm(request, again=True, expected_head_sha=head),
+        version=found.thread.version,
+        is_author=request.principal.person_id == found.thread.created_by_id,
+        **repo_context(access, "pulls"),
+    )
+
+
+def verdict_or_none(found: Pull, access: RepoAccess) -> dict[str, Any] | None:
+    """None where git cannot tell in time: the rest of the page does not wait for it."""
+    try:
+        return verdict_of(readiness_of(found), access)
+    except Unavailable:
+        return None
+
+
+def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
+    """Each way of merging: its word, its name, and whether it is possible now."""
+    allowed = verdict["record"]["allowed_strategies"] if verdict else []
+    return [(str(one), text, str(one) in allowed) for one, text in STRATEGIES.items()]
+
+
+def conversation(
+    request: PageRequest, access: RepoAccess, found: Pull, number: int
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A page of replies, and these with the reviews and events of the same time, oldest first.
+
+    A reply stays with those below it.
+    """
+    thread = found.thread
+    page = page_of(
+        request,
+        number,
+        ReplyRows(thread),
+        lambda row: reply_record(row, thread.number),
+        size=REPLIES,
+    )
+    replies = page["results"]
+    with_html(access, replies, Reply.objects)
+    name_parents(replies)
+    eligibility = Eligibility.of(found)
+    reviews = [review_record(review, eligibility) for review in list_reviews(found)[:MOST_REVIEWS]]
+    with_html(access, reviews, Review.objects)
+    since, until = times_of(thread, number, is_last=page["next"] is None)
+    others = [
+        *({"at": one["created_at"], "review": one} for one in reviews),
+        *({"at": one.created_at, "event": one, "words": words_of(one.kind)} for one in told(found)),
+    ]
+    begun: dt.datetime | None = None
+    items: list[dict[str, Any]] = []
+    for reply in replies:
+        begun = reply.get("created_at", begun) if not reply["depth"] or begun is None else begun
+        items.append({"at": begun or thread.created_at, "reply": reply})
+    items += [one for one in others if since <= one["at"] < until]
+    return page, sorted(items, key=lambda one: one["at"])
+
+
+def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime, dt.datetime]:
+    """From when and until when reviews and events stand on this page of replies."""
+    since = EVER if number == 1 else begun_at(thread, (number - 1) * REPLIES)
+    until = NEVER if is_last else begun_at(thread, number * REPLIES)
+    return since or NEVER, until or NEVER
+
+
+def told(found: Pull) -> list[Event]:
+    """The newest of the events that stand in the conversation, oldest first."""
+    rows = Event.objects.filter(thread_id=found.thread_id, kind__in=TOLD).select_related("actor")
+    return [*rows.order_by("-id")[:MOST_TOLD]][::-1]
+
+
+@repo_page(methods=POST)
+def review(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Comment, approve or request changes, of the head that the page has shown."""
+    found, form = get_pull(access.repo, number), ReviewForm(request)
+    if form.is_valid():
+        sent = dict(form.cleaned_data)
+        seen = sent.pop("expected_head_sha") or None
+        with form.refusals():
+            made = actions.create_review(by=access, pull=found, expected_head_sha=seen, **sent)
+            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{made.uuid}")
+    return show_pull(request, access, found, 1, review_form=form)
+
+
+@repo_page(Level.WRITE, methods=POST)
+def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Merge the head that the page has shown. A refusal shows the page with its verdict."""
+    found, form = get_pull(access.repo, number), MergeForm(request)
+    if form.is_valid():
+        with form.refusals():
+            actions.merge_pull(by=access, pull=found, **form.cleaned_data)
+            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#verdict")
+    return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
+
+
+@repo_page(methods=POST)
+def status(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Close a pull, open it again, or make it a draft."""
+    found, form = get_pull(access.repo, number), SetStatus(request)
+    if form.is_valid():
+        with form.refusals():
+            actions.update_pull(
+                by=access, pull=found, status=PullStatus(form.cleaned_data["status"])
+            )
+            return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
+    return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
+
+
+@repo_page(methods=FORM, signed_in=True)
+def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Change title and text, as its author or with write access."""
+    found = get_pull(access.repo, number)
+    access.require_author_or(Level.WRITE, found.thread.created_by_id, "pull")
+    form = EditPull(request, title=found.thread.title, body=found.thread.body)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.update_pull(by=access, pull=found, **form.changes())
+            return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
+    return form.shown(request, "edit_pull", pull=found, **repo_context(access, "pulls"))

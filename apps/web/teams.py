@@ -1,0 +1,116 @@
+"""`/teams`: one's teams, one team with its repositories, and its members."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+
+from apps.accounts.rules import named_user
+from apps.core.access import Level
+from apps.repos.queries import list_repos
+from apps.teams import actions
+from apps.teams.access import TeamAccess
+from apps.teams.models import Member, Role
+from apps.teams.queries import list_members, list_teams
+from apps.web.decorators import FORM, page, team_page
+from apps.web.responses import (
+    PageRequest,
+    ask_to_sign_in,
+    page_number,
+    page_of,
+    redirect_to_path,
+    render_page,
+)
+from apps.web.team_forms import NewMember, SetRole
+
+MOST_MEMBERS = 30
+"""Members that stand beside the repositories."""
+
+
+@page(Level.NONE)
+def teams(request: PageRequest) -> HttpResponse:
+    """The teams that one is in; all of them for staff."""
+    rows = list_teams(request.principal, everybodys=request.principal.is_staff)
+    return render_page(request, "teams", page=page_of(request, page_number(request), rows, same))
+
+
+def same(row: Any) -> Any:
+    return row
+
+
+def context_of(access: TeamAccess, tab: str) -> dict[str, Any]:
+    """What the frame of a team shows."""
+    return {
+        "access": access,
+        "team": access.team,
+        "tab": tab,
+        "role": access.team.role_of(access.principal.person_id),
+        "may_admin": access.level >= Level.ADMIN,
+    }
+
+
+@team_page(Level.NONE)
+def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Its repositories that one may read; for its people also who they are."""
+    found = page_of(request, page_number(request), list_repos(access), same)
+    if not (request.principal.is_signed_in or found["results"]):
+        return ask_to_sign_in(request)
+    members = list_members(access.team)[:MOST_MEMBERS] if access.level >= Level.READ else []
+    return render_page(
+        request,
+        "team",
+        page=found,
+        members=members,
+        **context_of(access, "repos"),
+    )
+
+
+@team_page(methods=FORM)
+def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Who is in the team, with a form for one more."""
+    form = NewMember(request, role=Role.MEMBER)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            user = named_user(form.cleaned_data["username"])
+            actions.add_member(by=access, user=user, role=form.cleaned_data["role"])
+            messages.success(request, f"{user.username} is in the team.")
+            return redirect_to_path(f"/{access.team.path}/~members")
+    page = page_of(request, page_number(request), list_members(access.team), same)
+    return form.shown(request, "members", page=page, roles=[*Role], **context_of(access, "members"))
+
+
+@team_page(Level.ADMIN, methods=("POST",))
+def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
+    """Give a member another role."""
+    found, form = member_of(access, member), SetRole(request)
+    if form.is_valid():
+        actions.update_member(by=access, member=found, role=form.cleaned_data["role"])
+        messages.success(request, f"{found.user.username} is {found.role} now.")
+    return redirect_to_path(f"/{access.team.path}/~members")
+
+
+@team_page(Level.NONE, methods=FORM, signed_in=True, even_inactive=True)
+def remove_member(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
+    """Asks first. Everybody may leave, admins remove others."""
+    own = member == request.principal.user.username_key
+    if not own:
+        access.require(Level.ADMIN)
+    found = member_of(access, member)
+    if request.method == "POST":
+        actions.remove_member(by=access, member=found)
+        said = "You have left the team." if own else f"{found.user.username} is removed."
+        messages.success(request, said)
+        return redirect_to_path("/teams" if own else f"/{access.team.path}/~members")
+    return render_page(
+        request, "remove_member", member=found, own=own, **context_of(access, "members")
+    )
+
+
+def member_of(access: TeamAccess, username: str) -> Member:
+    """The member of this name, in lower case; 404."""
+    found = get_object_or_404(list_members(access.team), user__username_key=username)
+    found.team = access.team
+    return found

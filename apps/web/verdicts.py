@@ -1,0 +1,93 @@
+"""What a pull's page says of merging it: every condition, met or not, in the order of the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.pulls.approval import MergeReadiness
+from apps.pulls.models import PullStatus
+from apps.pulls.serializers import pull_protection_record
+from apps.repos.access import RepoAccess
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of a merge: the codes of `apps/pulls/rules.py` that say it is not met, what is
+    said when it is, and who can change it when it is not.
+    """
+
+    codes: tuple[str, ...]
+    met: str
+    remedy: str
+
+
+CONDITIONS = (
+    Condition(
+        ("pull_closed", "pull_is_draft"),
+        "Open and not a draft",
+        "Its author, and whoever may write here, can change that.",
+    ),
+    Condition(
+        ("branch_missing",),
+        "Both branches exist",
+        "Whoever may push can push the branch again.",
+    ),
+    Condition(
+        ("nothing_to_merge",),
+        "It brings changes",
+        "Push a commit that the target does not have, or close the pull.",
+    ),
+    Condition(
+        ("merge_conflict",),
+        "No conflict with the target",
+        "Merge the target into the branch, settle the conflicts, and push.",
+    ),
+    Condition(
+        ("changes_requested",),
+        "Nobody requests changes",
+        "It stands until they approve, or an admin of the repository dismisses the review.",
+    ),
+    Condition(
+        ("approval_required",),
+        "Enough approvals",
+        "The people named below can approve, each for the head as it is now.",
+    ),
+)
+
+
+def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
+    """For the template: the conditions with whether each is met, and the record of the API."""
+    pull = readiness.pull
+    record = pull_protection_record(readiness, access)
+    blockers = {blocker.code: blocker for blocker in readiness.blockers}
+    rows = []
+    for condition in CONDITIONS:
+        found = [blockers[code] for code in condition.codes if code in blockers]
+        rows.append(
+            {
+                "is_met": not found,
+                "text": " ".join(one.text for one in found)
+                if found
+                else met_text(condition, record),
+                "remedy": condition.remedy if found else "",
+                "paths": [path for one in found for path in one.conflict_paths or ()],
+                "is_approval": "approval_required" in condition.codes,
+            }
+        )
+    return {
+        "is_merged": pull.status == PullStatus.MERGED,
+        "is_closed": pull.status == PullStatus.CLOSED,
+        "conditions": rows,
+        "open_count": sum(not row["is_met"] for row in rows),
+        "record": record,
+    }
+
+
+def met_text(condition: Condition, record: dict[str, Any]) -> str:
+    """What is said of a condition that is met."""
+    if "approval_required" in condition.codes and not record["is_protected"]:
+        return f"No protection on {record['target_branch']}, so none is asked for"
+    if "approval_required" in condition.codes:
+        return f"{record['approval_count']} of {record['required_approvals']} approvals"
+    return condition.met
