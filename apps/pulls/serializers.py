@@ -263,7 +263,8 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
         "is_mergeable": not blocked,
         "conflict_paths": list(readiness.git.conflict_paths),
         "allowed_strategies": [str(one) for one in readiness.git.allowed_strategies],
-        "caller_can_review": approval.eligibility.reason_against(by.user, by.level) is None,
+        "caller_can_review": by.principal.is_signed_in
+        and approval.eligibility.reason_against(by.user, by.level) is None,
         "caller_can_merge": may_merge and not blocked,
         "blocked_reasons": blocked,
     }

@@ -14,7 +14,7 @@ from apps.pulls.rules import DECISIONS, ORDERINGS, SETTABLE
 from apps.pulls.serializers import CreatePull, CreateReview
 from apps.web.forms import ANY, PageForm, chosen_of, menu, most, text_field, words
 from apps.web.responses import PageRequest
-from apps.web.thread_forms import body_field
+from apps.web.thread_forms import BodyField
 
 STRATEGIES = {
     Strategy.MERGE: "Merge commit",
@@ -51,7 +51,7 @@ class PullForm(PageForm):
         spellcheck="false",
     )
     title = text_field("Title", length=most(CreatePull, "title"), autocomplete="off")
-    body = body_field(length=most(CreatePull, "body"), required=False)
+    body = BodyField(length=most(CreatePull, "body"), required=False)
     status = menu("State", [PullStatus.OPEN, PullStatus.DRAFT])
 
 
@@ -59,7 +59,7 @@ class EditPull(PageForm):
     request_serializer = CreatePull
 
     title = text_field("Title", length=most(CreatePull, "title"), autocomplete="off")
-    body = body_field(length=most(CreatePull, "body"), required=False)
+    body = BodyField(length=most(CreatePull, "body"), required=False)
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)
@@ -78,7 +78,7 @@ class SetStatus(PageForm):
 class ReviewForm(PageForm):
     request_serializer = CreateReview
 
-    body = body_field(length=most(CreateReview, "body"), required=False, rows=5)
+    body = BodyField(length=most(CreateReview, "body"), required=False, rows=5)
     status = menu("Decision", DECISIONS)
     expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False)
 

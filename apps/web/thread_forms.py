@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
 from django.http import QueryDict
 
 from apps.core.changes import compare_with_what_was_shown
+from apps.core.serializers import VISIBLE
 from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
 from apps.threads.rules import KINDS, ORDERINGS, WORD_MAX, word_problem
 from apps.threads.serializers import CreateReply, CreateThread
@@ -20,25 +22,32 @@ REPLY_KINDS = ["comment", "question", "answer", "suggestion", "task"]
 """What the menu has; over the API a reply may be of any other kind."""
 
 
-def body_field(*, length: int, required: bool, rows: int = ROWS_OF_TEXT) -> forms.CharField:
-    """A text in Markdown, exactly as it is typed."""
-    field = text_field(
-        "Text",
-        length=length,
-        required=required,
-        widget=forms.Textarea,
-        help_text=MARKDOWN,
-        rows=str(rows),
-    )
-    field.strip = False
-    return field
+class BodyField(forms.CharField):
+    """A text in Markdown as it is typed, with the line ends that programs send."""
+
+    def __init__(self, *, length: int, required: bool, rows: int = ROWS_OF_TEXT) -> None:
+        super().__init__(
+            label="Text",
+            max_length=length,
+            required=required,
+            strip=False,
+            help_text=MARKDOWN,
+            widget=forms.Textarea(attrs={"rows": str(rows)}),
+            error_messages={"required": "This is needed."},
+        )
+
+    def to_python(self, value: Any) -> Any:
+        return super().to_python(value).replace("\r\n", "\n")
+
+    def validate(self, value: Any) -> None:
+        super().validate(value if re.search(VISIBLE, value) else "")
 
 
 class ThreadForm(PageForm):
     request_serializer = CreateThread
 
     title = text_field("Title", length=most(CreateThread, "title"), autocomplete="off")
-    body = body_field(length=most(CreateThread, "body"), required=False)
+    body = BodyField(length=most(CreateThread, "body"), required=False)
     kind = menu("Kind", KINDS)
     priority = menu("Priority", Priority)
 
@@ -60,7 +69,7 @@ class ReplyForm(PageForm):
     request_serializer = CreateReply
 
     kind = menu("Kind", REPLY_KINDS)
-    body = body_field(length=most(CreateReply, "body"), required=True, rows=5)
+    body = BodyField(length=most(CreateReply, "body"), required=True, rows=5)
 
 
 class EditReply(PageForm):
@@ -68,7 +77,7 @@ class EditReply(PageForm):
 
     kind = text_field("Kind", length=WORD_MAX, autocomplete="off", list="kinds")
     status = menu("Status", ReplyStatus)
-    body = body_field(length=most(CreateReply, "body"), required=True)
+    body = BodyField(length=most(CreateReply, "body"), required=True)
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)

@@ -87,7 +87,10 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
 def met_text(condition: Condition, record: dict[str, Any]) -> str:
     """What is said of a condition that is met."""
     if "approval_required" in condition.codes and not record["is_protected"]:
-        return f"No protection on {record['target_branch']}, so none is asked for"
+        return f"No protection on {record['target_branch']}: no approval is asked for"
     if "approval_required" in condition.codes:
         return f"{record['approval_count']} of {record['required_approvals']} approvals"
+    if "changes_requested" in condition.codes and record["changes_requested_by"]:
+        people = ", ".join(record["changes_requested_by"])
+        return f"Changes are requested by {people}, which without a protection blocks nothing"
     return condition.met

@@ -22,6 +22,7 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 WIDE: list[Look] = [(1280, "light"), (1280, "dark"), (320, "light")]
 LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
 """Narrow and dark every time, the other three as slow tests."""
+HOSTILE = '<script>raise()</script>"><img src=x onerror=raise()>\u202e' + "W" * 200
 DATA = f"""
 import json
 from datetime import timedelta
@@ -30,8 +31,12 @@ from apps.accounts.access import access_to_user
 from apps.accounts.actions import create_invite, create_token, create_user
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
+from apps.pulls.actions import create_pull
+from apps.repos.access import access_to
 from apps.repos.actions import create_repo
 from apps.site.models import SiteSettings
+from apps.teams.actions import create_team
+from apps.threads.actions import create_reply, create_thread
 
 SiteSettings.load()
 SiteSettings.objects.update(
@@ -40,7 +45,18 @@ SiteSettings.objects.update(
 people = [create_user(by=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(3)]
 tokens = [create_token(by=None, owner=ada, name="W" * 255)[0] for ada in people]
 ada, later = people[0], timezone.now() + timedelta(days=1)
-create_repo(by=access_to_user(Principal(ada), ada), name="Api", slug="a" * 100, visibility="public")
+space = access_to_user(Principal(ada), ada)
+repo = create_repo(by=space, name="Api", slug="a" * 100, visibility="public")
+access = access_to(Principal(ada), repo)
+hostile = {{"title": {HOSTILE!r}, "body": {HOSTILE!r}}}
+thread = create_thread(by=access, kind="issue", priority="urgent", **hostile)
+number = None
+for level in range(9):
+    number = create_reply(
+        by=access, thread=thread, kind="w" * 30, body={HOSTILE!r}, parent_reply_number=number
+    ).number
+create_pull(by=access, source_branch="b" * 255, target_branch="main", **hostile)
+team = create_team(by=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
 invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),
@@ -53,6 +69,21 @@ PUBLIC += ["/reset/new?{reset}", "/nowhere"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
+REPO = f"/users/Ada0/{'a' * 100}"
+FOR_ALL = [
+    "/users/Ada0",
+    REPO,
+    f"{REPO}/threads",
+    f"{REPO}/threads/1",
+    f"{REPO}/pulls",
+    f"{REPO}/pulls/2",
+]
+FOR_ALL += [f"{REPO}/threads/1/versions", f"{REPO}/threads/1/replies/2/versions"]
+FOR_ADA = [f"{REPO}/threads/new", f"{REPO}/threads/1/edit", f"{REPO}/threads/1/delete", "/teams"]
+FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "delete")]
+FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
+FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
+"""Pages of what people make, with hostile names and texts."""
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOCUSED = """() => {
@@ -157,6 +188,15 @@ def test_axe_finds_nothing_for_anybody(site, page, path, looks):
 def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):
     with new_page(site.browser, site.url, storage_state=site.signed_in) as page:
         check_path(page, path.format(**site.values), looks)
+
+
+@pytest.mark.parametrize("looks", LOOKS, ids=str)
+@pytest.mark.parametrize(("is_ada", "paths"), [(False, FOR_ALL), (True, FOR_ALL + FOR_ADA)])
+def test_hostile_names_and_texts_do_nothing_on_any_page(site, is_ada, paths, looks):
+    signed_in = {"storage_state": site.signed_in} if is_ada else {}
+    with new_page(site.browser, site.url, **signed_in) as page:
+        for path in paths:
+            check_path(page, path, looks)
 
 
 @pytest.mark.parametrize("status", [500, 503])

@@ -1,5 +1,6 @@
 """What holds for every page: access, headers, sessions, CSRF tokens, refusals as pages."""
 
+import gzip
 import os
 import re
 import subprocess
@@ -65,7 +66,7 @@ def test_pages_are_private_to_one_person_and_small(visit, ada, path):
 def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
     for name in re.findall(r'href="(/static/[^"]+)"', visit().get("/").html):
         found = visit().client.get(name)
-        assert found.status_code == 200 and len(found.getvalue()) < 12_000
+        assert found.status_code == 200 and len(gzip.compress(found.getvalue())) <= 9_000
 
 
 def test_an_unknown_method_is_405(visit, ada):

@@ -6,7 +6,12 @@ import pytest
 from django.utils import timezone
 
 from apps.accounts.models import ApiToken, Invite
+from apps.pulls.actions import create_pull, create_review
+from apps.pulls.models import Pull
 from apps.repos.models import Repo
+from apps.threads.actions import create_reply, create_thread
+from apps.threads.models import Thread
+from tests.principals import access_of
 from tests.test_queries import costing
 
 
@@ -30,6 +35,62 @@ def repos(ada, count):
         Repo(owner_user=ada, name="r", slug=f"r{count}-{n}", visibility="public")
         for n in range(count)
     )
+
+
+def threads(ada, count):
+    repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
+    access = access_of(ada, repo)
+    for _ in range(count):
+        create_thread(by=access, title="t", body="", kind="issue")
+
+
+def replies(ada, count):
+    if not Repo.objects.exists():
+        threads(ada, 1)
+    thread = Thread.objects.get()
+    for n in range(count):
+        body = f"#{n} @ada"
+        create_reply(by=access_of(ada, thread.repo), thread=thread, kind="comment", body=body)
+
+
+def pulls(ada, count):
+    repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
+    for n in range(count):
+        create_pull(
+            by=access_of(ada, repo), title="t", body="", source_branch=f"b{n}", target_branch="m"
+        )
+
+
+def reviews(ada, count):
+    if not Repo.objects.exists():
+        pulls(ada, 1)
+    pull = Pull.objects.get()
+    for _ in range(count):
+        create_review(by=access_of(ada, pull.repo), pull=pull, status="commented", body="#1")
+
+
+@pytest.mark.parametrize(
+    ("path", "add", "most"),
+    [
+        ("/users/ada/r/threads", threads, 8),
+        ("/users/ada/r/threads/1", replies, 15),
+        ("/users/ada/r/pulls", pulls, 8),
+        ("/users/ada/r/pulls/1", reviews, 24),
+        ("/users/ada", repos, 8),
+    ],
+)
+def test_a_page_of_what_people_make_costs_the_same_for_thirty_as_for_two(
+    visit, ada, path, add, most
+):
+    person = visit(ada)
+    costs = []
+    for count in (2, 30):
+        add(ada, count)
+        person.get(path).gives()
+        with costing() as cost:
+            person.get(path).gives()
+        costs.append((cost.sql, cost.git))
+    assert costs[0] == costs[1] and costs[0] <= (most, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,150 @@
+"""The pages of pulls: what stands in the way of merging, reviews, merging itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from apps.pulls.models import Pull, PullStatus, Review
+from apps.pulls.queries import get_pull
+from apps.repos.actions import update_protection
+from tests.gitclient import Clone
+from tests.principals import access_of
+
+
+@pytest.fixture
+def clone(tmp_path: Path, team_repo, alice) -> Clone:
+    clone = Clone(tmp_path / "clone", team_repo, alice)
+    clone.commit("main", {"README": "A place to meet.\n"}, message="begin")
+    clone.push("main")
+    clone.commit("feature", {"arch": "open\n"}, onto="main", message="add an arch")
+    clone.push("feature")
+    return clone
+
+
+@pytest.fixture
+def pull(make, clone: Clone, alice) -> Pull:
+    return make.pull(clone.repo, by=alice, title="Add an arch", body="See *arch*.")
+
+
+@pytest.fixture
+def address(pull: Pull) -> str:
+    return f"/{pull.repo.path}/pulls/{pull.number}"
+
+
+def conditions(html: str) -> list[bool]:
+    """Which of the conditions on the page are met, in their order."""
+    found = re.search(r'<ul class="checks">(.*)</ul>', html, re.DOTALL)
+    return [words == "Met: " for words in re.findall(r'<span class="unseen">(\w+: )', found[1])]
+
+
+def test_a_pull_that_can_be_merged_is_merged_from_its_page(visit, pull, address, alice, events):
+    person = visit(alice)
+    page = person.get(address).gives()
+    assert page.h1 == f"Add an arch #{pull.number}" and "<em>arch</em>" in page.html
+    assert conditions(page.html) == [True] * 6 and "Can be merged" in page.text
+    seen = re.search(r'name="expected_head_sha" value="([0-9a-f]{40})"', page.html)
+    with events("branch-pushed", "pull-merged"):
+        person.post(
+            f"{address}/merge", merge_strategy="squash", expected_head_sha=seen[1]
+        ).redirects_to(f"{address}#verdict")
+    page = person.get(address)
+    assert "Merged by alice" in page.text and "/merge" not in page.html
+
+
+def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
+    visit, make, pull, address, clone, alice, bob, events
+):
+    protection = make.protection(pull.repo, by=alice)
+    update_protection(by=access_of(alice, pull.repo), protection=protection, required_approvals=1)
+    make.review(pull, by=bob, status="changes_requested")
+    clone.commit("main", {"arch": "closed\n"}, onto="main", message="close it")
+    clone.push("main")
+    visit(alice).post(f"{address}/status", status="draft").redirects_to(address)
+    page = visit(alice).get(address).gives()
+    assert conditions(page.html) == [False, True, True, False, False, False]
+    assert "4 conditions are open" in page.text and 'aria-disabled="true"' in page.html
+    assert "arch" in page.text and "Changes are requested by bob" in page.text
+    with events():
+        refused = visit(alice).post(
+            f"{address}/merge", merge_strategy="merge", expected_head_sha=pull.head_sha
+        )
+    assert conditions(refused.gives(409).html) == conditions(page.html)
+    assert "pull_is_draft" in refused.alert()
+
+
+def test_what_was_not_seen_is_neither_merged_nor_approved(
+    visit, pull, address, clone, alice, bob, events
+):
+    seen = pull.head_sha
+    clone.commit("feature", {"arch": "wide\n"}, onto="feature", message="widen")
+    clone.push("feature")
+    with events():
+        merge = {"merge_strategy": "merge", "expected_head_sha": seen}
+        assert "head" in visit(alice).post(f"{address}/merge", **merge).gives(409).alert()
+        approval = {"status": "approved", "body": "Fine so.", "expected_head_sha": seen}
+        page = visit(bob).post(f"{address}/reviews", **approval).gives(409)
+    assert "Fine so." in page.html and not Review.objects.exists()
+
+
+def test_reviews_replies_and_pushes_stand_in_one_conversation(
+    visit, make, pull, address, clone, alice, bob, events
+):
+    person = visit(bob)
+    with events("review-created"):
+        person.post(f"{address}/reviews", status="approved", body="**Good**", expected_head_sha="")
+    with events("reply-created"):
+        person.post(
+            f"/{pull.repo.path}/threads/{pull.number}/replies", kind="comment", body="When?"
+        ).redirects_to(f"{address}#reply-1")
+    clone.commit("feature", {"arch": "wide\n"}, onto="feature", message="widen")
+    clone.push("feature")
+    page = person.get(address).gives()
+    order = re.findall(r'<li id="(review|reply|event)-', page.html)
+    assert order == ["review", "reply", "event"]
+    assert "<strong>Good</strong>" in page.html and "stale" in page.text
+    form = person.get(f"/{pull.repo.path}/threads/{pull.number}/replies/1/reply").gives()
+    assert form.h1 == page.h1 and "Reply to bob, reply 1" in form.text
+
+
+def test_a_refused_reply_to_a_pull_shows_the_pull_and_keeps_its_text(visit, pull, bob):
+    replies = f"/{pull.repo.path}/threads/{pull.number}/replies"
+    page = visit(bob).post(replies, kind="no such kind", body="Long thought").gives(422)
+    assert page.h1.startswith("Add an arch") and "Long thought" in page.html
+
+
+def test_pulls_are_opened_found_edited_and_closed(visit, clone, alice, bob, events):
+    person, address = visit(alice), f"/{clone.repo.path}/pulls"
+    assert "open a pull" in person.get(address).gives().text
+    form = person.get(f"{address}/new?head=feature").gives()
+    assert (form.value("source_branch"), form.value("target_branch")) == ("feature", "main")
+    wanted = {"source_branch": "feature", "target_branch": "main", "body": "", "status": "draft"}
+    with events("pull-created"):
+        person.post(f"{address}/new", title="Arch", **wanted).redirects_to(f"{address}/1")
+    again = person.post(f"{address}/new", title="Arch once more", **wanted).gives(409)
+    assert "already" in again.alert() and again.value("title") == "Arch once more"
+    assert "Arch" in person.get(f"{address}?status=draft&search=arc").gives().text
+    assert "No pull is like that" in person.get(f"{address}?status=merged").text
+    with events("pull-updated"):
+        person.post(f"{address}/1/edit", title="An arch", body="")
+    with events("pull-readied", "pull-closed"):
+        person.post(f"{address}/1/status", status="open")
+        person.post(f"{address}/1/status", status="closed")
+    assert get_pull(clone.repo, 1).status == PullStatus.CLOSED
+    visit(bob).get(f"{address}/1/edit").gives()
+
+
+def test_who_only_reads_is_offered_no_merge(visit, pull, address, carol, alice, events):
+    pull.repo.visibility = "public"
+    pull.repo.save()
+    for person in (visit(), visit(carol)):
+        page = person.get(address).gives()
+        assert "/merge" not in page.html and f"{address}/edit" not in page.html
+    with events():
+        merge = {"merge_strategy": "merge", "expected_head_sha": pull.head_sha}
+        visit(carol).post(f"{address}/merge", **merge).gives(403)
+        visit().post(f"{address}/merge", **merge).gives(401)
+        visit(carol).post(f"{address}/status", status="closed").gives(403)
+        visit(carol).get(f"{address}/edit").gives(403)

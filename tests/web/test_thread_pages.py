@@ -1,0 +1,161 @@
+"""The pages of threads and their replies."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from apps.threads.models import Reply, Thread
+from apps.threads.queries import place_of
+from apps.web import threads as pages
+from tests.web.page_client import PageResponse
+
+SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
+
+
+def replies_of(page: PageResponse) -> list[tuple[str, str]]:
+    """The ids and depths of the replies on a page, in its order."""
+    return re.findall(r'<li id="(reply-\d+)" class="(d\d)', page.html)
+
+
+@pytest.fixture
+def thread(make, team_repo, alice) -> Thread:
+    return make.thread(team_repo, by=alice, title="Slow <b>pushes</b>", body="Since *today*.")
+
+
+def test_a_thread_shows_each_reply_at_its_place(visit, make, thread, alice, bob):
+    first = make.reply(thread, by=bob, body="**Here** too.")
+    second = make.reply(thread, by=alice, to=first)
+    make.reply(thread, by=bob, to=second)
+    make.reply(thread, by=bob, body="Later.")
+    page = visit(bob).get(f"/{thread.repo.path}/threads/{thread.number}").gives()
+    assert replies_of(page) == [
+        ("reply-1", "d0"),
+        ("reply-2", "d1"),
+        ("reply-3", "d2"),
+        ("reply-4", "d0"),
+    ]
+    assert page.h1 == f"Slow <b>pushes</b> #{thread.number}" and "<b>pushes" not in page.html
+    assert "<em>today</em>" in page.html and "<strong>Here</strong>" in page.html
+    assert "4 replies · 2 participants" in page.text
+
+
+def test_one_writes_answers_and_sees_ones_own_reply(visit, make, thread, bob, events):
+    person = visit(bob)
+    address = f"/{thread.repo.path}/threads/{thread.number}"
+    with events("reply-created", "reply-created"):
+        person.post(f"{address}/replies", kind="comment", body="First").redirects_to(
+            f"{address}#reply-1"
+        )
+        form = person.get(f"{address}/replies/1/reply").gives()
+        assert "Reply to bob, reply 1" in form.text
+        person.post(f"{address}/replies/1/reply", kind="question", body="Second").redirects_to(
+            f"{address}#reply-2"
+        )
+    assert Reply.objects.get(number=2).parent.number == 1
+    assert replies_of(person.get(address)) == [("reply-1", "d0"), ("reply-2", "d1")]
+
+
+def test_a_refused_reply_keeps_its_text(visit, thread, bob, events):
+    address = f"/{thread.repo.path}/threads/{thread.number}/replies"
+    with events():
+        page = visit(bob).post(address, kind="guess", body="Long thought")
+        assert page.gives(422).alert() and "Long thought" in page.html
+        assert visit(bob).post(address, kind="comment", body=" ").gives(422).alert()
+        old = visit(bob, strict=True).post(
+            address, SAME_ORIGIN, kind="comment", body="Long thought"
+        )
+        assert "Long thought" in old.gives(403).html
+        out = visit().post(address, kind="comment", body="Long thought")
+        assert "Long thought" in out.gives(401).html
+
+
+def test_a_reply_is_changed_by_its_author_and_keeps_its_versions(
+    visit, make, thread, alice, bob, events
+):
+    reply = make.reply(thread, by=bob, body="Frist", kind="rumour")
+    address = f"/{thread.repo.path}/threads/{thread.number}/replies/{reply.number}"
+    visit(alice).get(f"{address}/edit").gives(403)
+    person = visit(bob)
+    shown = person.get(f"{address}/edit").gives()
+    sent = {**shown.inputs(), "status": "open", "initial-status": "open", "initial-body": "Frist"}
+    with events("reply-updated"):
+        person.post(f"{address}/edit", **{**sent, "body": "First"}).redirects_to(
+            f"/{thread.repo.path}/threads/{thread.number}#reply-1"
+        )
+    with events("reply-updated"):
+        # Another page, opened before: it changes the state and takes no text back.
+        person.post(f"{address}/edit", **{**sent, "body": "Frist", "status": "resolved"})
+    reply.refresh_from_db()
+    assert (reply.kind, reply.body, reply.status) == ("rumour", "First", "resolved")
+    versions = visit(alice).get(f"{address}/versions").gives().text
+    assert versions.index("Version 3") < versions.index("Version 1") and "Frist" in versions
+
+
+def test_a_deleted_reply_leaves_its_place_and_tells_nothing(visit, make, thread, alice, bob):
+    reply = make.reply(thread, by=bob, body="Secret")
+    make.reply(thread, by=alice, to=reply)
+    address = f"/{thread.repo.path}/threads/{thread.number}"
+    person = visit(bob)
+    assert "Delete reply 1?" in person.get(f"{address}/replies/1/delete").gives().text
+    person.post(f"{address}/replies/1/delete").redirects_to(f"{address}#reply-1")
+    page = visit(alice).get(address).gives()
+    assert "Reply 1 was deleted" in page.text and "Secret" not in page.html
+    assert replies_of(page) == [("reply-1", "d0"), ("reply-2", "d1")]
+    for part in ("reply", "edit", "delete", "versions"):
+        assert visit(alice).get(f"{address}/replies/1/{part}").status in {403, 404}
+    person.post(f"{address}/replies/1/reply", kind="comment", body="x").gives(404)
+
+
+def test_the_link_of_a_reply_leads_to_its_page(visit, make, thread, bob, monkeypatch):
+    monkeypatch.setattr(pages, "REPLIES", 2)
+    monkeypatch.setattr("apps.web.replies.REPLIES", 2)
+    made = [make.reply(thread, by=bob) for _ in range(5)]
+    nested = make.reply(thread, by=bob, to=made[0])
+    assert [place_of(reply) for reply in [*made, nested]] == [0, 2, 3, 4, 5, 1]
+    address = f"/{thread.repo.path}/threads/{thread.number}"
+    person = visit(bob)
+    person.get(f"{address}/replies/{made[1].number}").redirects_to(f"{address}?page=2#reply-2", 302)
+    person.get(f"{address}/replies/{nested.number}").redirects_to(f"{address}#reply-6", 302)
+    person.get(f"{address}/replies/9").gives(404)
+    page = person.get(f"{address}?page=2").gives()
+    assert [one for one, _ in replies_of(page)] == ["reply-2", "reply-3"]
+    assert "Earlier replies" in page.text and "Later replies" in page.text
+
+
+def test_threads_are_opened_found_changed_and_deleted(visit, team_repo, alice, bob, events):
+    person, address = visit(bob), f"/{team_repo.path}/threads"
+    assert "open the first" in person.get(address).gives().text
+    with events("thread-created"):
+        person.post(
+            f"{address}/new", title="Colours", body="#1", kind="proposal", priority="high"
+        ).redirects_to(f"{address}/1")
+    person.post(f"{address}/new", title="", kind="proposal", priority="high").gives(422)
+    page = person.get(f"{address}?kind=proposal&search=colo&status=&ordering=number").gives()
+    assert "Colours" in page.text and "high priority" in page.text
+    assert "No thread is like that" in person.get(f"{address}?status=closed").text
+    person.get(f"{address}?status=lost").gives(422)
+    with events("thread-status-changed"):
+        shown = {"initial-title": "Colours", "initial-body": "#1", "initial-kind": "proposal"}
+        shown |= {"initial-priority": "high", "initial-status": "open"}
+        person.post(
+            f"{address}/1/edit",
+            **shown,
+            title="Colours",
+            body="#1",
+            kind="proposal",
+            priority="high",
+            status="resolved",
+        ).redirects_to(f"{address}/1")
+    assert "Resolved" in person.get(f"{address}/1").text
+    visit(bob).get(f"{address}/1/delete").gives()
+    with events("thread-deleted"):
+        visit(alice).post(f"{address}/1/delete").redirects_to(address)
+    person.get(f"{address}/1").gives(404)
+
+
+def test_the_thread_of_a_pull_leads_to_the_pull(visit, make, team_repo, alice):
+    pull = make.pull(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{pull.number}"
+    visit(alice).get(address).redirects_to(f"/{team_repo.path}/pulls/{pull.number}", 302)
