@@ -92,11 +92,8 @@ def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int)
         with form.refusals():
             actions.delete_reply(by=access, reply=found)
             messages.success(request, f"Reply {to} is deleted.")
-            thread = found.thread
-            shown = Reply.objects.get(pk=found.pk).is_shown
-            return redirect_to_path(
-                address_of_reply(access, found) if shown else address_of(access, thread)
-            )
+            here, below = address_of_reply(access, found), found.live_descendants
+            return redirect_to_path(here if below else address_of(access, found.thread))
     return form.shown(request, "delete_reply", reply=found, **repo_context(access, "threads"))
 
 

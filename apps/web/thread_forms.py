@@ -37,7 +37,7 @@ class BodyField(forms.CharField):
         )
 
     def to_python(self, value: Any) -> Any:
-        return super().to_python(value).replace("\r\n", "\n")
+        return (super().to_python(value) or "").replace("\r\n", "\n")
 
     def validate(self, value: Any) -> None:
         super().validate(value if re.search(VISIBLE, value) else "")

@@ -1,4 +1,4 @@
-"""All links of all pages of the demo, followed by everybody; and each `web_url` that the API gives."""
+"""All links of all pages of the demo, followed by everybody; and each `web_url` of the API."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def clone(tmp_path: Path, team_repo, alice) -> Clone:
 
 @pytest.fixture
 def pull(make, clone: Clone, alice) -> Pull:
-    return make.pull(clone.repo, by=alice, title="Add an arch", body="See *arch*.")
+    made: Pull = make.pull(clone.repo, by=alice, title="Add an arch", body="See *arch*.")
+    return made
 
 
 @pytest.fixture
@@ -37,6 +38,7 @@ def address(pull: Pull) -> str:
 def conditions(html: str) -> list[bool]:
     """Which of the conditions on the page are met, in their order."""
     found = re.search(r'<ul class="checks">(.*)</ul>', html, re.DOTALL)
+    assert found
     return [words == "Met: " for words in re.findall(r'<span class="unseen">(\w+: )', found[1])]
 
 
@@ -46,6 +48,7 @@ def test_a_pull_that_can_be_merged_is_merged_from_its_page(visit, pull, address,
     assert page.h1 == f"Add an arch #{pull.number}" and "<em>arch</em>" in page.html
     assert conditions(page.html) == [True] * 6 and "Can be merged" in page.text
     seen = re.search(r'name="expected_head_sha" value="([0-9a-f]{40})"', page.html)
+    assert seen
     with events("branch-pushed", "pull-merged"):
         person.post(
             f"{address}/merge", merge_strategy="squash", expected_head_sha=seen[1]
