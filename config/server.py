@@ -92,7 +92,15 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        return self.load_application()
+        """In the worker. A signal ends it at once until the application is there: gunicorn notes it
+        for later by then, and its master kills who does not end.
+        """
+        noted = {number: signal.getsignal(number) for number in ENDING}
+        end_at_once()
+        application = self.load_application()
+        for number, handler in noted.items():
+            signal.signal(number, handler)
+        return application
 
     def run(self) -> None:
         """Serve; raises `SystemExit` in the end, in the master and in the worker.
@@ -103,11 +111,13 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
         connections.close_all()
         if connection.vendor == "postgresql":
             connection.close_pool()  # type: ignore[attr-defined] # only PostgreSQL's class has one
+        hold_back_signals_of_workers()
         super().run()
 
 
 def end_at_once() -> None:
-    """Let Ctrl-C and SIGTERM end the process with status 0, until the server runs.
+    """Let Ctrl-C and SIGTERM end the process with status 0, until the server runs; also those that
+    came while they were held back.
 
     Nothing is raised: that would be lost where Python ignores exceptions, as in the callbacks of
     imports and in `__del__`. What is under way is left as a crash would leave it.
@@ -122,21 +132,23 @@ def end_at_once() -> None:
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def end_alike(arbiter: Any) -> None:
-    """Let SIGTERM end the server as Ctrl-C does: gunicorn would wait for all that is open.
-
-    A new worker inherits this, and ends at once until it listens by itself.
-    """
-
-    def end(number: int, frame: Any) -> None:
-        if os.getpid() != arbiter.pid:
-            os._exit(0)
-        arbiter.signal(signal.SIGINT, frame)
-
+    """Let SIGTERM end the server as Ctrl-C does: gunicorn would wait for all that is open."""
     for number in ENDING:
-        signal.signal(number, end)
+        signal.signal(number, lambda _, frame: arbiter.signal(signal.SIGINT, frame))
+
+
+def hold_back_signals_of_workers() -> None:
+    """Let what comes for a new worker wait until `Server.load` handles it: Python forgets what
+    comes while it forks.
+    """
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, ENDING),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING),
+    )
 
 
 def fold_journal() -> None:

@@ -80,15 +80,12 @@ def begin_push(connection: HTTPConnection, sent: dict[str, str]) -> None:
     connection.endheaders(b"%04x%b0000PACK" % (len(command) + 4, command))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
-    """A terminal tells all that there are by then.
-
-    A shell has what it runs in the background ignore Ctrl-C, and so would the tests' own children.
-    """
-    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data"), "PORT": "0"}
-    starting = subprocess.Popen(
-        ["env", "--default-signal=INT", sys.executable, "manage.py", "serve"],
+@contextmanager
+def in_a_terminal(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """Python with a process group of its own, which Ctrl-C reaches; nothing of it is left."""
+    environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(folder / "data"), "PORT": "0"}
+    started = subprocess.Popen(
+        ["env", "--default-signal=INT", sys.executable, *command],
         cwd=ROOT,
         env=environment,
         text=True,
@@ -97,19 +94,61 @@ def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
         process_group=0,
     )
     try:
-        assert starting.stdout is not None
-        while "Guildhall is at" not in starting.stdout.readline():
-            assert starting.poll() is None
+        yield started
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
+def wait_for(started: subprocess.Popen[str], words: str) -> None:
+    """Wait until it has written a line with these words."""
+    assert started.stdout is not None
+    while words not in started.stdout.readline():
+        assert started.poll() is None
+
+
+def ctrl_c(started: subprocess.Popen[str]) -> tuple[int, str]:
+    """The status with which it ends, and what it still writes."""
+    os.killpg(started.pid, signal.SIGINT)
+    rest, _ = started.communicate(timeout=PATIENCE)
+    return started.returncode, rest
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
+    """A terminal tells all that there are by then.
+
+    A shell has what it runs in the background ignore Ctrl-C, and so would the tests' own children.
+    """
+    with in_a_terminal(tmp_path, "manage.py", "serve") as starting:
+        wait_for(starting, "Guildhall is at")
         children = Path(f"/proc/{starting.pid}/task/{starting.pid}/children")
         if processes > 1:
             eventually(children.read_text)
-        os.killpg(starting.pid, signal.SIGINT)
-        rest, _ = starting.communicate(timeout=PATIENCE)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(starting.pid, signal.SIGKILL)
-        starting.communicate()
-    assert (starting.returncode, rest) == (0, "")
+        assert ctrl_c(starting) == (0, "")
+
+
+LOADED_FOR_A_MINUTE = """
+import time
+from config.server import Server, end_at_once, listen
+
+def load():
+    print("loading", flush=True)
+    time.sleep(60)
+
+end_at_once()
+Server(listen("127.0.0.1", 0), load).run()
+"""
+
+
+def test_ctrl_c_while_a_worker_loads_ends_it_however_long_that_takes(tmp_path):
+    """gunicorn waits ten seconds for a worker, then kills it and says so."""
+    with in_a_terminal(
+        tmp_path, "manage.py", "shell", "-v0", "-c", LOADED_FOR_A_MINUTE
+    ) as starting:
+        wait_for(starting, "loading")
+        assert ctrl_c(starting) == (0, "")
 
 
 def headers(server: Server) -> dict[str, str]:
