@@ -137,15 +137,19 @@ def acme(alice: User, bob: User) -> Team:
     return team
 
 
-@pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
+@pytest.fixture(params=["team", pytest.param("user", marks=[pytest.mark.slow, pytest.mark.once])])
 def repo(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
     """A private repository of alice's, once under her team acme (bob is a member), once her own.
 
-    A plain run tries the first, CI both (docs/decisions/0003).
+    A plain run tries the first, CI the second as well, on SQLite (docs/decisions/0003).
     """
-    if request.param == "user":
-        return make.repo(alice, "api", by=alice)
-    return make.repo(request.getfixturevalue("acme"), "api", by=alice)
+    return repo_below(request, make, alice)
+
+
+def repo_below(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
+    """The repository of a fixture that tries both owners."""
+    owner = alice if request.param == "user" else request.getfixturevalue("acme")
+    return make.repo(owner, "api", by=alice)
 
 
 @pytest.fixture
@@ -237,15 +241,32 @@ def unit_of(nodeid: str) -> str:
     return found[1] if found else nodeid.partition("::")[0]
 
 
+LONGEST = [
+    "gunicorn",
+    "serve",
+    "tests/scenarios/test_merge_bot.py",
+    "tests/repos/test_git_silence.py",
+    "tests/scenarios/test_kill.py",
+    "tests/scenarios/test_memory.py",
+    "tests/clients/test_generated.py",
+    "tests/scenarios/test_first_day.py",
+    "tests/scenarios/test_proxy.py",
+    "tests/scenarios/test_api_docs.py",
+    "tests/test_schemathesis.py",
+    "tests/pulls/test_merge_queue.py",
+    "tests/test_setup.py",
+]
+"""Units of few tests that take longer than others of many."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest units first, so that no worker is left with one when the others have ended."""
     tests = Counter(unit_of(item.nodeid) for item in items)
-    long = {unit_of(item.nodeid) for item in items if item.get_closest_marker("once")}
 
-    def place(item: pytest.Item) -> tuple[bool, int]:
+    def place(item: pytest.Item) -> tuple[int, int]:
         unit = unit_of(item.nodeid)
-        return unit not in long, -tests[unit]
+        return LONGEST.index(unit) if unit in LONGEST else len(LONGEST), -tests[unit]
 
     items.sort(key=place)
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import uuid
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
@@ -215,7 +215,9 @@ class Server:
             bind = ["--no-control-socket", "--bind", f"fd://{listening.fileno()}"]
             command = [sys.executable, "-m", "gunicorn", *bind, *GUNICORN[self.kind]]
             self._start(command, pass_fds=[listening.fileno()])
-        self.api().get("/openapi.json").gives()
+        with closing(self.connect()) as connection:
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().status == 200, self.log
 
     def _start(self, command: list[str], **options: Any) -> None:
         self.process = subprocess.Popen(

@@ -17,6 +17,8 @@ from config.connections import end_idle
 from config.server import allow_many_files
 from tests.server import PATIENCE, Server
 
+pytestmark = pytest.mark.once
+
 HEAD = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 NO_HEADS = [b"", b"GET / HTTP/1.1\r\nHost: here\r\n", b"\r\n\r\n", b"\r\n\r\n\r\n\r\n"]
 

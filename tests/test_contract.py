@@ -16,7 +16,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.routes import Routed, described_paths, resolved, routed
+
+pytestmark = pytest.mark.once
 
 OWNERS = ("teams/{team_slug}", "users/{username}")
 OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"}

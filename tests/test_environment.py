@@ -11,6 +11,8 @@ from redis import Redis
 
 from config.environment import LOCAL_HOSTS, Environment, origin_of
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -18,6 +18,8 @@ from tests import house_words as words
 from tests.house_rules import Source
 from tests.routes import routed
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = ("apps", "config", "tests", "bench", "manage.py")
 FOLDERS = (".ci", "bin", "deploy", "docs", "templates")

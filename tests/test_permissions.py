@@ -50,8 +50,8 @@ def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
         assert everything() == before, "changed something"
 
 
-OWNERS = {"team": (), "user": [pytest.mark.slow]}
-"""A plain run tries the cells of a team's repositories, CI those of a person's too."""
+OWNERS = {"team": (), "user": [pytest.mark.slow, pytest.mark.once]}
+"""A plain run tries the cells of a team's repositories, CI those of a person's on SQLite too."""
 
 
 def rows() -> Iterator[Any]:

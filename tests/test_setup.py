@@ -12,6 +12,8 @@ import pytest
 
 from tests.server import PATIENCE
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parent.parent
 WHEEL = "tiny-1.0-py3-none-any.whl"
 
@@ -99,7 +101,6 @@ def test_what_is_missing_is_said_in_one_line(tree, programs, shell):
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_two_at_once_both_succeed_and_a_third_has_nothing_to_do(tree, programs):
     link_python(programs, "python3.12")  # a name says nothing, its version does
     both = [setup(tree, programs=programs), setup(tree, "--dev", programs=programs)]
@@ -112,7 +113,6 @@ def test_two_at_once_both_succeed_and_a_third_has_nothing_to_do(tree, programs):
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_a_failed_installation_is_redone(tree, programs):
     link_python(programs)
     wheel = tree.parent / "shelf" / WHEEL

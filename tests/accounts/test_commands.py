@@ -78,6 +78,7 @@ def test_where_there_are_no_tables_the_one_line_says_what_makes_them(manage, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_the_shell_sees_the_line_on_standard_error_and_a_status(shell):
     """A plain run sees so of `serve` (tests/events/test_serve.py)."""
     code, _, said = shell("revoke_token", NOBODYS)

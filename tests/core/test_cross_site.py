@@ -13,6 +13,8 @@ from tests.core.test_request_steps import example
 from tests.routes import Routed, routed
 from tests.sample_data import SampleData, everything
 
+pytestmark = pytest.mark.once
+
 CHANGES = [one for one in routed() if one.method in UNSAFE]
 FOREIGN = [
     {"Sec-Fetch-Site": "cross-site"},

@@ -16,6 +16,8 @@ from apps.events.kinds import Kind
 from config.openapi.events import SHAPES, schema_name
 from tests.routes import Routed, described, resolved, routed
 
+pytestmark = pytest.mark.once
+
 VERBS = "check create delete get list merge read read_all revoke set suggest tail update"
 NAME = re.compile(rf"({'|'.join(VERBS.split())})(_[a-z]+)+")
 SCHEMAS: dict[str, Any] = described()["components"]["schemas"]

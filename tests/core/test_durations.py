@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from apps.core.durations import FORM, LONG, UNITS, parse_duration, parse_future
 from tests.texts import texts
 
+pytestmark = pytest.mark.once
+
 SECOND = dt.timedelta(seconds=1)
 GOOD = {
     "0s": 0,

@@ -14,6 +14,8 @@ from apps.core import errors
 from apps.core.access import Access, Level
 from apps.core.errors import ApiError, as_api_error, plain_error
 
+pytestmark = pytest.mark.once
+
 STATUSES = {
     errors.BadRequest: 400,
     errors.Forbidden: 403,

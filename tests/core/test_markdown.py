@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from apps.core import highlighting, markdown
 from apps.core.markdown import Reference, mentions, references, render, with_links
 
+pytestmark = pytest.mark.once
+
 LENGTH = 65_536
 UPLOAD = "/uploads/01234567-89ab-cdef-0123-456789abcdef/content"
 

@@ -15,6 +15,8 @@ from apps.core import openapi
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
+pytestmark = pytest.mark.once
+
 STORED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 

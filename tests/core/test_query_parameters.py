@@ -14,6 +14,8 @@ from tests.routes import routed
 from tests.sample_data import everything
 from tests.test_queries import name_of, typical
 
+pytestmark = pytest.mark.once
+
 HEADER = "X-Ignored-Parameters"
 WRITES = list(
     {one.operation: one for one in typical(CELLS) if not one.operation.startswith("GET")}.values()

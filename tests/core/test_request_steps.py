@@ -12,6 +12,8 @@ from tests.api import Answer, Api, plain_client
 from tests.routes import Routed, routed
 from tests.sample_data import everything
 
+pytestmark = pytest.mark.once
+
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
 BY_PATH = {
     path: list(group)

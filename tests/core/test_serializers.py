@@ -22,6 +22,8 @@ from apps.core.serializers import (
 )
 from tests.texts import texts
 
+pytestmark = pytest.mark.once
+
 
 class Color(StrEnum):
     RED = "red"

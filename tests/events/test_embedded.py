@@ -17,6 +17,8 @@ import pytest
 from tests.server import PATIENCE, ROOT
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.once
+
 MIB = 1024 * 1024
 SENT = 40
 """MiB: twice what may stay in memory."""

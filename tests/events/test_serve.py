@@ -115,6 +115,7 @@ def ctrl_c(started: subprocess.Popen[str]) -> tuple[int, str]:
     return started.returncode, rest
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
     """A terminal tells all that there are by then.
@@ -142,6 +143,7 @@ Server(listen("127.0.0.1", 0), load).run()
 """
 
 
+@pytest.mark.once
 def test_ctrl_c_while_a_worker_loads_ends_it_however_long_that_takes(tmp_path):
     """gunicorn waits ten seconds for a worker, then kills it and says so."""
     with in_a_terminal(
@@ -186,6 +188,7 @@ def test_gunicorn_ends_its_streams_before_it_ends_itself(server, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_a_stopped_server_leaves_its_rows_in_one_file(tmp_path):
     """On SQLite, though its threads have the file open to the last, as a stream's have."""
     with Server(tmp_path, DATABASE_URL="") as ending:

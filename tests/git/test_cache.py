@@ -13,6 +13,8 @@ from apps.git.run import GitTimeout
 from tests.git.scratch import Scratch
 from tests.git.stuck import stuck
 
+pytestmark = pytest.mark.once
+
 BOTH = Mergeability((), (Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE), False)
 RENAMES = 2_000
 
@@ -92,7 +94,6 @@ def test_a_rebase_that_takes_too_long_is_not_offered(
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_thousands_of_renames_are_told_in_time(repo: Scratch) -> None:
     """Each file has another name and another line, and the target has changed it as well."""
     begin = [page(number) for number in range(RENAMES)]

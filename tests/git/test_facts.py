@@ -8,6 +8,8 @@ from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from tests.git.scratch import Scratch
 
+pytestmark = pytest.mark.once
+
 
 def test_a_question_is_asked_once_for_each_repository_and_each_commit(repo: Scratch) -> None:
     one = repo.commit({"a": b"1"})

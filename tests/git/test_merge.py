@@ -23,6 +23,8 @@ from apps.git.repo import Person
 from apps.git.run import LIMITS, GitError, Limits
 from tests.git.scratch import ALICE, BOB, Scratch, git
 
+pytestmark = pytest.mark.once
+
 CAROL = Person("Carol Cooper", "carol@example.org")
 WHEN = datetime(2026, 5, 4, 12, 0, tzinfo=timezone(timedelta(hours=-3, minutes=-30)))
 BY_CAROL = "committer Carol Cooper <carol@example.org> 1777908600 -0330"

@@ -25,6 +25,8 @@ from apps.git.merge import (
 from tests.git.histories import History, branches
 from tests.git.scratch import ALICE, Scratch, git
 
+pytestmark = pytest.mark.once
+
 IN_ALL, IN_PLAIN_RUN = 200, 15
 REBASE = ("rebase", "--quiet", "--no-fork-point", "--reapply-cherry-picks", "--empty=drop", "ours")
 
@@ -148,7 +150,6 @@ def test_merges_are_those_of_the_program(history: History) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.once
 @settings(max_examples=IN_ALL)
 @given(branches())
 def test_many_merges_are_those_of_the_program(history: History) -> None:

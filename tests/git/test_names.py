@@ -15,6 +15,8 @@ from apps.git.repo import GitRepo, is_sha, pull_ref, valid_branch_name, valid_re
 from tests.git.scratch import ALICE
 from tests.texts import texts
 
+pytestmark = pytest.mark.once
+
 A = "a" * 40
 NOW = datetime.now(UTC)
 ODD = [

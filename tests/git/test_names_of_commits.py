@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apps.git.history import find_commits
 from tests.git.scratch import Scratch
+
+pytestmark = pytest.mark.once
 
 
 def test_commits_are_found_by_what_their_names_begin_with(tmp_path):

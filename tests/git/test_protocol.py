@@ -21,6 +21,8 @@ from apps.git.protocol import (
 )
 from tests.texts import texts
 
+pytestmark = pytest.mark.once
+
 A, B = "a" * 40, "b" * 40
 
 shas = st.text("0123456789abcdef", min_size=40, max_size=40)

@@ -14,6 +14,8 @@ from apps.git.repo import GitRepo, pull_ref
 from apps.git.run import Limits
 from tests.git.scratch import Scratch, git, push_body
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[3]
 MAIN, SIDE = "refs/heads/main", "refs/heads/side"
 

@@ -14,6 +14,8 @@ from apps.git.repo import DiffStat, Distance, GitRepo, Person, pull_ref
 from apps.git.run import LIMITS, GitError, Limits
 from tests.git.scratch import ALICE, BOB, Scratch, git
 
+pytestmark = pytest.mark.once
+
 MAIN = "refs/heads/main"
 MISSING = "1" * 40
 

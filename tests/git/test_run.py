@@ -33,6 +33,8 @@ from tests.git.scratch import Scratch, push_body
 from tests.server import PATIENCE
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.once
+
 MIB = 1024 * 1024
 SMALL_FILES = {"core.bigFileThreshold": "512m"}
 NO_MEMORY = "(?i)out of memory|cannot allocate memory"

@@ -63,7 +63,7 @@ alice, bob, carol, sam, acme = map(given, ("alice", "bob", "carol", "sam", "acme
 team_repo, clone, pull = map(given, ("team_repo", "clone", "pull"))
 
 
-@pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
+@pytest.fixture(params=["team", pytest.param("user", marks=[pytest.mark.slow, pytest.mark.once])])
 def repo(request: pytest.FixtureRequest, things: Things, make: MakeByActions) -> Any:
     """As everywhere: the team's, or alice's own."""
     if request.param == "user":

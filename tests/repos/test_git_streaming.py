@@ -19,6 +19,8 @@ from apps.core.room import room
 from apps.repos.http import streams
 from apps.repos.http.streams import PIECE, SyncOutput, answer, collected, inflated, pieces
 
+pytestmark = pytest.mark.once
+
 
 @given(st.binary(max_size=3000), st.integers(1, 400), st.integers(1, 50))
 def test_a_gzip_body_is_inflated_whatever_the_pieces(body, repeat, size):

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from apps.repos.models import PushJournal
 from apps.repos.rules import ZERO, longest_chain
 
+pytestmark = pytest.mark.once
+
 
 def steps(*pairs):
     return [PushJournal(pk=place, old=old, new=new) for place, (old, new) in enumerate(pairs)]

@@ -28,6 +28,8 @@ from apps.core import errors, refusals
 from apps.events.kinds import Kind
 from tests.server import PATIENCE, ROOT, Server
 
+pytestmark = pytest.mark.once
+
 PAGE = (ROOT / "docs" / "api.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = BLOCK.findall(PAGE)
@@ -51,7 +53,6 @@ NO_WORDS_OF_THE_API = {"Service"}
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_the_examples_give_what_they_show(tmp_path):
     examples = list(shown_blocks())
     script = "".join(f"{code}echo '{END}'\n" for code, _, _ in examples)
@@ -120,7 +121,6 @@ def test_an_answer_that_differs_does_not_fit():
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_the_client_misses_nothing_while_it_or_the_server_is_away(tmp_path):
     [code] = [code for kind, code in BLOCKS if kind == "python"]
     (tmp_path / "follow.py").write_text(code)

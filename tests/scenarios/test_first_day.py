@@ -79,7 +79,7 @@ def deactivate(staff):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["serve", "gunicorn"])
+@pytest.mark.parametrize("kind", [pytest.param("serve", marks=pytest.mark.once), "gunicorn"])
 def test_a_first_day_that_ends_early(tmp_path, kind):
     folder = tmp_path / "mail"
     with Server(tmp_path, kind, EMAIL_URL=f"file://{folder}") as server:

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from apps.site.addresses import UNKNOWN, address_of, network
 from tests.texts import texts
 
+pytestmark = pytest.mark.once
+
 
 def address(forwarded, proxies, connected="192.0.2.1"):
     meta = {"REMOTE_ADDR": connected, "HTTP_X_FORWARDED_FOR": forwarded}

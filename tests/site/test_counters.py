@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from apps.site.counters import Count, Limit, MemoryCounters
 
+pytestmark = pytest.mark.once
+
 SECOND = 1000
 steps = st.lists(st.integers(0, 3 * SECOND), max_size=60)
 """Milliseconds from one request to the next, against windows of a second or so."""

@@ -2,8 +2,12 @@
 
 import time
 
+import pytest
+
 from apps.repos.http.shared_slots import SharedSlots
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.once
 
 
 def test_processes_share_places_and_those_of_a_dead_one_come_back(own_redis, caplog):

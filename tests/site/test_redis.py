@@ -13,6 +13,8 @@ from apps.site.shared import RedisCounters, SharedCounters
 from tests.server import Server
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.once
+
 HOUR = {"max_requests": 100, "window_seconds": 3600, "is_enabled": True}
 OWN = "/api-tokens/self"
 LOST = "Redis does not answer"
@@ -97,7 +99,6 @@ def until_limited(api):
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis, tmp_path):
     where = {"REDIS_URL": own_redis.url, "GUNICORN_CMD_ARGS": PATIENT}
     with (
@@ -115,7 +116,6 @@ def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis
 
 
 @pytest.mark.slow
-@pytest.mark.once
 def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_path):
     with Server(tmp_path, "gunicorn", REDIS_URL=own_redis.url, GUNICORN_CMD_ARGS=PATIENT) as server:
         many = {**HOUR, "max_requests": 1_000_000}

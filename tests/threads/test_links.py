@@ -6,6 +6,8 @@ import pytest
 
 from apps.threads.rules import TARGETS, link_problem, word_problem
 
+pytestmark = pytest.mark.once
+
 GOOD = {
     "url": ["http://localhost", "HTTPS://example.org:8000/a?b=c#d", "https://é.example/ü"],
     "thread": ["12", "#12", "teams/core/api#12", "users/Bob/a.b/12", "https://example.org/x"],

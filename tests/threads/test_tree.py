@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from apps.threads.tree import (
     child_path,
     parent_number,
 )
+
+pytestmark = pytest.mark.once
 
 BIGGEST = 36**WIDTH - 1
 steps = st.lists(st.integers(1, BIGGEST), min_size=1, max_size=DEPTH_MAX + 1)

@@ -7,6 +7,8 @@ from apps.web import forms
 from apps.web.forms import PageForm
 from apps.web.responses import PageRequest
 
+pytestmark = pytest.mark.once
+
 
 def all_forms():
     known = [form for form in vars(forms).values() if isinstance(form, type)]
