@@ -27,6 +27,11 @@ def told() -> dict[str, tuple[set[str], set[str], set[str]]]:
     return {kind: (target, data, forms) for kinds, target, data, forms in rows for kind in kinds}
 
 
+def test_every_kind_stands_on_the_page_once_and_no_other():
+    named = [kind for kinds, *_ in ROW.findall(PAGE) for kind in words(kinds)]
+    assert sorted(named) == sorted(Kind)
+
+
 def test_the_page_has_the_fields_of_every_kind():
     described = {}
     for kind in Kind:
