@@ -20,6 +20,8 @@ IGNORED_MAX = 500
 """Characters of that header at most."""
 MORE = "*"
 """Stands there for those that no longer fit; in a name it would be `%2A`."""
+NAMELESS = "="
+"""Stands there for an empty name, as in `?=1`; in a name it would be `%3D`."""
 DIGITS = re.compile(r"[0-9]{1,20}")
 
 
@@ -63,7 +65,7 @@ def ignored_names(unknown: list[str]) -> str:
     names: list[str] = []
     left = IGNORED_MAX - len(f", {MORE}")
     for name in unknown:
-        encoded = quote(name, safe="")
+        encoded = quote(name, safe="") or NAMELESS
         left -= len(f", {encoded}")
         if left < 0:
             return ", ".join([*names, MORE])

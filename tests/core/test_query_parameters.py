@@ -107,7 +107,7 @@ def test_the_header_stands_beside_those_of_rate_limits(sample, db):
     assert (answer.header(HEADER), answer.header("X-RateLimit-Limit")) == ("pgae", "9")
 
 
-HOSTILE = ["a\r\nSet-Cookie: x=1", "a, b", "ä\u2028", "\0", "*", "%", "", "a" * 300]
+HOSTILE = ["a\r\nSet-Cookie: x=1", "a, b", "ä\u2028", "\0", "*", "%", "=", "a" * 300]
 
 
 def test_no_name_writes_another_header_or_looks_like_two(sample, db):
@@ -117,6 +117,11 @@ def test_no_name_writes_another_header_or_looks_like_two(sample, db):
         told = answer.header(HEADER)
         assert re.fullmatch(r"[A-Za-z0-9_.~%-]*", told)
         assert unquote(told) == name
+
+
+def test_an_empty_name_is_told_too(sample, db):
+    assert sample.api("alice").get("/teams?=1").header(HEADER) == "="
+    assert sample.api("alice").get("/teams?a=1&=1").header(HEADER) == "a, ="
 
 
 def test_the_header_has_an_end(sample, db):
