@@ -60,12 +60,14 @@ class Claim:
             logger.info("A request with a key is free again in %s", LEASE, exc_info=True)
 
 
-def claim(digest: str, body: str) -> Claim:
+def claim(digest: str, *, person: str, body: str) -> Claim:
     """Take the request of this digest, or find its answer. Two statements, three to take it over.
+    All three are digests (`sealing.py`).
 
     Errors: 422 `idempotency_mismatch`, 409 `idempotency_in_progress`.
     """
-    new = KeyedRequest(digest=digest, body=body, leased_until=timezone.now() + LEASE)
+    until = timezone.now() + LEASE
+    new = KeyedRequest(digest=digest, person=person, body=body, leased_until=until)
     KeyedRequest.objects.bulk_create([new], ignore_conflicts=True)
     row = KeyedRequest.objects.filter(digest=digest).first()
     if row is None:  # it was just forgotten

@@ -14,6 +14,8 @@ from django.utils import timezone
 
 KEPT = dt.timedelta(hours=24)
 """How long the first answer is given again, from when the request first came."""
+MOST = 100_000_000
+"""Bytes of kept answers of one person; of more the oldest are forgotten before their time."""
 LEASE = dt.timedelta(seconds=60)
 """After this time without an answer, the process that worked on it is taken for dead."""
 
@@ -23,6 +25,8 @@ class KeyedRequest(models.Model):
 
     digest = models.CharField(max_length=64, unique=True)
     """Of the key, the person and the path."""
+    person = models.CharField(max_length=64, default="")
+    """The digest of the person; empty in rows of earlier versions, which are gone in a day."""
     body = models.CharField(max_length=64)
     """The digest of the body."""
     token = models.UUIDField(default=uuid.uuid4)

@@ -19,7 +19,7 @@ from apps.core.transactions import HeldCommit
 from apps.core.views import ApiViewSet
 from apps.idempotency.claims import Claim, claim
 from apps.idempotency.rules import is_passing, read_key
-from apps.idempotency.sealing import Seal, digest_of, digest_of_body
+from apps.idempotency.sealing import Seal, digest_of, digest_of_body, digest_of_person
 
 REPLAYED = "Idempotency-Replayed"
 """The header that marks an answer which was given before."""
@@ -35,7 +35,8 @@ def answer_once(
     """
     key, person = read_key(sent), view.principal.user
     digest = digest_of(person.pk, view.http_request.get_full_path(), key)
-    claimed, seal = claim(digest, digest_of_body(view.sent)), Seal(key, digest)
+    whose, body = digest_of_person(person.pk), digest_of_body(view.sent)
+    claimed, seal = claim(digest, person=whose, body=body), Seal(key, digest)
     if claimed.answer is None:
         view.asked_since = claimed.since
         return _answer_first(claimed, seal, answer)

@@ -24,6 +24,11 @@ def digest_of(person: int, path: str, key: str) -> str:
     return _digest("request", json.canonical([person, path, key]))
 
 
+def digest_of_person(person: int) -> str:
+    """Tells the answers of one person from those of others."""
+    return _digest("person", json.canonical(person))
+
+
 def digest_of_body(body: Any) -> str:
     """The same for bodies that are equal as JSON, whatever the order of their properties."""
     return _digest("body", json.canonical(body))

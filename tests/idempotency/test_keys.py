@@ -163,6 +163,42 @@ def test_the_worker_forgets_what_is_a_day_old_and_nothing_else(api, alice, monke
     assert api(alice).post_once(KEY, "/api-tokens", name="ci").gives(201) == kept
 
 
+def test_of_one_person_s_answers_the_oldest_beyond_the_bound_are_forgotten(
+    api, alice, bob, monkeypatch
+):
+    for number in range(4):
+        api(alice).post_once(f"key {number}", "/api-tokens", name="ci").gives(201)
+        pass_time(minutes=1)
+    api(bob).post_once(KEY, "/api-tokens", name="ci").gives(201)
+    one = len(bytes(KeyedRequest.objects.order_by("-created_at").first().answer))
+    monkeypatch.setattr("apps.idempotency.jobs.MOST", 3 * one)
+    forget_old_requests(lambda _: None)
+    forget_old_requests(lambda _: None)
+    assert replayed(api(bob).post_once(KEY, "/api-tokens", name="ci"))
+    again = [replayed(api(alice).post_once(f"key {n}", "/api-tokens", name="ci")) for n in (3, 2)]
+    assert again == [True, True]
+    assert not replayed(api(alice).post_once("key 0", "/api-tokens", name="ci"))
+
+
+def test_what_is_under_way_is_no_answer_that_could_be_forgotten(api, alice, monkeypatch):
+    api(alice).post_once(KEY, "/api-tokens", name="ci").gives(201)
+    KeyedRequest.objects.update(answer=None)
+    monkeypatch.setattr("apps.idempotency.jobs.MOST", 0)
+    forget_old_requests(lambda _: None)
+    api(alice).post_once(KEY, "/api-tokens", name="ci").fails(409, "idempotency_in_progress")
+
+
+def test_under_another_secret_key_every_key_is_a_new_one(api, alice, settings, events):
+    caller = api(alice)
+    with events("team-created"):
+        caller.post_once(KEY, "/teams", **ACME).gives(201)
+        settings.SECRET_KEY += "another"
+        caller.post_once(KEY, "/teams", **ACME).fails(409, "slug_taken")
+    with events("token-created"):
+        assert not replayed(caller.post_once(KEY, "/api-tokens", name="ci"))
+        assert replayed(caller.post_once(KEY, "/api-tokens", name="ci"))
+
+
 def test_no_column_tells_the_key_the_answer_or_who_sent_it(api, alice):
     made = api(alice).post_once(KEY, "/api-tokens", name="laptop").gives(201)
     [row] = KeyedRequest.objects.values_list()

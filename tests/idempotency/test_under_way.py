@@ -17,11 +17,11 @@ from apps.teams.models import Team
 from tests.api import plain_client
 from tests.idempotency.test_keys import ACME, KEY, pass_time, replayed
 
-DIGEST, BODY = "d" * 64, "b" * 64
+DIGEST, PERSON, BODY = "d" * 64, "a" * 64, "b" * 64
 
 
 def taken() -> claims.Claim:
-    return claims.claim(DIGEST, BODY)
+    return claims.claim(DIGEST, person=PERSON, body=BODY)
 
 
 def test_one_works_on_it_and_others_are_told_to_come_again(db):
@@ -32,7 +32,7 @@ def test_one_works_on_it_and_others_are_told_to_come_again(db):
     assert refused.value.code == "idempotency_in_progress"
     assert refused.value.headers == {"Retry-After": "1"}
     with pytest.raises(Invalid, match="another body"):
-        claims.claim(DIGEST, "c" * 64)
+        claims.claim(DIGEST, person=PERSON, body="c" * 64)
     first.keep(b"sealed")
     assert taken().answer == b"sealed"
 
