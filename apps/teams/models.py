@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from enum import StrEnum
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -53,6 +54,13 @@ class TeamQuerySet(models.QuerySet["Team"]):
         former = FormerTeamSlug.objects.filter(slug__in=slugs, given_up_at__gt=kept_since())
         taken = self.filter(slug__in=slugs).values_list("slug").union(former.values_list("slug"))
         return {slug for (slug,) in taken}
+
+    def called(self, slug: str) -> models.QuerySet[Team, Any]:
+        """The id of the team that has this slug or had it: one at most, since a slug that another
+        team takes is no former one any more.
+        """
+        former = FormerTeamSlug.objects.filter(slug=slug)
+        return self.filter(slug=slug).values("pk").union(former.values("team"))
 
     def search(self, text: str) -> TeamQuerySet:
         """Teams with this text in name or slug, ignoring case."""

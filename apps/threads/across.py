@@ -19,6 +19,7 @@ from django.db.models.expressions import RawSQL
 from apps.accounts.models import User
 from apps.core.access import Principal
 from apps.repos.models import Repo, RepoPath
+from apps.teams.models import Team
 from apps.threads.models import Reply, Thread
 
 FEW = 100
@@ -52,7 +53,7 @@ class Across:
     """The paths to the values of a row."""
     principal: Principal
     team: str = ""
-    """Only of the team of this slug; empty: of everybody."""
+    """Only of the team that has or had this slug; empty: of everybody."""
     thread: str = ""
     """The path from a row to its thread, such as `thread__`."""
     is_narrow: bool = False
@@ -86,7 +87,9 @@ class Across:
         """The ids of the repositories where there are few, else None."""
         if self.principal.sees_all and not self.team:
             return None
-        repos = Repo.objects.filter(owner_team__slug=self.team) if self.team else Repo.objects.all()
+        repos = Repo.objects.all()
+        if self.team:
+            repos = repos.filter(owner_team__in=Team.objects.called(self.team))
         return repos.few_visible_to(self.principal, FEW)
 
     def _between(self, after: Position | None, before: Position | None) -> QuerySet[Any, Any]:
@@ -108,7 +111,7 @@ class Across:
         else:
             rows = rows.filter(Repo.objects.where_readable(self.principal, repo))
             if self.team:
-                rows = rows.filter((f"{repo}__owner_team__slug", self.team))
+                rows = rows.filter((f"{repo}__owner_team__in", Team.objects.called(self.team)))
         found: QuerySet[Any, Any] = rows.values("pk")[:size]
         return found
 

@@ -124,6 +124,17 @@ def test_filters_choose(api, asked, three, sam, query):
     assert titles(api(sam).get(f"/threads{query}")) == FILTERS[query]
 
 
+def test_a_team_is_found_by_a_former_slug(api, asked, make, three, team_repo, alice, sam):
+    make.pull(team_repo, by=alice, title="Pulled")
+    api(alice).put("/teams/acme", name="Acme", slug="zenith").gives()
+    for slug in ("acme", "ACME", "zenith"):
+        for person in (alice, sam):
+            page = api(person).get(f"/threads?team={slug}").gives()
+            assert [one["title"] for one in page["results"]] == ["Second", "First"]
+            assert {one["repo_path"] for one in page["results"]} == {"teams/zenith/api"}
+            assert titles(api(person).get(f"/pulls?team={slug}")) == ["Pulled"]
+
+
 def test_who_replies_takes_part_until_the_reply_is_deleted(api, asked, make, three, alice, bob):
     reply = make.reply(three[0], by=bob)
     assert titles(api(alice).get("/threads?participant=bob")) == ["First", "Second"]
