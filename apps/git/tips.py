@@ -10,13 +10,18 @@ from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitError, GitTooLarge
 
 TEXT_MAX: Final = 1000
-"""Characters that are kept of a subject, of a tag's message, and of each name."""
+"""Characters that are kept of a subject and of each name, and of a tag's message: one more, which
+tells that there are more.
+"""
 KEPT: Final = 64 * 1024
 """Bytes of an object that are looked at: a message may have many millions."""
 WHOLE: Final = 1024 * 1024
-"""Bytes of a tag where its whole message is asked for."""
+"""Bytes of a tag that are looked at where its whole message is asked for."""
 PATIENCE: Final = 10.0
 """Seconds to ask about one after the other, where git cannot tell of all at once."""
+
+
+NOBODY: Final = Stamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class Tip:
     """ISO 8601 with the committer's offset; "" where git has no such time."""
     message: str | None = None
     """Of an annotated tag; None for all others."""
-    tagger: Stamp = Stamp()
+    tagger: Stamp = NOBODY
 
 
 def tip_of(repo: GitRepo, sha: str) -> Tip:
@@ -54,12 +59,13 @@ def read_tips(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
         return _read_each(repo, wanted)
 
 
-def tag_message(repo: GitRepo, sha: str) -> str | None:
-    """The whole message of an annotated tag, up to 1 MiB; None for what is none."""
+def tag_message(repo: GitRepo, sha: str) -> tuple[str, bool] | None:
+    """The message of an annotated tag, and whether it was cut; None for what is none."""
     if not is_sha(sha):
         raise ValueError("a full object name is needed")
-    [tag] = _read_objects(repo, [f"{sha}^{{tag}}"], Answers(WHOLE, WHOLE))
-    return None if tag is None else tag.message
+    answers = Answers(WHOLE, WHOLE)
+    [tag] = _read_objects(repo, [f"{sha}^{{tag}}"], answers)
+    return None if tag is None else (tag.message or "", answers.cut)
 
 
 def tip_of_commit(sha: str, content: bytes) -> Tip:
@@ -71,18 +77,19 @@ def _read_tips(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
     # What is no commit and no tag, such as a large file, is not written out so.
     kinds = [(sha, kind) for sha in wanted for kind in ("commit", "tag")[: 1 + wanted[sha]]]
     names = [f"{sha}^{{{kind}}}" for sha, kind in kinds]
-    found = _read_objects(repo, names, Answers(KEPT, TEXT_MAX))
+    found = _read_objects(repo, names, Answers(KEPT, TEXT_MAX + 1))
     by_kind = dict(zip(kinds, found, strict=True))
-    tips = {}
+    tips: dict[str, Tip] = {}
     for sha in wanted:
         commit, tag = by_kind[sha, "commit"] or Tip(), by_kind.get((sha, "tag"))
-        message, tagger = (None, Stamp()) if tag is None else (tag.message, tag.tagger)
+        message, tagger = (None, NOBODY) if tag is None else (tag.message, tag.tagger)
         tips[sha] = replace(commit, message=message, tagger=tagger)
     return tips
 
 
 def _read_each(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
-    tips, ends = {}, monotonic() + PATIENCE
+    tips: dict[str, Tip] = {}
+    ends = monotonic() + PATIENCE
     for sha, maybe_tag in wanted.items():
         try:
             tips |= _read_tips(repo, {sha: maybe_tag})
@@ -105,7 +112,7 @@ def _brief(name: str, content: bytes, most: int) -> Tip:
         subject=stored.subject[:TEXT_MAX],
         author=author.name[:TEXT_MAX],
         committed_at=stored.stamp(b"committer").at,
-        message=stored.message[:most],
+        message=stored.message.strip("\n")[:most],
         tagger=Stamp(tagger.name[:TEXT_MAX], tagger.email[:TEXT_MAX], tagger.at),
     )
 
@@ -135,6 +142,8 @@ class Answers:
     content: bytearray = field(default_factory=bytearray)
     wanted: int = 0
     """Bytes that are still to be looked at."""
+    cut: bool = False
+    """Whether an object had more than was looked at."""
     left: int = 0
     """Bytes that are still to come of the object, with the line end behind it."""
 
@@ -159,6 +168,7 @@ class Answers:
             return
         size = int(rest[1])
         self.name, self.left, self.wanted = name.decode(), size + 1, min(size, self.most)
+        self.cut |= size > self.most
 
     def _go_on(self, part: bytes) -> int:
         self.content += part[: self.wanted]

@@ -16,7 +16,7 @@ from apps.repos.models.protection import (
     protections_of,
     protects,
 )
-from apps.repos.models.ref import UNREAD, PushJournal, Ref
+from apps.repos.models.ref import UNREAD, PushJournal, Ref, RefQuerySet
 from apps.repos.models.repo import (
     BRANCHES,
     HEAD_DUE,
@@ -50,6 +50,7 @@ __all__ = [
     "ProtectionQuerySet",
     "PushJournal",
     "Ref",
+    "RefQuerySet",
     "Repo",
     "RepoPath",
     "Visibility",

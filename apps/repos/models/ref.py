@@ -20,14 +20,14 @@ REF_MAX = 300
 
 class RefQuerySet(models.QuerySet["Ref"]):
     def branches(self) -> RefQuerySet:
-        return self.filter(is_tag=False).alias(name=Substr("full_name", len(BRANCHES) + 1))
+        return self.filter(is_tag=False).alias(short_name=Substr("full_name", len(BRANCHES) + 1))
 
     def tags(self) -> RefQuerySet:
-        return self.filter(is_tag=True).alias(name=Substr("full_name", len(TAGS) + 1))
+        return self.filter(is_tag=True).alias(short_name=Substr("full_name", len(TAGS) + 1))
 
     def search(self, text: str) -> RefQuerySet:
         """Those of `branches` or `tags` with this text in their name, ignoring case."""
-        return self.filter(holds("name", text))
+        return self.filter(holds("short_name", text))
 
     def in_order(self, ordering: str) -> RefQuerySet:
         """Sorted by `name`, `-name` or `-updated_at`; of one moment the one that was made last
@@ -68,7 +68,7 @@ class Ref(models.Model):
     committed_at = models.CharField(max_length=40, default="", db_default="")
     """ISO 8601 with the committer's own offset."""
     tag_message = models.TextField(null=True)  # noqa: DJ001 - null: no annotated tag
-    """Its first characters, as many as `TEXT_MAX` says."""
+    """Its first `TEXT_MAX` characters, and one more where there are more."""
     tagger_name = models.TextField(default="", db_default="")
     tagger_email = models.TextField(default="", db_default="")
     tagged_at = models.CharField(max_length=40, default="", db_default="")
