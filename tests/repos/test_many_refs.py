@@ -23,6 +23,7 @@ from tests.gitclient import Clone
 from tests.prepared_data import given, with_people
 from tests.principals import access_of
 from tests.pulls import followers
+from tests.tips import check_tips
 
 MANY = 2 * BATCH + 1
 """Refs of three batches."""
@@ -84,6 +85,7 @@ def move(clone, steps, by):
 def check_settled(repo):
     assert not PushJournal.objects.exists()
     assert dict(repo.refs.values_list("full_name", "sha")) == repo.git.refs()
+    check_tips(repo)
 
 
 def test_many_refs_are_settled_in_batches_of_few_statements(clone, bob, events):
