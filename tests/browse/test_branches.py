@@ -6,11 +6,10 @@ import pytest
 
 from apps.browse import refs
 from apps.git import run
-from apps.git.run import LIMITS, Limits
 from apps.repos.models import BRANCHES, Ref, Repo, Visibility
 from apps.teams.models import Member
-from tests.browse.gits import failing_git
 from tests.factories import ForkFactory, MemberFactory, TeamFactory, UserFactory
+from tests.git.stand_ins import failing_git, slow_git
 from tests.gitclient import Clone
 
 ABSENT = "1" * 40
@@ -119,8 +118,8 @@ def test_what_git_cannot_count_is_null(api, repo, clone, alice, tmp_path, monkey
     assert distance() == (2, 1)
     clone.commit("topic/one", {"b": "3\n"})
     clone.push("topic/one")
-    with monkeypatch.context() as slow:
-        slow.setattr(refs, "PATIENCE", 0.0)
+    monkeypatch.setattr(refs, "PATIENCE", 0.5)
+    with slow_git(tmp_path, monkeypatch):
         assert distance() == (None, None)
     assert distance() == (None, None), "it is not asked again soon"
     Repo.objects.filter(pk=repo.pk).update(default_branch="gone")
@@ -232,8 +231,8 @@ def test_pulls_of_others_are_not_named(api, make, alice, carol, tmp_path):
     clone = Clone(tmp_path / "clone", upstream, alice)
     clone.commit("main", {"a": "1\n"})
     clone.push("main", "main:feature")
-    made = ForkFactory.create(upstream=upstream, owner=carol, created_by=carol)
-    fork = Repo.objects.get(pk=made.repo_id)
+    ForkFactory.create(upstream=upstream, owner=carol, created_by=carol)
+    fork = Repo.objects.get(upstream=upstream)
     Ref.objects.create(repo=fork, full_name=f"{BRANCHES}feature", sha=clone.head("main"))
     pull = make.pull(upstream, by=alice, source="feature")
     closed = make.pull(upstream, by=alice, source="main", target="feature")

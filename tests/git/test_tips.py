@@ -14,6 +14,7 @@ from apps.git.objects import Stamp, Stored, moment
 from apps.git.run import LIMITS, GitError, Limits
 from apps.git.tips import TEXT_MAX, Answers, Tip, read_tips, tag_message, tip_of
 from tests.git.scratch import Scratch, git
+from tests.git.stand_ins import slow_git
 
 MIB = 1024 * 1024
 ABSENT = "1" * 40
@@ -29,7 +30,9 @@ def commit(repo: Scratch, *, author: bytes = IDENT, message: bytes = b"x\n", mor
     return repo.store("commit", [content], len(content))
 
 
-def tag(repo: Scratch, sha: str, kind: str = "commit", message: bytes = b"One\n", who: bytes = IDENT):
+def tag(
+    repo: Scratch, sha: str, kind: str = "commit", message: bytes = b"One\n", who: bytes = IDENT
+):
     lines = b"object %b\ntype %b\ntag v1\n" % (sha.encode(), kind.encode())
     content = lines + (b"tagger %b\n" % who if who else b"") + b"\n" + message
     return repo.store("tag", [content], len(content))
@@ -133,10 +136,10 @@ def test_one_that_is_too_large_for_git_does_not_hide_the_others(repo, monkeypatc
     }
 
 
-def test_nothing_is_told_in_place_of_what_takes_too_long(repo, monkeypatch):
+def test_nothing_is_told_in_place_of_what_takes_too_long(repo, tmp_path, monkeypatch):
     sha = commit(repo)
-    monkeypatch.setitem(LIMITS, "cat-file", Limits(deadline=0))
-    assert read_tips(repo, {sha: False}) == {}
+    with slow_git(tmp_path, monkeypatch):
+        assert read_tips(repo, {sha: False}) == {}
 
 
 def test_a_repository_that_is_gone_tells_nothing(tmp_path):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from django.core.management import call_command
 
 from apps.core.locks import lock
 from apps.git import run
 from apps.git.merge import Strategy
-from apps.git.run import LIMITS, Limits
 from apps.pulls.actions import merge_pull
 from apps.repos import jobs, tips
 from apps.repos.actions import create_fork
 from apps.repos.models import BRANCHES, TAGS, UNREAD, Ref, Repo
 from apps.repos.pushes import reconcile
+from tests.git.stand_ins import slow_git
 from tests.gitclient import Clone
 from tests.principals import access_of, space_access_of
 from tests.tips import check_tips
@@ -70,12 +72,13 @@ def test_a_push_stores_what_its_refs_lead_to(clone, team_repo):
     check_tips(team_repo)
 
 
-def test_a_push_that_git_tells_nothing_of_is_stored_and_read_later(clone, team_repo, monkeypatch):
-    with monkeypatch.context() as slow:
-        slow.setitem(LIMITS, "cat-file", Limits(deadline=0))
-        clone.commit("main", {"a": "2\n"})
-        clone.push("main")
-    row = team_repo.refs.get(full_name=HEAD)
+def test_a_push_that_git_tells_nothing_of_is_stored_and_read_later(
+    clone, team_repo, tmp_path, monkeypatch
+):
+    clone.commit("main", {"a": "2\n"})
+    with slow_git(tmp_path, monkeypatch):
+        clone.push("main:new")
+    row = team_repo.refs.get(full_name=f"{BRANCHES}new")
     assert (row.sha, row.peeled_sha, row.commit_subject) == (clone.head("main"), None, "")
     tips.fill_all_tips()
     check_tips(team_repo)
@@ -89,12 +92,12 @@ def test_the_worker_reads_the_heads_of_before_and_goes_on_where_one_died(
     forget(team_repo)
     monkeypatch.setattr(tips, "AT_ONCE", 3)
     with monkeypatch.context() as dying:
-        locks = iter([lock, die])
+        locks: Iterator[Callable[[Repo], None]] = iter([lock, die])
         dying.setattr(tips, "lock", lambda row: next(locks)(row))
         with pytest.raises(Killed):
             tips.fill_all_tips()
     assert team_repo.refs.filter(UNREAD).count() == len(names) + 4 - 3
-    told = []
+    told: list[str] = []
     before, people = run.spawned, dict(team_repo.refs.values_list("full_name", "pushed_by"))
     when = dict(team_repo.refs.values_list("full_name", "updated_at"))
     tips.fill_all_tips(told.append)

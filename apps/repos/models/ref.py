@@ -19,11 +19,18 @@ REF_MAX = 300
 
 
 class RefQuerySet(models.QuerySet["Ref"]):
+    # `is_tag__in`, because Django writes `is_tag=True` without a comparison, and SQLite then does
+    # not use the index.
+
     def branches(self) -> RefQuerySet:
-        return self.filter(is_tag=False).alias(short_name=Substr("full_name", len(BRANCHES) + 1))
+        """Those of branches, with `short_name` to search by."""
+        return self.filter(is_tag__in=[False]).alias(
+            short_name=Substr("full_name", len(BRANCHES) + 1)
+        )
 
     def tags(self) -> RefQuerySet:
-        return self.filter(is_tag=True).alias(short_name=Substr("full_name", len(TAGS) + 1))
+        """Those of tags, likewise."""
+        return self.filter(is_tag__in=[True]).alias(short_name=Substr("full_name", len(TAGS) + 1))
 
     def search(self, text: str) -> RefQuerySet:
         """Those of `branches` or `tags` with this text in their name, ignoring case."""
