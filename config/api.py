@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
+from apps.browse.views.refs import BranchViewSet, TagViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
 from apps.pulls.views import PullsAcrossViewSet, PullViewSet, ReviewViewSet
@@ -90,6 +91,8 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/forks/user", ForkOfUserViewSet)
     route(f"{repo}/forks/team", ForkOfTeamViewSet)
     route(f"{repo}/uploads", UploadsOfRepoViewSet)
+    route(f"{repo}/branches", BranchViewSet)
+    route(f"{repo}/tags", TagViewSet)
     route(f"{repo}/threads", ThreadViewSet)
     route(f"{repo}/threads/<number:number>/participants", ParticipantViewSet)
     route(f"{repo}/threads/<number:number>/versions", ThreadVersionViewSet)

@@ -22,7 +22,7 @@ from apps.accounts.actions import create_invite, create_token
 from apps.events.kinds import PingKind
 from apps.events.models import Event, Ping
 from apps.pulls.models import Pull
-from apps.repos.models import Visibility
+from apps.repos.models import Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
 from tests.factories import ForkFactory
@@ -221,6 +221,19 @@ class PermissionCase:
     def protection(self) -> object:
         return self.sample.protections[self.repo.pk].uuid
 
+    def branch(self) -> str:
+        return self.ref("refs/heads/main")
+
+    def tag(self) -> str:
+        return self.ref("refs/tags/v1.0")
+
+    def ref(self, full_name: str) -> str:
+        sha = "1" * 40
+        row, _ = Ref.objects.get_or_create(
+            repo=self.repo, full_name=full_name, defaults={"sha": sha, "peeled_sha": sha}
+        )
+        return row.name
+
     def review(self) -> object:
         with while_allowed(self.repo, self.author):
             return self.make.review(self.of, by=self.author).uuid
@@ -234,6 +247,8 @@ FILL = {
     "fork_uuid": PermissionCase.fork,
     "fork_username": PermissionCase.fork_of_user,
     "fork_team_slug": PermissionCase.fork_of_team,
+    "branch": PermissionCase.branch,
+    "tag": PermissionCase.tag,
     "number": PermissionCase.number,
     "protection_uuid": PermissionCase.protection,
     "user_uuid": lambda case: case.sample.alice.uuid,

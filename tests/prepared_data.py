@@ -81,7 +81,8 @@ def insert_statements() -> list[Statement]:
         ours = model.__module__.startswith("apps.") and model._meta.app_label != "site"
         if ours and (rows := list(model._base_manager.all())):
             query = InsertQuery(model)
-            query.insert_values(model._meta.concrete_fields, rows, raw=True)
+            fields = [one for one in model._meta.concrete_fields if not one.generated]
+            query.insert_values(fields, rows, raw=True)
             found += query.get_compiler(connection=connection).as_sql()
     return found
 

@@ -27,6 +27,10 @@ OPEN = {"/check-username", "/check-team-slug", "/suggest-users", "/openapi.json"
 LATER: set[str] = set()
 """The subjects that have not been built yet."""
 
+BRANCH = (
+    "name sha is_default:boolean is_protected:boolean open_pull_numbers:array commit:object "
+    "updated_at pushed_by_username:string|null"
+)
 RECORDS = {
     "API token": "name expires_at:string|null username:string|null",
     "Team": "name slug is_active:boolean",
@@ -54,6 +58,10 @@ RECORDS = {
     "User ping": "uuid kind event_id:integer thread_title:string|null web_url:string|null "
     "api_url:string|null is_read:boolean created_at",
     "Availability response": "available:boolean suggestion:string|null",
+    "Branch": BRANCH,
+    "Single branch": f"{BRANCH} ahead_by:integer|null behind_by:integer|null protections:array",
+    "Tag": "name sha:string|null tag_sha:string|null message:string|null tagger:object|null "
+    "commit:object|null",
     "Event": "id:integer kind actor_user_uuid:string|null actor_user_username:string|null "
     "scopes:array summary:object created_at",
 }
@@ -131,11 +139,15 @@ def of_each(wanted: Callable[[Row], Any], rows: Iterable[Row] = HERE) -> dict[st
 
 
 def test_each_row_of_the_contract_answers_with_its_status():
-    """A GET whose path has a slug may also answer 301: the slug may be a former one."""
+    """A GET whose path has a slug may also answer 301: the slug may be a former one. And 304 where
+    its answers have an `ETag`.
+    """
 
     def meant(row: Row) -> set[str]:
         below_a_slug = row.method == "GET" and re.search(r"\{(team|repo)_slug\}", row.path)
-        return {row.status, "301"} if below_a_slug else {row.status}
+        others = ["301"] if below_a_slug else []
+        others += ["304"] if operation_at(row).operation.conditional else []
+        return {row.status, *others}
 
     def documented(row: Row) -> set[str]:
         return {status for status in operation_at(row).described["responses"] if status < "400"}

@@ -23,7 +23,7 @@ from apps.accounts.models import Invite, User
 from apps.git import run
 from apps.repos.actions import add_approver
 from apps.repos.commits import find_next_commits
-from apps.repos.models import Repo, Visibility
+from apps.repos.models import Ref, Repo, Visibility
 from apps.site import limits
 from apps.site.actions import create_rate_limit
 from apps.threads.models import Thread
@@ -237,6 +237,25 @@ class Many:
             self.make.pull(repo, by=self.bob)
             Thread.objects.filter(repo=repo).update(created_by=person)
 
+    def branches(self) -> None:
+        self.refs("refs/heads/")
+
+    def tags(self) -> None:
+        self.refs("refs/tags/")
+
+    def refs(self, namespace: str) -> None:
+        sha = "1" * 40
+        Ref.objects.bulk_create(
+            Ref(
+                repo=self.repo,
+                full_name=f"{namespace}of/{person.username}",
+                sha=sha,
+                peeled_sha=sha,
+                pushed_by=person,
+            )
+            for person in self.people
+        )
+
     def repos_with_threads(self) -> None:
         for person in self.people:
             repo = self.make.repo(self.sample.acme, by=person)
@@ -261,6 +280,8 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/participants": Many.replies,
     "/teams/{team_slug}/repos/{repo_slug}/threads/{number}/versions": Many.thread_versions,
     f"{REPLY}/versions": Many.reply_versions,
+    "/teams/{team_slug}/repos/{repo_slug}/branches": Many.branches,
+    "/teams/{team_slug}/repos/{repo_slug}/tags": Many.tags,
     "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
     "/threads": Many.across,

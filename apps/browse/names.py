@@ -12,10 +12,12 @@ from typing import Protocol, cast
 
 from django.conf import settings
 
+from apps.browse.slots import light
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.git.repo import is_sha, valid_branch_name
-from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.git.tips import tip_of
+from apps.repos.models import BRANCHES, TAGS, Ref, Repo
 
 PULL_HEAD = re.compile(r"refs/pull/([1-9][0-9]{0,14})/head")
 PATH_MAX = 4096
@@ -59,7 +61,7 @@ def revision(repo: Repo, ref: str | None) -> Revision:
 
     40 hexadecimal digits are always a commit, and a short name a branch before a tag. Full names
     are `refs/heads/…`, `refs/tags/…` and `refs/pull/<number>/head`. 422 `invalid_ref` for what can
-    be no name, 404 for one that is not there.
+    be no name, 404 for one that is not there, and for a tag of a file or a folder.
     """
     if ref is None:
         ref = BRANCHES + repo.default_branch
@@ -71,11 +73,24 @@ def revision(repo: Repo, ref: str | None) -> Revision:
     else:
         names = full_names(ref)
         rows = repo.refs.filter(full_name__in=names)
-        found = {row.full_name: row.sha for row in rows}
+        found = {row.full_name: commit_of(row) for row in rows}
     for name in names:
         if sha := found.get(name):
             return Revision(name, sha)
+        if sha == "":
+            raise NotFound("not_found", f"The ref {quoted(ref)} leads to no commit.")
     raise NotFound("not_found", f"There is no ref {quoted(ref)} here.")
+
+
+def commit_of(ref: Ref) -> str:
+    """The commit that a branch or tag leads to; "" for a tag of a file or a folder.
+
+    git is asked only for a tag of which the worker has not done so yet.
+    """
+    if ref.peeled_sha is not None or not ref.is_tag:
+        return ref.sha if ref.peeled_sha is None else ref.peeled_sha
+    with light():
+        return tip_of(ref.repo.git, ref.sha).commit
 
 
 def full_names(ref: str) -> list[str]:

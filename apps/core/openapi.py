@@ -67,6 +67,16 @@ IDEMPOTENCY_KEY = {
     "`idempotency_in_progress` while it is under way.",
     "schema": {"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"},
 }
+IF_NONE_MATCH = OpenApiParameter(
+    "If-None-Match",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="An `ETag` that an earlier answer had: 304 without a body while it is the same.",
+)
+ETAG = {
+    "ETag": {"description": "Names just this answer.", "schema": {"type": "string"}},
+}
+"""On the answers of operations that answer 304."""
 RETRY_AFTER = {
     "Retry-After": {
         "description": "Seconds to wait; with most of 429, some of 409, and 503.",
@@ -121,9 +131,10 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """The query serializer, of which some fields come as headers."""
         query = self.operation.query
+        found: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
         if query is None:
-            return []
-        found: list[Any] = [query]
+            return found
+        found.append(query)
         for name, header in query.headers.items():
             field: Any = query().fields[name]
             found += [
@@ -155,6 +166,8 @@ class OperationSchema(AutoSchema):
             found[declared.status, "application/octet-stream"] = found[status]
         for other, record in declared.other_responses.items():
             found[other] = OpenApiResponse(record, declared.summary)
+        if declared.conditional:
+            found[304] = OpenApiResponse(None, "The answer is what `If-None-Match` names.")
         path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
@@ -202,8 +215,12 @@ def complete_operation(method: str, operation: dict[str, Any]) -> None:
     responses = operation["responses"]
     for status, response in responses.items():
         schema = response.get("content", {}).get("application/json", {}).get("schema")
-        if status.startswith("2"):
+        if status == "304":
+            response["headers"] = ETAG
+        elif status.startswith("2"):
             own = {"get": IGNORED_PARAMETERS, "post": REPLAYED}
+            if "304" in responses:
+                own["get"] = {**IGNORED_PARAMETERS, **ETAG}
             response["headers"] = {**header_references(), **own.get(method, {})}
         elif schema == ERROR_REFERENCE:
             codes = response["description"].split()

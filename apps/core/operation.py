@@ -37,6 +37,8 @@ class Operation:
     """By the statuses beside `status` that answer with a record instead of ErrorBody."""
     errors: tuple[str, ...]
     """The codes of its own refusals, beside those that follow from the rest (`refusals.py`)."""
+    conditional: bool
+    """Whether it answers 304 to an `If-None-Match` that has the tag of its answer."""
     summary: str
     description: str
 
@@ -56,10 +58,9 @@ def operation(
     media_type: str = "application/json",
     other_responses: dict[int, type[RecordSerializer]] | None = None,
     errors: tuple[str, ...] = (),
+    conditional: bool = False,
 ) -> Callable[[Method], Handler]:
-    """Declare a method. It returns a record, a page, or None for 204; the answer is made here.
-    `Operation` says what the arguments mean.
-    """
+    """Declare a method, which returns a record, a page, or None for 204. See `Operation`."""
 
     def declare(method: Method) -> Handler:
         @wraps(method)
@@ -78,6 +79,7 @@ def operation(
             media_type=media_type,
             other_responses=other_responses or {},
             errors=errors,
+            conditional=conditional,
             summary=summary,
             description=" ".join(rest.split()),
         )

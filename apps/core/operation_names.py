@@ -74,6 +74,8 @@ def singulars(parts: list[str]) -> list[str]:
 
 
 def singular(noun: str) -> str:
+    if noun.endswith("ches"):
+        return noun.removesuffix("es")
     return f"{noun[:-3]}y" if noun.endswith("ies") else noun.removesuffix("s")
 
 

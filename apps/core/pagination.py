@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from django.http import QueryDict
+from django.utils.encoding import escape_uri_path
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -70,7 +71,7 @@ class ApiPagination(BasePagination):
     def link(self, **changed: object) -> str:
         """This request's own address with some query parameters set; None removes one."""
         query = with_parameters(self.request.query_params, **changed)
-        return f"{self.base_url}{self.request.path}?{query}"
+        return f"{self.base_url}{escape_uri_path(self.request.path)}?{query}"
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [*self.parameters]

@@ -58,6 +58,8 @@ class Built:
     """The commit to which the target may now be moved."""
 
     sha: str
+    content: bytes = b""
+    """What that is made of, where it was written now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def build(
     commit = _Commit(merged.tree, (target_sha, head_sha), *people, b"", _text(message))
     if strategy is Strategy.SQUASH:
         return _squash(repo, commit, author)
-    return Built(commit.write(repo))
+    return commit.built(repo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +185,17 @@ class _Commit:
 
     def write(self, repo: GitRepo) -> str:
         """Store it with `hash-object`, which keeps every byte; `commit-tree` would not."""
+        return self.built(repo).sha
+
+    def built(self, repo: GitRepo) -> Built:
+        """The same, with what has been stored."""
         lines = [f"tree {self.tree}".encode(), *(f"parent {sha}".encode() for sha in self.parents)]
         lines += [b"author " + self.author, b"committer " + self.committer]
         if self.encoding:
             lines.append(b"encoding " + self.encoding)
         stored = b"\n".join(lines) + b"\n\n" + self.message
-        return repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored).word
+        sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored).word
+        return Built(sha, stored)
 
 
 def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict:
@@ -236,7 +243,7 @@ def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
         if person.email.lower() != author.email.lower()
     ]
     trailers = "\n".join(["", *others, ""]).encode() if others else b""
-    return Built(replace(merge, parents=(target,), message=merge.message + trailers).write(repo))
+    return replace(merge, parents=(target,), message=merge.message + trailers).built(repo)
 
 
 def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes) -> Outcome:
@@ -250,7 +257,7 @@ def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes
         parents = _commits(repo, {sha for commit in picked.values() for sha in commit.parents})
     except GitTooLarge:
         return Conflict()
-    tip, tree, ends = target, _commit(repo, target).tree, monotonic() + REBASE_SECONDS
+    tip, tree, ends = Built(target), _commit(repo, target).tree, monotonic() + REBASE_SECONDS
     for sha, commit in picked.items():
         if monotonic() > ends:
             raise GitTimeout(f"replaying {len(shas)} commits takes more than {REBASE_SECONDS} s")
@@ -263,10 +270,10 @@ def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes
         tree = merged.tree
         # A commit in another encoding says so of its committer as well.
         who = committer.decode().encode("ascii", "replace") if commit.encoding else committer
-        tip = replace(commit, tree=tree, parents=(tip,), committer=who).write(repo)
+        tip = replace(commit, tree=tree, parents=(tip.sha,), committer=who).built(repo)
     if tree != result:
         return StrategyDiffers()
-    return NothingToMerge() if tip == target else Built(tip)
+    return NothingToMerge() if tip.sha == target else tip
 
 
 def _pick(repo: GitRepo, sha: str, commit: _Commit, before: str, current: str) -> Merged | Conflict:

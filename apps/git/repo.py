@@ -7,7 +7,7 @@ git gets full object names and valid ref names only: user text as a revision wou
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -154,10 +154,24 @@ class GitRepo:
         stdin: bytes = b"",
         ok: tuple[int, ...] = (0,),
         config: Mapping[str, str] | None = None,
+        take: Callable[[bytes], object] | None = None,
+        deadline: float | None = None,
     ) -> Result:
-        """Run git here. The caller has checked the arguments: they may hold no text of a user."""
+        """Run git here; see `run_git`. The caller has checked the arguments: they may hold no text
+        of a user.
+        """
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
-        return run_git(self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config)
+        return run_git(
+            self.path,
+            subcommand,
+            *args,
+            stdin=stdin,
+            ok=ok,
+            env=env,
+            config=config,
+            take=take,
+            deadline=deadline,
+        )
 
     # The repository itself
 
@@ -310,10 +324,13 @@ class GitRepo:
         """The best common ancestor; None for unrelated histories."""
         return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
 
-    def distance(self, old: str, new: str) -> Distance:
-        """How many commits of `old` are not in `new`, and how many of `new` are not in `old`."""
-        both = f"{_sha(old)}...{_sha(new)}"
-        lost, gained = self.git("rev-list", "--left-right", "--count", both).word.split()
+    def distance(self, old: str, new: str, *, deadline: float | None = None) -> Distance:
+        """How many commits of `old` are not in `new`, and how many of `new` are not in `old`.
+
+        `deadline`: seconds after which a `GitTimeout` says that it takes too long.
+        """
+        both, options = f"{_sha(old)}...{_sha(new)}", ("--left-right", "--count")
+        lost, gained = self.git("rev-list", *options, both, deadline=deadline).word.split()
         return Distance(int(lost), int(gained))
 
     def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:

@@ -134,14 +134,21 @@ def run_git(
     ok: tuple[int, ...] = (0,),
     env: Mapping[str, str] | None = None,
     config: Mapping[str, str] | None = None,
+    take: Callable[[bytes], object] | None = None,
+    deadline: float | None = None,
 ) -> Result:
     """Run one git to its end. `GitError` for a status outside `ok`, or a subclass of it.
 
-    The caller has checked every argument: no text of a user may reach git unchecked.
+    The caller has checked every argument: no text of a user may reach git unchecked. `take` is
+    given each piece of the output as it comes, which then is not kept and has no limit.
+    `deadline`: seconds, where they are not those of the subcommand.
     """
-    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
+    limits = LIMITS[subcommand]
+    if deadline is not None:
+        limits = replace(limits, deadline=deadline)
+    with _spawn(git_dir, subcommand, args, limits, PIPE, env, config) as process:
         try:
-            out, err = _exchange(process, subcommand, stdin)
+            out, err = _exchange(process, subcommand, limits, stdin, take)
         except BaseException:
             kill_group(process)
             raise
@@ -232,14 +239,19 @@ def _count() -> None:
         spawned += 1
 
 
-def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes, bytes]:
+def _exchange(
+    process: GitProcess,
+    subcommand: str,
+    limits: Limits,
+    stdin: bytes,
+    take: Callable[[bytes], object] | None,
+) -> tuple[bytes, bytes]:
     """Feed and drain the process until it ends, within its deadline and its cap."""
-    limits = LIMITS[subcommand]
     ends = time.monotonic() + limits.deadline
     rest = memoryview(stdin)
     out, err = bytearray(), bytearray()
     with DefaultSelector() as pipes:
-        _register(pipes, process, out, err)
+        _register(pipes, process, take or out.extend, err.extend)
         while pipes.get_map():
             for key, _ in pipes.select(max(0, ends - time.monotonic())):
                 if key.data is None:
@@ -260,7 +272,12 @@ def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes
     return bytes(out), bytes(err)
 
 
-def _register(pipes: DefaultSelector, process: GitProcess, out: bytearray, err: bytearray) -> None:
+def _register(
+    pipes: DefaultSelector,
+    process: GitProcess,
+    out: Callable[[bytes], object],
+    err: Callable[[bytes], object],
+) -> None:
     stdin = cast(IO[bytes], process.stdin)
     # Else a long write and git's own could wait for each other.
     os.set_blocking(stdin.fileno(), False)
@@ -276,9 +293,9 @@ def _write(fd: int, rest: memoryview) -> memoryview:
         return rest[:0]
 
 
-def _read(fd: int, kept: bytearray) -> bytes:
+def _read(fd: int, take: Callable[[bytes], object]) -> bytes:
     piece = os.read(fd, _PIECE)
-    kept += piece
+    take(piece)
     return piece
 
 

@@ -31,6 +31,7 @@ from apps.git.run import SERVICE_LIMITS, GitError
 from apps.repos.commits import seek_commits
 from apps.repos.models import BRANCHES, PushJournal, Ref, Repo
 from apps.repos.rules import ZERO, RefMove, longest_chain
+from apps.repos.tips import known_columns, learn_tips, store_refs
 
 BATCH = 300
 """Refs that are settled in one transaction: nobody waits longer than that for a large push."""
@@ -190,7 +191,7 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     if not moves:
         return
     repo.pushed_at = timezone.now()
-    store_heads(repo, moves)
+    store_heads(repo, moves, facts)
     branches = [move.name for move in moves if move.is_branch and move.new != ZERO]
     if repo.is_empty and branches:
         repo.is_empty = False
@@ -204,19 +205,28 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     record_all([*events, *later])
 
 
-def store_heads(repo: Repo, moves: Sequence[RefMove]) -> None:
-    """Store where each ref is after all moves."""
-    last = {move.full_name: move for move in moves}
-    kept = [move for move in last.values() if move.new != ZERO]
-    gone = [move.full_name for move in last.values() if move.new == ZERO]
+def store_heads(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
+    """Store where each ref is after all moves, and what that leads to."""
+    last = last_moves(moves)
+    kept = [move for move in last if move.new != ZERO]
+    gone = [move.full_name for move in last if move.new == ZERO]
     if gone:
         repo.refs.filter(full_name__in=gone).delete()
-    Ref.objects.bulk_create(
-        (Ref(repo=repo, full_name=m.full_name, sha=m.new, pushed_by=m.actor) for m in kept),
-        update_conflicts=True,
-        unique_fields=["repo", "full_name"],
-        update_fields=["sha", "pushed_by", "updated_at"],
+    store_refs(
+        Ref(
+            repo=repo,
+            full_name=move.full_name,
+            sha=move.new,
+            pushed_by=move.actor,
+            **known_columns(repo.git, move.new, facts),
+        )
+        for move in kept
     )
+
+
+def last_moves(moves: Iterable[RefMove]) -> list[RefMove]:
+    """The last step of each ref."""
+    return [*{move.full_name: move for move in moves}.values()]
 
 
 def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = None) -> GitFacts:
@@ -233,6 +243,9 @@ def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = No
             facts.know(distance, GitRepo.distance, git, old, new)
         else:
             facts.know(None, distance_if_told, git, old, new)
+    heads = [(move.full_name, move.new) for move in last_moves(moves) if move.new != ZERO]
+    with suppress(GitError):  # else the worker asks
+        learn_tips(git, heads, facts)
     for follower in followers():
         follower.read(repo, moves, facts)
     return facts

@@ -13,6 +13,7 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
+from apps.git.new_names import new_name_problem
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
 from apps.repos.models import BRANCHES, REQUIRED_MAX, PushJournal, Repo
@@ -128,10 +129,15 @@ def check_default_branch(repo: Repo, branch: str) -> None:
     """422 for a branch that is not there. An empty repository takes any name: its first push may
     bring it.
     """
-    there = repo.branch_sha(branch) is not None
-    problem = branch_problem(branch) if repo.is_empty else f"There is no branch {quoted(branch)}."
-    if problem is not None and not there:
-        raise Invalid("validation_failed", f"default_branch: {problem}")
+    if repo.branch_sha(branch) is not None:
+        return
+    problem = f"There is no branch {quoted(branch)}."
+    if repo.is_empty:
+        reason = new_name_problem(branch)
+        if reason is None:
+            return
+        problem = f"{quoted(branch)} cannot be made: {reason}."
+    raise Invalid("validation_failed", f"default_branch: {problem}")
 
 
 def pattern_problem(text: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from apps.accounts import rules as accounts
 from apps.accounts.models import InviteStatus
 from apps.accounts.rules import TokenStatus
+from apps.browse.filters import REF_ORDERINGS
 from apps.events.kinds import PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
@@ -32,6 +33,7 @@ NAMED: dict[str, Iterable[str]] = {
     "PingKind": PingKind,
     "PullOrdering": pulls.ORDERINGS,
     "PullStatus": PullStatus,
+    "RefOrdering": REF_ORDERINGS,
     "ReplyStatus": ReplyStatus,
     "ReviewDecision": pulls.DECISIONS,
     "ReviewStatus": ReviewStatus,

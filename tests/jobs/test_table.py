@@ -13,7 +13,7 @@ from apps.accounts.models import User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
 from apps.repos.actions import create_fork
-from apps.repos.models import Fork, ForkStatus, NamedCommit, PushJournal, Repo
+from apps.repos.models import UNREAD, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
 from tests.gitclient import Clone
 from tests.jobs import test_worker
@@ -36,6 +36,7 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     create_fork(by=access_of(bob, repo), into=space_access_of(bob, bob))
     Repo.objects.update(pushed_at=timezone.now() - DAY, head_due=True)
     repo.git.set_head_branch("other")
+    repo.refs.update(peeled_sha=None)
     old = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40}
     row = PushJournal.objects.create(repo=repo, push=repo.uuid, actor=alice, **old)
     PushJournal.objects.filter(pk=row.pk).update(created_at=timezone.now() - DAY)
@@ -58,4 +59,5 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not PushJournal.objects.exists()
     assert not folder.exists()
     assert not KeyedRequest.objects.exists()
-    assert len(before) == 9  # each of them is tried here
+    assert not repo.refs.filter(UNREAD).exists()
+    assert len(before) == 10  # each of them is tried here

@@ -28,14 +28,16 @@ from apps.git.facts import GitFacts
 from apps.git.merge import Built, Strategy, build
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError
+from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
 from apps.pulls.approval import all_blockers, approval_of, read_approval
 from apps.pulls.models import MergeAttempt, Pull
 from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
-from apps.repos.models import PushJournal
+from apps.repos.models import PushJournal, Ref
 from apps.repos.pushes import apply_moves, open_journal, read_facts, settle
 from apps.repos.rules import RefMove
+from apps.repos.tips import know_stored
 
 BUDGET = 20.0
 """Seconds in which a merge has to get its turn: as long as any request waits for a lock."""
@@ -83,16 +85,24 @@ class Merge:
 class Plan:
     """The move of the target that carries the merge out, and the head that is merged by it.
 
-    `seconds`: how long its objects took to build.
+    `content`: what the new tip is made of, where it was written for this; `seconds`: how long its
+    objects took to build.
     """
 
     move: RefMove
     head: str
+    content: bytes
     seconds: float
 
     def facts(self, pull: Pull, strategy: Strategy) -> GitFacts:
-        """How far the target moves, where that follows from what is stored of the pull."""
+        """What the target leads to, and how far it moves, as far as that is known without git."""
         facts, move = GitFacts(), self.move
+        if self.content:
+            tip = tip_of_commit(move.new, self.content)
+            facts.know(tip, tip_of, move.repo.git, move.new)
+        else:
+            source = Ref.objects.filter(repo=pull.source_repo_id, full_name=pull.source_ref)
+            know_stored(move.repo.git, source.filter(sha=move.new), facts)
         ahead = pull.commits_between(move.old, self.head)
         if ahead and strategy is not Strategy.REBASE:
             gained = {Strategy.MERGE: ahead + 1, Strategy.SQUASH: 1}.get(strategy, ahead)
@@ -160,7 +170,7 @@ def _check_blockers(merge: Merge) -> Tips:
             return None  # git is asked with the lease, when the commit is built
         with pull.repo.git.dry() as dry:
             built = _build(merge, dry, target, source)
-        return None if isinstance(built, str) else built
+        return None if isinstance(built, Built) else built
 
     rules.check_unblocked(all_blockers(pull, approval, git_says))
     return tips
@@ -272,14 +282,14 @@ def _plan(merge: Merge, tips: Tips) -> Plan:
     rules.check_head(source, merge.expected_head)
     fetch_commit(pull, source)
     built = _build(merge, pull.repo.git, target, source)
-    if not isinstance(built, str):
+    if not isinstance(built, Built):
         blocker = built
         raise rules.refuse(all_blockers(pull, approval_of(pull), lambda *_: blocker))
-    move = RefMove(pull.repo, pull.target_ref, target, built, merge.by.user)
-    return Plan(move, source, seconds=monotonic() - began)
+    move = RefMove(pull.repo, pull.target_ref, target, built.sha, merge.by.user)
+    return Plan(move, source, built.content, seconds=monotonic() - began)
 
 
-def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Blocker:
+def _build(merge: Merge, git: GitRepo, target: str, head: str) -> Built | rules.Blocker:
     """The commit that merges the two, or what git says against it."""
     author = rules.signature(merge.by.user)
     with cache.building(git, merge.strategy, target, head):
@@ -296,7 +306,7 @@ def _build(merge: Merge, git: GitRepo, target: str, head: str) -> str | rules.Bl
             when=timezone.now(),
             ahead=merge.pull.commits_between(target, head),
         )
-    return outcome.sha if isinstance(outcome, Built) else rules.outcome_blocker(outcome)
+    return outcome if isinstance(outcome, Built) else rules.outcome_blocker(outcome)
 
 
 @transaction.atomic

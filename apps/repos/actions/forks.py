@@ -20,6 +20,7 @@ from apps.events.record import record
 from apps.git.repo import GitRepo
 from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
+from apps.repos.tips import TIP_COLUMNS
 
 TRIES = 5
 """How often a free slug is looked for, should others take each one first."""
@@ -83,11 +84,15 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
 
 
 def _store_heads(repo: Repo, upstream: Repo) -> None:
-    """Store what was copied, with who pushed it: they cannot approve it in a pull from here."""
-    pushed = upstream.refs.values_list("full_name", "sha", "pushed_by")
-    people = {(name, sha): person for name, sha, person in pushed}
+    """Store what was copied, with who pushed it: they cannot approve it in a pull from here.
+
+    What a head leads to is copied too; of one that moved meanwhile the worker finds it out.
+    """
+    columns = ("pushed_by_id", *TIP_COLUMNS)
+    rows = upstream.refs.values_list("full_name", "sha", *columns)
+    stored = {(name, sha): dict(zip(columns, others, strict=True)) for name, sha, *others in rows}
     Ref.objects.bulk_create(
-        Ref(repo=repo, full_name=name, sha=sha, pushed_by_id=people.get((name, sha)))
+        Ref(repo=repo, full_name=name, sha=sha, **stored.get((name, sha), {}))
         for name, sha in repo.git.refs().items()
     )
 

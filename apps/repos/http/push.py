@@ -22,6 +22,7 @@ from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
 from apps.core.room import Share, room
+from apps.git.new_names import new_name_problem
 from apps.git.protocol import (
     Command,
     ProtocolError,
@@ -200,6 +201,8 @@ def reason_against(command: Command) -> str | None:
     # One that was made before this rule can be deleted.
     if not command.deletes and has_controls(command.ref):
         return f"names have no {CONTROLS}"
+    if command.creates and (problem := new_name_problem(command.ref.split("/", 2)[2])):
+        return problem
     if not valid_ref_name(command.ref):
         return "this name is not allowed"
     return "old and new are the same" if command.old == command.new else None

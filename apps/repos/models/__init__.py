@@ -16,7 +16,7 @@ from apps.repos.models.protection import (
     protections_of,
     protects,
 )
-from apps.repos.models.ref import PushJournal, Ref
+from apps.repos.models.ref import UNREAD, PushJournal, Ref, RefQuerySet
 from apps.repos.models.repo import (
     BRANCHES,
     HEAD_DUE,
@@ -37,6 +37,7 @@ __all__ = [
     "RANK",
     "REQUIRED_MAX",
     "TAGS",
+    "UNREAD",
     "UNTIDY",
     "Approver",
     "CommitSearch",
@@ -49,6 +50,7 @@ __all__ = [
     "ProtectionQuerySet",
     "PushJournal",
     "Ref",
+    "RefQuerySet",
     "Repo",
     "RepoPath",
     "Visibility",

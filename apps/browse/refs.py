@@ -1,0 +1,79 @@
+"""What lists and records of branches and tags are made from: rows, and for one branch git."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.browse.cache import cached
+from apps.browse.slots import light
+from apps.core.errors import Invalid, NotFound
+from apps.core.json import quoted
+from apps.git.run import GitError
+from apps.git.tips import tag_message
+from apps.repos.models import Protection, Ref, RefQuerySet, Repo
+
+PATIENCE = 5.0
+"""Seconds that git has to count how far a branch is from the default branch."""
+
+
+def list_branches(repo: Repo) -> RefQuerySet:
+    """The branches by name, with who pushed each."""
+    return repo.refs.branches().select_related("pushed_by").in_order("name")
+
+
+def list_tags(repo: Repo) -> RefQuerySet:
+    """The tags, what was pushed last first, with who pushed each."""
+    return repo.refs.tags().select_related("pushed_by").in_order("-updated_at")
+
+
+def get_ref(rows: RefQuerySet, full_name: str, what: str) -> Ref:
+    """One of these rows; 404. `what`: a branch or a tag."""
+    ref = None
+    if "\0" not in full_name:  # which PostgreSQL would not compare with anything
+        ref = rows.filter(full_name=full_name).first()
+    if ref is None:
+        name = full_name.split("/", 2)[2]
+        raise NotFound("not_found", f"There is no {what} {quoted(name)} here.")
+    return ref
+
+
+def protections_by_age(repo: Repo) -> list[Protection]:
+    """All protections of the repository, oldest first."""
+    return [*repo.protections.order_by("created_at", "id")]
+
+
+def ahead_and_behind(repo: Repo, ref: Ref) -> tuple[int | None, int | None]:
+    """How many commits a branch has that the default branch has not, and the other way round.
+
+    None for both where there is no default branch, or git cannot tell in time.
+    """
+    default = repo.branch_sha(repo.default_branch)
+    if default is None:
+        return None, None
+    if default == ref.sha:
+        return 0, 0
+
+    def ask() -> list[int]:
+        with light():
+            distance = repo.git.distance(default, ref.sha, deadline=PATIENCE)
+        return [distance.gained, distance.lost]
+
+    try:
+        ahead, behind = cached(repo, ("distance", default, ref.sha), ask)
+    except (GitError, Invalid):  # `cached` says by the second that git is too slow
+        return None, None
+    return ahead, behind
+
+
+def whole_message(repo: Repo, ref: Ref) -> dict[str, Any]:
+    """`message` and `message_truncated` of an annotated tag of which the row has the beginning."""
+
+    def ask() -> tuple[str, bool] | None:
+        with light():
+            return tag_message(repo.git, ref.sha)
+
+    try:
+        found = cached(repo, ("tag message", ref.sha), ask)
+    except (GitError, Invalid):
+        found = None
+    return dict(zip(("message", "message_truncated"), found or (), strict=False))

@@ -1,0 +1,120 @@
+"""Records of branches and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.serializers import RecordSerializer, TimestampField
+from apps.git.tips import TEXT_MAX
+from apps.repos.models import Protection, Ref
+
+
+class TipRecord(RecordSerializer):
+    sha = serializers.CharField()
+    subject = serializers.CharField(allow_null=True)
+    author_name = serializers.CharField(allow_null=True)
+    committed_at = TimestampField(allow_null=True)
+
+
+class RefRecord(RecordSerializer):
+    """What branches and tags have in common."""
+
+    name = serializers.CharField()
+    updated_at = TimestampField()
+    pushed_by_uuid = serializers.UUIDField(allow_null=True)
+    pushed_by_username = serializers.CharField(allow_null=True)
+
+
+class BranchRecord(RefRecord):
+    sha = serializers.CharField()
+    is_default = serializers.BooleanField()
+    is_protected = serializers.BooleanField()
+    open_pull_numbers = serializers.ListField(child=serializers.IntegerField())
+    commit = TipRecord()
+
+
+class ProtectionOfBranchRecord(RecordSerializer):
+    uuid = serializers.UUIDField()
+    branch = serializers.CharField()
+
+
+class SingleBranchRecord(BranchRecord):
+    ahead_by = serializers.IntegerField(allow_null=True)
+    behind_by = serializers.IntegerField(allow_null=True)
+    protections = ProtectionOfBranchRecord(many=True)
+
+
+class TaggerRecord(RecordSerializer):
+    name = serializers.CharField()
+    email = serializers.CharField()
+    date = TimestampField(allow_null=True)
+
+
+class TagRecord(RefRecord):
+    sha = serializers.CharField(allow_null=True)
+    tag_sha = serializers.CharField(allow_null=True)
+    message = serializers.CharField(allow_null=True)
+    message_truncated = serializers.BooleanField()
+    tagger = TaggerRecord(allow_null=True)
+    commit = TipRecord(allow_null=True)
+
+
+def branch_record(
+    ref: Ref, default: str, protections: Iterable[Protection], pulls: dict[str, list[int]]
+) -> dict[str, Any]:
+    """A branch; `default` is the default branch, `protections` are those of the repository, and
+    `pulls` the open ones by their source.
+    """
+    return {
+        **_ref_fields(ref),
+        "sha": ref.sha,
+        "is_default": ref.name == default,
+        "is_protected": any(one.matches(ref.name) for one in protections),
+        "open_pull_numbers": pulls.get(ref.name, []),
+        "commit": _tip_record(ref, ref.sha),
+    }
+
+
+def protection_of_branch_record(protection: Protection) -> dict[str, Any]:
+    return {"uuid": protection.uuid, "branch": protection.branch}
+
+
+def tag_record(ref: Ref) -> dict[str, Any]:
+    """A tag with the beginning of its message, if it is an annotated one."""
+    commit = ref.sha if ref.peeled_sha is None else ref.peeled_sha or None
+    message, tagger = ref.tag_message, None
+    if ref.tagger_name or ref.tagger_email or ref.tagged_at:
+        date = ref.tagged_at or None
+        tagger = {"name": ref.tagger_name, "email": ref.tagger_email, "date": date}
+    return {
+        **_ref_fields(ref),
+        "sha": commit,
+        "tag_sha": None if message is None else ref.sha,
+        "message": None if message is None else message[:TEXT_MAX],
+        "message_truncated": message is not None and len(message) > TEXT_MAX,
+        "tagger": tagger,
+        "commit": None if commit is None else _tip_record(ref, commit),
+    }
+
+
+def _ref_fields(ref: Ref) -> dict[str, Any]:
+    person = ref.pushed_by
+    return {
+        "name": ref.name,
+        "updated_at": ref.updated_at,
+        "pushed_by_uuid": None if person is None else person.uuid,
+        "pushed_by_username": None if person is None else person.username,
+    }
+
+
+def _tip_record(ref: Ref, sha: str) -> dict[str, Any]:
+    is_known = ref.peeled_sha is not None
+    return {
+        "sha": sha,
+        "subject": ref.commit_subject if is_known else None,
+        "author_name": ref.commit_author if is_known else None,
+        "committed_at": ref.committed_at or None,
+    }

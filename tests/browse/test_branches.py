@@ -1,0 +1,260 @@
+"""`…/repos/{repo_slug}/branches`, `…/branches/{branch}`"""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.browse import refs
+from apps.git import run
+from apps.repos.models import BRANCHES, Ref, Repo, Visibility
+from apps.teams.models import Member
+from tests.factories import ForkFactory, MemberFactory, TeamFactory, UserFactory
+from tests.git.stand_ins import failing_git, slow_git
+from tests.gitclient import Clone
+
+ABSENT = "1" * 40
+
+
+@pytest.fixture
+def clone(repo, alice, tmp_path):
+    made = Clone(tmp_path / "clone", repo, alice)
+    made.commit("main", {"a": "1\n"}, message="Say hello\n\nto everybody")
+    made.commit("topic/one", {"b": "1\n"}, onto="main", message="Add b")
+    made.commit("topic/one", {"b": "2\n"})
+    made.commit("main", {"a": "2\n"}, message="Say more")
+    made.push("main", "topic/one")
+    return made
+
+
+def names(answer) -> list[str]:
+    return [row["name"] for row in answer.gives()["results"]]
+
+
+def test_strangers_see_no_branches(api, repo, clone, carol):
+    for end in ("", "/main", "/none"):
+        api().get(f"{repo.api_path}/branches{end}").fails(401, "not_authenticated")
+        assert "topic" not in api(carol).get(f"{repo.api_path}/branches{end}").fails(
+            403, "forbidden"
+        )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("none", "topic", "-x", "--output=x", ":/x", "@%7B-1%7D", "..", "a//b", "%00", "x%0Ay"),
+        *("refs/heads/main", ABSENT, "HEAD", "main%20", "main/", "%FF", "x" * 3000),
+    ],
+)
+def test_what_is_no_branch_is_not_found(api, repo, clone, alice, name):
+    before = run.spawned
+    api(alice).get(f"{repo.api_path}/branches/{name}").fails(404, "not_found")
+    assert run.spawned == before
+
+
+def test_a_branch_that_is_not_there_is_named(api, repo, clone, alice):
+    said = api(alice).get(f"{repo.api_path}/branches/topic/two").fails(404, "not_found")
+    assert said == 'There is no branch "topic/two" here.'
+
+
+def test_the_branches_are_listed_by_name(api, make, repo, clone, alice):
+    protection = make.protection(repo, "main", by=alice)
+    pull = make.pull(repo, by=alice, source="topic/one")
+    [main, topic] = api(alice).get(f"{repo.api_path}/branches").gives()["results"]
+    assert main == {
+        "name": "main",
+        "sha": clone.head("main"),
+        "is_default": True,
+        "is_protected": True,
+        "open_pull_numbers": [],
+        "commit": {
+            "sha": clone.head("main"),
+            "subject": "Say more",
+            "author_name": "alice",
+            "committed_at": main["commit"]["committed_at"],
+        },
+        "updated_at": main["updated_at"],
+        "pushed_by_uuid": str(alice.uuid),
+        "pushed_by_username": "alice",
+    }
+    assert main["commit"]["committed_at"].endswith("+00:00")
+    assert (topic["name"], topic["is_default"], topic["is_protected"]) == (
+        "topic/one",
+        False,
+        False,
+    )
+    assert topic["open_pull_numbers"] == [pull.number]
+    one = api(alice).get(f"{repo.api_path}/branches/main").gives()
+    own = [{"uuid": str(protection.uuid), "branch": "main"}]
+    assert one == {**main, "ahead_by": 0, "behind_by": 0, "protections": own}
+
+
+def test_a_branch_with_slashes_is_read_by_either_form(api, repo, clone, alice):
+    for name in ("topic/one", "topic%2Fone"):
+        found = api(alice).get(f"{repo.api_path}/branches/{name}").gives()
+        assert found["name"] == "topic/one"
+        assert (found["ahead_by"], found["behind_by"]) == (2, 1)
+
+
+def test_git_counts_once_how_far_a_branch_is(api, repo, clone, alice, tmp_path, monkeypatch):
+    url, before = f"{repo.api_path}/branches/topic/one", run.spawned
+    first = api(alice).get(url).gives()
+    assert run.spawned == before + 1
+    with failing_git(tmp_path, monkeypatch):
+        assert api(alice).get(url).gives() == first
+    clone.commit("main", {"a": "3\n"})
+    clone.push("main")
+    assert api(alice).get(url).gives()["behind_by"] == 2
+
+
+def test_what_git_cannot_count_is_null(api, repo, clone, alice, tmp_path, monkeypatch):
+    url = f"{repo.api_path}/branches/topic/one"
+
+    def distance():
+        found = api(alice).get(url).gives()
+        return found["ahead_by"], found["behind_by"]
+
+    with failing_git(tmp_path, monkeypatch):
+        assert distance() == (None, None)
+    assert distance() == (2, 1)
+    clone.commit("topic/one", {"b": "3\n"})
+    clone.push("topic/one")
+    monkeypatch.setattr(refs, "PATIENCE", 0.5)
+    with slow_git(tmp_path, monkeypatch):
+        assert distance() == (None, None)
+    assert distance() == (None, None), "it is not asked again soon"
+    Repo.objects.filter(pk=repo.pk).update(default_branch="gone")
+    assert distance() == (None, None)
+
+
+def test_the_lists_answer_when_git_fails(api, repo, clone, alice, tmp_path, monkeypatch):
+    clone.server("tag", "v1.0", clone.head("main"))
+    clone.push("main:other")
+    before = run.spawned
+    with failing_git(tmp_path, monkeypatch):
+        with pytest.raises(run.GitError):
+            repo.git.refs()
+        for end in ("branches", "tags", "branches?search=t&ordering=-updated_at"):
+            url = f"{repo.api_path}/{end}"
+            tag = api(alice).get(url).header("ETag")
+            again = api(alice).send("GET", url, headers={"If-None-Match": tag})
+            assert again.gives(304) is None
+    assert run.spawned == before + 1, "the one that shows that git fails"
+
+
+def test_an_answer_is_sent_once(api, repo, clone, alice):
+    for end in ("", "/topic/one"):
+        url = f"{repo.api_path}/branches{end}"
+        first = api(alice).get(url)
+        assert first.header("Cache-Control") == "private, no-cache"
+        known = {"If-None-Match": first.header("ETag")}
+        assert api(alice).send("GET", url, headers=known).gives(304) is None
+        clone.commit("topic/one", {"c": end})
+        clone.push("topic/one")
+        assert api(alice).send("GET", url, headers=known).gives(200) != first.json
+
+
+def test_who_has_lost_access_gets_no_304(api, team_repo, alice, bob, tmp_path):
+    clone = Clone(tmp_path / "clone", team_repo, alice)
+    clone.commit("main", {"a": "1\n"})
+    clone.push("main")
+    for end in ("", "/main"):
+        url = f"{team_repo.api_path}/branches{end}"
+        known = {"If-None-Match": api(bob).get(url).header("ETag")}
+        member = Member.objects.get(user=bob)
+        member.delete()
+        api(bob).send("GET", url, headers=known).fails(403, "forbidden")
+        api(bob).send("GET", url, headers={"If-None-Match": "*"}).fails(403, "forbidden")
+        MemberFactory.create(team=member.team, user=bob)
+
+
+def test_branches_are_found_by_a_part_of_their_name_alone(api, repo, clone, alice):
+    def found(text: str) -> list[str]:
+        return names(api(alice).get(f"{repo.api_path}/branches?search={text}"))
+
+    clone.push("main:Größe")
+    assert found("TOPIC") == found("c/o") == ["topic/one"]
+    assert found("GRÖSSE") == found("heads") == found("refs") == found("t%25o") == []
+    assert found("GRÖ") == ["Größe"]
+
+
+def test_branches_have_three_orders(api, repo, clone, alice):
+    clone.push("main:a")
+    clone.commit("main", {"a": "3\n"})
+    clone.push("main")
+
+    def ordered(ordering: str) -> list[str]:
+        return names(api(alice).get(f"{repo.api_path}/branches?ordering={ordering}"))
+
+    assert ordered("name") == names(api(alice).get(f"{repo.api_path}/branches"))
+    assert ordered("name") == ["a", "main", "topic/one"]
+    assert ordered("-name") == ["topic/one", "main", "a"]
+    assert ordered("-updated_at") == ["main", "a", "topic/one"]
+    api(alice).get(f"{repo.api_path}/branches?ordering=sha").fails(422, "validation_failed")
+    page = api(alice).get(f"{repo.api_path}/branches?ordering=-name&per_page=2").gives()
+    assert [row["name"] for row in page["results"]] == ["topic/one", "main"]
+    assert names(api(alice).get(page["next"])) == ["a"]
+
+
+def test_a_branch_is_gone_with_its_deletion_and_an_empty_repository_has_none(
+    api, make, repo, clone, alice
+):
+    clone.push(":topic/one")
+    assert names(api(alice).get(f"{repo.api_path}/branches")) == ["main"]
+    api(alice).get(f"{repo.api_path}/branches/topic/one").fails(404, "not_found")
+    clone.push(":main")
+    assert names(api(alice).get(f"{repo.api_path}/branches")) == []
+    empty = make.repo(alice, "empty", by=alice)
+    assert names(api(alice).get(f"{empty.api_path}/branches")) == []
+    api(alice).get(f"{empty.api_path}/branches/main").fails(404, "not_found")
+
+
+def test_who_pushed_is_who_pushed_last(api, repo, clone, alice):
+    ada = UserFactory.create(username="ada")
+    clone.commit("main", {"a": "3\n"})
+    clone.push("main", by=ada)
+    Ref.objects.filter(full_name=f"{BRANCHES}topic/one").update(pushed_by=None)
+    rows = api(alice).get(f"{repo.api_path}/branches").gives()["results"]
+    assert [row["pushed_by_username"] for row in rows] == ["ada", None]
+    assert [row["pushed_by_uuid"] for row in rows] == [str(ada.uuid), None]
+
+
+def test_what_is_not_read_yet_is_null_beside_the_commits_name(api, repo, clone, alice):
+    repo.refs.update(peeled_sha=None, commit_subject="", commit_author="", committed_at="")
+    for row in api(alice).get(f"{repo.api_path}/branches").gives()["results"]:
+        told = {"sha": row["sha"], "subject": None, "author_name": None, "committed_at": None}
+        assert row["commit"] == told
+
+
+def test_pulls_of_others_are_not_named(api, make, alice, carol, tmp_path):
+    """Those from a fork into this repository, and from this one into its upstream."""
+    upstream = make.repo(alice, "up", by=alice, visibility=Visibility.PUBLIC)
+    clone = Clone(tmp_path / "clone", upstream, alice)
+    clone.commit("main", {"a": "1\n"})
+    clone.push("main", "main:feature")
+    ForkFactory.create(upstream=upstream, owner=carol, created_by=carol)
+    fork = Repo.objects.get(upstream=upstream)
+    Ref.objects.create(repo=fork, full_name=f"{BRANCHES}feature", sha=clone.head("main"))
+    pull = make.pull(upstream, by=alice, source="feature")
+    closed = make.pull(upstream, by=alice, source="main", target="feature")
+    closed.__class__.objects.filter(pk=closed.pk).update(status="closed")
+    closed.__class__.objects.filter(pk=pull.pk).update(source_repo=fork)
+    for repo in (upstream, fork):
+        found = api(carol).get(f"{repo.api_path}/branches?search=feature").gives()["results"]
+        assert [row["open_pull_numbers"] for row in found] == [[]]
+
+
+def test_a_former_slug_leads_on_to_a_branch_of_any_name(api, make, alice, tmp_path):
+    """Its name comes encoded: `#` and `%` mean something else in an address."""
+    team = TeamFactory.create(slug="core", owner=alice)
+    repo = make.repo(team, "api", by=alice)
+    clone = Clone(tmp_path / "clone", repo, alice)
+    clone.commit("main", {"a": "1\n"})
+    clone.push("main", "main:a/b#1%2Fé")
+    before = repo.api_path
+    api(alice).put(before, name="Api", slug="engine").gives()
+    asked = api(alice).get(f"{before}/branches/a%2Fb%231%252F%C3%A9?x=1")
+    assert asked.status == 301
+    location = asked.header("Location")
+    wanted = "/teams/core/repos/engine/branches/a/b%231%252F%C3%A9?x=1"
+    assert location == f"http://testserver/api/v1{wanted}"
+    assert api(alice).get(location).gives()["name"] == "a/b#1%2Fé"

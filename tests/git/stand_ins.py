@@ -1,0 +1,38 @@
+"""Scripts in the place of git."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from apps.git import run
+from apps.git.run import LIMITS
+
+
+@contextmanager
+def failing_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, git fails, whatever it is asked."""
+    with _as_git("exit 1", folder, monkeypatch):
+        yield
+
+
+@contextmanager
+def slow_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inside, git is never ready, and has half a second to read objects."""
+    with _as_git("exec sleep 600", folder, monkeypatch), monkeypatch.context() as impatient:
+        impatient.setitem(LIMITS, "cat-file", run.Limits(deadline=0.5))
+        yield
+
+
+@contextmanager
+def _as_git(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    script = folder / "stand-in" / "git"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(f"#!/bin/sh\n{command}\n")
+    script.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setitem(run._ENVIRONMENT, "PATH", f"{script.parent}:/usr/bin:/bin")
+        yield
