@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from django.http import QueryDict
+from django.utils.encoding import escape_uri_path
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -70,7 +71,7 @@ class ApiPagination(BasePagination):
     def link(self, **changed: object) -> str:
         """This request's own address with some query parameters set; None removes one."""
         query = with_parameters(self.request.query_params, **changed)
-        return f"{self.base_url}{self.request.path}?{query}"
+        return f"{self.base_url}{escape_uri_path(self.request.path)}?{query}"
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [*self.parameters]
@@ -103,6 +104,9 @@ class PagePagination(ApiPagination):
         PER_PAGE,
     )
 
+    pinned: Mapping[str, str] = {}
+    """Query parameters that the other pages have, whatever this one was asked with."""
+
     def read(self, request: Request, base_url: str) -> None:
         self.page = count_parameter(request.query_params, "page", 1)
         super().read(request, base_url)
@@ -112,10 +116,11 @@ class PagePagination(ApiPagination):
         return found
 
     def get_paginated_response(self, data: Any) -> Response:
+        after, before = (self.link(page=self.page + step, **self.pinned) for step in (1, -1))
         return Response(
             {
                 "results": data,
-                "next": self.link(page=self.page + 1) if self.has_next else None,
-                "previous": self.link(page=self.page - 1) if self.page > 1 else None,
+                "next": after if self.has_next else None,
+                "previous": before if self.page > 1 else None,
             }
         )

@@ -18,6 +18,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import get_resolver
+from django.utils.encoding import escape_uri_path
 from django.utils.module_loading import import_string
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -167,7 +168,7 @@ class ApiViewSet(GenericViewSet[Any]):
 
     def redirect_to(self, access: Access) -> None:
         """Send a reader who asked by a former slug to where the resource is today: 301."""
-        path = self.request.path.removeprefix(PREFIX).split("/")
+        path = escape_uri_path(self.request.path).removeprefix(PREFIX).split("/")
         rest = path[len(access.api_path.split("/")) :]
         address = "/".join([f"{self.base_url}{PREFIX}{access.api_path}", *rest])
         query = self.request.META.get("QUERY_STRING", "")

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -135,7 +135,7 @@ class GitRepo:
             self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config, ends=ends
         )
 
-    def read(self, subcommand: str, *args: str) -> Iterator[bytes]:
+    def read(self, subcommand: str, *args: str) -> Generator[bytes, None, None]:
         """What git writes here, in pieces; see `run.read_git`."""
         return read_git(self.path, subcommand, *args, env=self._environment(), ends=self.ends)
 

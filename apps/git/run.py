@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -65,6 +65,7 @@ LIMITS: Final[dict[str, Limits]] = {
 SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
 # Anybody may ask for much: a clone of a kernel takes a few minutes of the processor's time.
 FETCH_LIMITS: Final = replace(SERVICE_LIMITS, processor=600)
+BLOB_LIMITS: Final = Limits(deadline=3600, processor=60)
 
 # `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
 # late on a busy server: git has its memory by then. The shell sees no text but its own.
@@ -165,7 +166,7 @@ def read_git(
     *args: str,
     env: Mapping[str, str] | None = None,
     ends: float = inf,
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """What one git writes, in pieces, for output that nobody should hold as a whole.
 
     Limits and errors are those of `run_git`; the errors come where the output ends. git ends with
@@ -195,6 +196,13 @@ def spawn_service(
     limits = FETCH_LIMITS if service is Service.UPLOAD_PACK else SERVICE_LIMITS
     process = _spawn(git_dir, service, args, limits, DEVNULL, env)
     Thread(target=_watch, args=(process, limits.deadline), daemon=True).start()
+    return process
+
+
+def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
+    """Start a git that writes one blob; to be used and ended as `spawn_service` says."""
+    process = _spawn(git_dir, "cat-file", ["blob", sha], BLOB_LIMITS, DEVNULL, None)
+    Thread(target=_watch, args=(process, BLOB_LIMITS.deadline), daemon=True).start()
     return process
 
 

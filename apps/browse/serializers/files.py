@@ -61,5 +61,5 @@ def patched_record(change: FileChange, patch: bytes | None) -> dict[str, Any]:
     """
     record = file_record(change)
     record["patch"] = None if patch is None else patch.decode("utf-8", "replace")
-    record["is_too_large"] = patch is None and not change.is_binary or change.is_too_large
+    record["is_too_large"] = (patch is None and not change.is_binary) or change.is_too_large
     return record
