@@ -42,7 +42,7 @@ class ContentRecord(RecordSerializer):
     mode = serializers.CharField()
     sha = serializers.CharField()
     size = serializers.IntegerField(allow_null=True)
-    encoding = serializers.ChoiceField(["base64"], allow_null=True)
+    encoding = serializers.CharField(allow_null=True)
     content = serializers.CharField(allow_null=True, allow_blank=True)
     is_binary = serializers.BooleanField(allow_null=True)
     lfs = LfsRecord(allow_null=True)
