@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.browse.code import LINK, SUBMODULE, code_of, push
 MAIN = "refs/heads/main"
 OID = "a" * 64
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize 12345\n".encode()
-FILES = {
+FILES: dict[bytes, Any] = {
     b"README": "Slöw.\n".encode(),
     b"empty": b"",
     b"binary": b"a" * 7999 + b"\0",

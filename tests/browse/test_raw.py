@@ -220,6 +220,6 @@ def memory(pid):
 
 def gits(pid):
     """The gits that a server has started for files and not ended."""
-    asked = ["ps", "-o", "args=", "--ppid", str(pid)]
+    asked = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
     found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
     return [line for line in found.splitlines() if "cat-file" in line]

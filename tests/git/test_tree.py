@@ -150,8 +150,9 @@ def test_only_the_beginning_of_a_blob_is_read(code):
 
 def test_a_blob_of_any_size_is_streamed(code):
     with stream_blob(code, code.zeros(40)) as process:
-        assert process.stdout is not None
-        sizes = iter(lambda: len(process.stdout.read(MIB)), 0)
+        output = process.stdout
+        assert output is not None
+        sizes = iter(lambda: len(output.read(MIB)), 0)
         assert sum(sizes) == 40 * MIB
     assert process.returncode == 0
 
