@@ -6,6 +6,8 @@ from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
 from apps.browse.views.refs import BranchViewSet, TagViewSet
+from apps.browse.views.commits import CommitViewSet
+from apps.browse.views.trees import ContentsViewSet, RawViewSet, TreeViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
 from apps.pulls.views import PullsAcrossViewSet, PullViewSet, ReviewViewSet
@@ -99,6 +101,11 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
     replies = f"{repo}/threads/<number:number>/replies"
     route(f"{replies}/<number:reply_number>/versions", ReplyVersionViewSet)
+    route(f"{repo}/commits", CommitViewSet)
+    route(f"{repo}/tree", TreeViewSet)
+    route(f"{repo}/tree/<tree_path:path>", TreeViewSet)
+    route(f"{repo}/contents", ContentsViewSet)
+    route(f"{repo}/raw", RawViewSet)
     route(f"{repo}/pulls", PullViewSet)
     route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)
 

@@ -25,6 +25,7 @@ from apps.pulls.models import Pull
 from apps.repos.models import Ref, Visibility
 from apps.site.actions import create_rate_limit
 from apps.threads.actions import delete_reply
+from tests.browse.code import code_of
 from tests.factories import ForkFactory
 from tests.principals import access_of, principal_of, while_allowed
 from tests.sample_data import SampleData
@@ -126,7 +127,8 @@ class PermissionCase:
                 text = text.replace(f"{{{name}}}", str(fill(self)))
         filled = text.replace("{repo_slug}", self.repo.slug)
         filled = filled.replace("{owner}", self.repo.owner.path)
-        return "HEAD" if filled.endswith("/content") or "/tail-events" in filled else method, filled
+        is_stream = filled.endswith("/content") or "/tail-events" in filled or "/raw/" in filled
+        return "HEAD" if is_stream else method, filled
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
@@ -218,6 +220,15 @@ class PermissionCase:
                 self.of = self.make.pull(self.repo, by=self.person)
         return self.of
 
+    def commit(self) -> str:
+        """One that no branch leads to."""
+        return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
+
+    def path(self) -> str:
+        """A folder or a file of that commit."""
+        name = "src" if "/tree/" in self.cell.operation else "README"
+        return f"{name}?ref={self.commit()}"
+
     def protection(self) -> object:
         return self.sample.protections[self.repo.pk].uuid
 
@@ -255,4 +266,6 @@ FILL = {
     "reply_number": PermissionCase.reply,
     "review_uuid": PermissionCase.review,
     "version": lambda case: 1,
+    "sha": PermissionCase.commit,
+    "path": PermissionCase.path,
 }

@@ -57,6 +57,12 @@ RECORDS = {
     "created_by_username created_at",
     "User ping": "uuid kind event_id:integer thread_title:string|null web_url:string|null "
     "api_url:string|null is_read:boolean created_at",
+    "Commit": "sha tree_sha parents:array message subject author:object committer:object web_url "
+    "api_url",
+    "Tree entry": "name path type mode sha size:integer|null",
+    "Content": "path name type mode sha size:integer|null encoding:string|null "
+    "content:string|null is_binary:boolean|null lfs:object|null target:string|null ref "
+    "commit_sha raw_url web_url",
     "Availability response": "available:boolean suggestion:string|null",
     "Branch": BRANCH,
     "Single branch": f"{BRANCH} ahead_by:integer|null behind_by:integer|null protections:array",
@@ -200,6 +206,8 @@ def test_each_row_of_the_contract_gives_its_record():
 def record_meant(row: Row) -> tuple[set[str], dict[str, Property]]:
     _, of, name = row.record.rpartition("Page of ")
     page = {"results", "next", "previous"} if of else set()
+    if row.path.partition("{repo_slug}")[2].startswith("/tree"):
+        page.add("is_truncated")
     return page, properties(RECORDS.get(name, ""))
 
 

@@ -20,6 +20,7 @@ from apps.git.tips import tip_of
 from apps.repos.models import BRANCHES, TAGS, Ref, Repo
 
 PULL_HEAD = re.compile(r"refs/pull/([1-9][0-9]{0,14})/head")
+BASE64 = re.compile(r"[A-Za-z0-9_-]*={0,2}")
 PATH_MAX = 4096
 """Bytes, as Linux has it."""
 FOLDERS_MAX = 500
@@ -123,6 +124,8 @@ def path_in_tree(path: str, path_base64: str | None = None) -> bytes:
 
 
 def decoded(text: str) -> bytes:
+    if not BASE64.fullmatch(text):
+        raise invalid_path()
     try:
         return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), b"-_", True)
     except (binascii.Error, ValueError):

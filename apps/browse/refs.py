@@ -55,7 +55,7 @@ def ahead_and_behind(repo: Repo, ref: Ref) -> tuple[int | None, int | None]:
 
     def ask() -> list[int]:
         with light():
-            distance = repo.git.distance(default, ref.sha, deadline=PATIENCE)
+            distance = repo.git.within(PATIENCE).distance(default, ref.sha)
         return [distance.gained, distance.lost]
 
     try:

@@ -21,6 +21,7 @@ EXCEPTIONS = {
     "openapi.json": "get_openapi_document",
     "forks/user/{fork_username}": "get_{owner}_repo_fork_of_user",
     "forks/team/{fork_team_slug}": "get_{owner}_repo_fork_of_team",
+    "tree/{path}": "list_{owner}_directory",
 }
 """By the end of the path; `{owner}` is `team` or `user`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -104,6 +104,9 @@ class PagePagination(ApiPagination):
         PER_PAGE,
     )
 
+    pinned: Mapping[str, str] = {}
+    """Query parameters that the other pages have, whatever this one was asked with."""
+
     def read(self, request: Request, base_url: str) -> None:
         self.page = count_parameter(request.query_params, "page", 1)
         super().read(request, base_url)
@@ -113,10 +116,11 @@ class PagePagination(ApiPagination):
         return found
 
     def get_paginated_response(self, data: Any) -> Response:
+        after, before = (self.link(page=self.page + step, **self.pinned) for step in (1, -1))
         return Response(
             {
                 "results": data,
-                "next": self.link(page=self.page + 1) if self.has_next else None,
-                "previous": self.link(page=self.page - 1) if self.page > 1 else None,
+                "next": after if self.has_next else None,
+                "previous": before if self.page > 1 else None,
             }
         )

@@ -81,13 +81,27 @@ class UidConverter(UUIDConverter):
     regex = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 
 
-Converter = TeamSlugConverter | NumberConverter | UidConverter
+class SegmentConverter(StringConverter):
+    """Any text between two slashes: what can be no name is refused by who looks it up."""
+
+
+class TreePathConverter(StringConverter):
+    """The rest of an address: names of files and of branches have slashes, and any character."""
+
+    regex = r"[\s\S]+"
+
+
+Converter = (
+    SegmentConverter | TreePathConverter | TeamSlugConverter | NumberConverter | UidConverter
+)
 CONVERTERS: dict[str, type[Converter]] = {
     "team_slug": TeamSlugConverter,
     "repo_slug": RepoSlugConverter,
     "username": UsernameConverter,
     "number": NumberConverter,
     "uid": UidConverter,
+    "segment": SegmentConverter,
+    "tree_path": TreePathConverter,
 }
 
 

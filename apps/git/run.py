@@ -9,9 +9,10 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from select import POLLIN, poll
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -51,6 +52,8 @@ LIMITS: Final[dict[str, Limits]] = {
     "for-each-ref": Limits(output=64 * _MIB),
     "gc": Limits(deadline=3600, memory=2 * _GIB),
     "hash-object": Limits(),
+    "log": Limits(deadline=5, output=8 * _MIB, processor=5),
+    "ls-tree": Limits(deadline=2, output=32 * _MIB, processor=2),
     "merge-base": Limits(),
     "merge-tree": Limits(deadline=20, memory=512 * _MIB),
     "pack-refs": Limits(deadline=60),
@@ -62,6 +65,7 @@ LIMITS: Final[dict[str, Limits]] = {
 SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
 # Anybody may ask for much: a clone of a kernel takes a few minutes of the processor's time.
 FETCH_LIMITS: Final = replace(SERVICE_LIMITS, processor=600)
+BLOB_LIMITS: Final = Limits(deadline=3600, processor=60)
 
 # `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
 # late on a busy server: git has its memory by then. The shell sees no text but its own.
@@ -79,6 +83,7 @@ _ENVIRONMENT: Final = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_TERMINAL_PROMPT": "0",
     "HOME": "/nonexistent",
@@ -134,28 +139,50 @@ def run_git(
     ok: tuple[int, ...] = (0,),
     env: Mapping[str, str] | None = None,
     config: Mapping[str, str] | None = None,
+    ends: float = inf,
     take: Callable[[bytes], object] | None = None,
-    deadline: float | None = None,
 ) -> Result:
     """Run one git to its end. `GitError` for a status outside `ok`, or a subclass of it.
 
-    The caller has checked every argument: no text of a user may reach git unchecked. `take` is
-    given each piece of the output as it comes, which then is not kept and has no limit.
-    `deadline`: seconds, where they are not those of the subcommand.
+    The caller has checked every argument: no text of a user may reach git unchecked. `ends`: by
+    `time.monotonic`, when git is to be ready even if its own deadline is later. `take` is given
+    each piece of the output as it comes, which then is not kept and has no limit.
     """
-    limits = LIMITS[subcommand]
-    if deadline is not None:
-        limits = replace(limits, deadline=deadline)
-    with _spawn(git_dir, subcommand, args, limits, PIPE, env, config) as process:
+    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
+        out, err = bytearray(), bytearray()
         try:
-            out, err = _exchange(process, subcommand, limits, stdin, take)
+            for piece in _exchange(process, subcommand, stdin, err, ends, kept=take is None):
+                (take or out.extend)(piece)
         except BaseException:
             kill_group(process)
             raise
-    result = Result(process.returncode, out, err)
+    result = Result(process.returncode, bytes(out), bytes(err))
     if result.code not in ok:
         raise _failure(subcommand, result)
     return result
+
+
+def read_git(
+    git_dir: Path,
+    subcommand: str,
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    ends: float = inf,
+) -> Generator[bytes, None, None]:
+    """What one git writes, in pieces, for output that nobody should hold as a whole.
+
+    Limits and errors are those of `run_git`; the errors come where the output ends. git ends with
+    the iterator.
+    """
+    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env) as process:
+        err = bytearray()
+        try:
+            yield from _exchange(process, subcommand, b"", err, ends)
+        except BaseException:
+            kill_group(process)
+            raise
+    if process.returncode:
+        raise _failure(subcommand, Result(process.returncode, b"", bytes(err)))
 
 
 def spawn_service(
@@ -171,6 +198,13 @@ def spawn_service(
     limits = FETCH_LIMITS if service is Service.UPLOAD_PACK else SERVICE_LIMITS
     process = _spawn(git_dir, service, args, limits, DEVNULL, env)
     Thread(target=_watch, args=(process, limits.deadline), daemon=True).start()
+    return process
+
+
+def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
+    """Start a git that writes one blob; to be used and ended as `spawn_service` says."""
+    process = _spawn(git_dir, "cat-file", ["blob", sha], BLOB_LIMITS, DEVNULL, None)
+    Thread(target=_watch, args=(process, BLOB_LIMITS.deadline), daemon=True).start()
     return process
 
 
@@ -242,48 +276,52 @@ def _count() -> None:
 def _exchange(
     process: GitProcess,
     subcommand: str,
-    limits: Limits,
     stdin: bytes,
-    take: Callable[[bytes], object] | None,
-) -> tuple[bytes, bytes]:
-    """Feed and drain the process until it ends, within its deadline and its cap."""
-    ends = time.monotonic() + limits.deadline
-    rest = memoryview(stdin)
-    out, err = bytearray(), bytearray()
+    err: bytearray,
+    ends: float,
+    *,
+    kept: bool = True,
+) -> Iterator[bytes]:
+    """Feed and drain the process until it ends, within its deadline and, where its output is
+    `kept`, its cap; `err` takes what it complains of.
+    """
+    limits = LIMITS[subcommand]
+    ends = min(ends, time.monotonic() + limits.deadline)
+    rest, size = memoryview(stdin), 0
     with DefaultSelector() as pipes:
-        _register(pipes, process, take or out.extend, err.extend)
+        _register(pipes, process)
         while pipes.get_map():
             for key, _ in pipes.select(max(0, ends - time.monotonic())):
-                if key.data is None:
+                if key.fileobj is process.stdin:
                     rest = _write(key.fd, rest)
                     finished = not rest
                 else:
-                    finished = not _read(key.fd, key.data)
+                    piece = os.read(key.fd, _PIECE)
+                    finished = not piece
+                    if key.fileobj is process.stderr:
+                        err += piece
+                    elif piece:
+                        size += len(piece)
+                        yield piece
                 if finished:
                     pipes.unregister(key.fileobj)
                     cast(IO[bytes], key.fileobj).close()
-            if len(out) > limits.output:
+            if kept and size > limits.output:
                 raise GitTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
             if time.monotonic() > ends:
                 break
             del err[_KEPT_OF_STDERR:]
     if not _ends_within(process, ends - time.monotonic()):
         raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
-    return bytes(out), bytes(err)
 
 
-def _register(
-    pipes: DefaultSelector,
-    process: GitProcess,
-    out: Callable[[bytes], object],
-    err: Callable[[bytes], object],
-) -> None:
+def _register(pipes: DefaultSelector, process: GitProcess) -> None:
     stdin = cast(IO[bytes], process.stdin)
     # Else a long write and git's own could wait for each other.
     os.set_blocking(stdin.fileno(), False)
     pipes.register(stdin, EVENT_WRITE)
-    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ, out)
-    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ, err)
+    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ)
+    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ)
 
 
 def _write(fd: int, rest: memoryview) -> memoryview:
@@ -291,12 +329,6 @@ def _write(fd: int, rest: memoryview) -> memoryview:
         return rest[os.write(fd, rest[:_PIECE]) :]
     except BrokenPipeError:  # git has read as much as it wanted
         return rest[:0]
-
-
-def _read(fd: int, take: Callable[[bytes], object]) -> bytes:
-    piece = os.read(fd, _PIECE)
-    take(piece)
-    return piece
 
 
 def _ends_within(process: GitProcess, seconds: float) -> bool:

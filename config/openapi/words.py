@@ -9,6 +9,8 @@ from apps.accounts import rules as accounts
 from apps.accounts.models import InviteStatus
 from apps.accounts.rules import TokenStatus
 from apps.browse.filters import REF_ORDERINGS
+from apps.browse.serializers.files import STATUSES
+from apps.browse.serializers.trees import FILE_KINDS, KINDS
 from apps.events.kinds import PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
@@ -22,7 +24,9 @@ from apps.threads.serializers import DELETED
 
 NAMED: dict[str, Iterable[str]] = {
     "CallerPermission": ("read", "write", "admin", "owner"),
+    "FileStatus": STATUSES,
     "ForkStatus": ForkStatus,
+    "FileType": FILE_KINDS,
     "InviteCreators": InviteCreators,
     "InviteOrdering": accounts.SORTS,
     "InviteStatus": InviteStatus,
@@ -46,6 +50,7 @@ NAMED: dict[str, Iterable[str]] = {
     "ThreadStatus": ThreadStatus,
     "TokenOrdering": accounts.ORDERINGS,
     "TokenStatus": TokenStatus,
+    "TreeEntryType": KINDS,
     "Visibility": Visibility,
 }
 NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}

@@ -34,6 +34,8 @@ EXAMPLES = {
     "{reply_number}": "1",
     "{version}": "1",
     "{id}": "1",
+    "{sha}": "1" * 40,
+    "{path}": "src/hello.txt",
 }
 
 

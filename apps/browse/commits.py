@@ -1,0 +1,132 @@
+"""Lists of commits, and what one of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from apps.browse import slots
+from apps.browse.cache import cached
+from apps.browse.objects import find_commit, no_commit, quick
+from apps.core.errors import Invalid
+from apps.git.diff import Changes, FileChange, changes
+from apps.git.log import Commit, Signature, log
+from apps.git.run import GitTooLarge
+from apps.git.tree import is_signed
+from apps.repos.models import Repo
+
+SKIP_QUICKLY = 10_000
+"""Commits that git goes past in a quick answer."""
+SKIP_MAX = 10**9
+"""More than any repository has, and less than what git cannot count."""
+
+
+@dataclass(frozen=True)
+class History:
+    """The commits that `commit` has, newest first: those that all of the filters let through.
+
+    `who` asks, a person or an address, for whom a place is held when git takes long. A slice of it
+    is one page.
+    """
+
+    repo: Repo
+    commit: str
+    who: str
+    path: bytes = b""
+    author: str = ""
+    since: str = ""
+    until: str = ""
+
+    def __getitem__(self, part: slice) -> list[Commit]:
+        skip, count = part.start, part.stop - part.start
+        if skip > SKIP_MAX:
+            return []
+        if not self.is_slow(skip):
+            with quick():
+                return self.ask(skip, count)
+        asked = self.commit, self.path, self.author, self.since, self.until, skip, count
+        found = cached(self.repo, ("commits", *asked), lambda: self.ask_slowly(skip, count))
+        return [restored(one) for one in found]
+
+    def is_slow(self, skip: int) -> bool:
+        """Whether git may have to go through all of history for the next commit."""
+        return bool(self.path or self.author or self.until or skip > SKIP_QUICKLY)
+
+    def ask(self, skip: int, count: int) -> list[Commit]:
+        try:
+            return log(
+                self.repo.git,
+                self.commit,
+                count=count,
+                skip=skip,
+                path=self.path,
+                author=self.author,
+                since=self.since,
+                until=self.until,
+            )
+        except GitTooLarge:
+            raise too_long() from None
+
+    def ask_slowly(self, skip: int, count: int) -> list[dict[str, Any]]:
+        with slots.heavy(self.who):
+            return [asdict(commit) for commit in self.ask(skip, count)]
+
+
+def restored(kept: dict[str, Any]) -> Commit:
+    """A commit from what `asdict` makes of it."""
+    people = {role: Signature(**kept[role]) for role in ("author", "committer")}
+    return Commit(**{**kept, **people, "parents": tuple(kept["parents"])})
+
+
+def too_long() -> Invalid:
+    """422 for commits whose messages have some megabytes."""
+    text = "The messages of these commits are too long together: ask for fewer with `per_page`."
+    return Invalid("too_expensive", text)
+
+
+def find_one(repo: Repo, sha: str) -> tuple[Commit, bool]:
+    """The commit of this full name, and whether it has a signature; 404."""
+    with quick():
+        if find_commit(repo, sha) != sha:  # of a tag
+            raise no_commit(sha)
+        try:
+            [commit] = log(repo.git, sha, count=1)
+        except GitTooLarge:
+            raise too_long() from None
+        return commit, is_signed(repo.git, sha)
+
+
+def changes_of(repo: Repo, commit: Commit, who: str) -> Changes:
+    """What a commit changes since its first parent; `who` as for `History`. 422 `diff_too_large`,
+    `too_expensive`.
+    """
+    parent = next(iter(commit.parents), None)
+
+    def ask() -> dict[str, Any]:
+        with slots.heavy(who):
+            found = changes(repo.git, parent, commit.sha)
+        return {**asdict(found), "files": [to_keep(file) for file in found.files]}
+
+    try:
+        kept = cached(repo, ("changes", parent, commit.sha), ask)
+    except GitTooLarge:
+        text = "The commit changes too much: fetch it with git."
+        raise Invalid("diff_too_large", text) from None
+    files = tuple(FileChange(**with_paths(file, encoded)) for file in kept["files"])
+    return Changes(**{**kept, "files": files})
+
+
+def to_keep(file: FileChange) -> dict[str, Any]:
+    """A change as JSON can hold it: each byte of a path is a character."""
+    return with_paths(asdict(file), lambda path: path.decode("latin-1"))
+
+
+def encoded(path: str) -> bytes:
+    """The path that `to_keep` was given."""
+    return path.encode("latin-1")
+
+
+def with_paths(fields: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    both = {name: fields[name] for name in ("path", "previous_path")}
+    return {**fields, **{name: path and change(path) for name, path in both.items()}}

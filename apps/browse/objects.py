@@ -1,0 +1,47 @@
+"""What git has behind the names of a request: commits, and what they have at a path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from apps.browse import slots
+from apps.browse.cache import too_expensive
+from apps.browse.names import shown_path
+from apps.core.errors import NotFound
+from apps.core.json import quoted
+from apps.git.run import GitTimeout, GitTooLarge
+from apps.git.tree import Entry, commit_of, entry_at
+from apps.repos.models import Repo
+
+
+@contextmanager
+def quick() -> Iterator[None]:
+    """Hold a place for git's quick answers; 422 when it has none in time after all."""
+    with slots.light():
+        try:
+            yield
+        except (GitTimeout, GitTooLarge):
+            raise too_expensive() from None
+
+
+def find_commit(repo: Repo, sha: str) -> str:
+    """The commit of this full name, or the one that the tag of this name leads to; 404."""
+    commit = commit_of(repo.git, sha)
+    if commit is None:
+        raise no_commit(sha)
+    return commit
+
+
+def no_commit(sha: str) -> NotFound:
+    """404 for a name of no commit."""
+    return NotFound("not_found", f"There is no ref {quoted(sha)} here: no such commit.")
+
+
+def find_entry(repo: Repo, commit: str, path: bytes) -> Entry:
+    """What a commit has at a path, which is not empty; 404."""
+    entry = entry_at(repo.git, commit, path)
+    if entry is None:
+        text = f"There is no path {quoted(shown_path(path))} in commit {commit}."
+        raise NotFound("not_found", text)
+    return entry

@@ -1,0 +1,148 @@
+"""The bytes of a file as an answer that no browser runs anything of."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import OrderedDict
+from contextlib import ExitStack
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.http import content_disposition_header
+
+from apps.accounts.principal import Principal
+from apps.browse.conditional import CACHE_CONTROL, not_modified
+from apps.browse.names import shown_path
+from apps.browse.objects import quick
+from apps.browse.trees import INLINE_MAX, find_file
+from apps.core.errors import Invalid
+from apps.core.json import quoted
+from apps.core.locks import give_back_connection
+from apps.git.tree import read_blob, start_of_blob, stream_blob
+from apps.repos.http import slots as http_slots
+from apps.repos.http import streams
+from apps.repos.models import Repo
+
+RAW_MAX = 512 * 1024 * 1024
+"""Bytes of a file that is sent; git sends larger ones."""
+LOOKED_AT = 64 * 1024
+"""Bytes that say what a file is."""
+TEXT, OTHER = "text/plain; charset=utf-8", "application/octet-stream"
+PICTURES = (
+    ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
+    ("image/jpeg", re.compile(rb"\xff\xd8\xff")),
+    ("image/gif", re.compile(rb"GIF8[79]a")),
+    ("image/webp", re.compile(rb"RIFF....WEBP", re.DOTALL)),
+    ("image/avif", re.compile(rb"....ftypavi[fs]", re.DOTALL)),
+)
+"""What a browser may show by itself: none of them can run anything."""
+POLICY = "default-src 'none'; sandbox"
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+TAGS_MAX = 4096
+
+
+class GivenTags:
+    """The tags that were given last in this process, by what was asked: 304 asks no git then."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.tags: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+        self.lock = Lock()
+
+    def get(self, asked: tuple[Any, ...]) -> str | None:
+        with self.lock:
+            return self.tags.get(asked)
+
+    def keep(self, asked: tuple[Any, ...], tag: str) -> None:
+        """Note a tag, and forget the one that was noted longest ago when there are many."""
+        with self.lock:
+            self.tags[asked] = tag
+            self.tags.move_to_end(asked)
+            if len(self.tags) > self.most:
+                self.tags.popitem(last=False)
+
+
+given = GivenTags(TAGS_MAX)
+
+
+def raw_response(
+    request: HttpRequest, principal: Principal, repo: Repo, sha: str, path: bytes
+) -> HttpResponseBase:
+    """The bytes of what a commit has at a path; 304 for who has them. Who may read them has been
+    asked before. 404, 422 `is_directory`, `not_a_file`, `file_too_large`.
+    """
+    asked = repo.pk, sha, path
+    tag = given.get(asked)
+    if tag and (answer := not_modified(request, tag)):
+        return answer
+    with quick():
+        _, entry = find_file(repo, sha, path)
+        size = entry.size or 0
+        if entry.kind == "submodule":
+            raise Invalid("not_a_file", "A submodule is a commit of another repository.")
+        tag = f'"{entry.sha}"'
+        given.keep(asked, tag)
+        if answer := not_modified(request, tag):
+            return answer
+        if size > RAW_MAX:
+            text = f"{quoted(shown_path(path))} has {size} bytes. Files of more than {RAW_MAX} are"
+            raise Invalid("file_too_large", f"{text} to be had with git.")
+        is_small = size <= INLINE_MAX
+        start = read_blob(repo.git, entry.sha) if is_small else beginning(repo, entry.sha)
+    headers = headers_of(kind_of(start, is_whole=is_small), path)
+    headers |= {"ETag": tag, "Content-Length": str(size)}
+    if request.method == "HEAD":
+        return HttpResponse(headers=headers)
+    if is_small:
+        return HttpResponse(start, headers=headers)
+    return streamed(request, principal, repo, entry.sha, headers)
+
+
+def beginning(repo: Repo, blob: str) -> bytes:
+    """As many bytes of a blob as say what it is."""
+    return start_of_blob(repo.git, blob, LOOKED_AT)
+
+
+def streamed(
+    request: HttpRequest, principal: Principal, repo: Repo, blob: str, headers: dict[str, str]
+) -> HttpResponseBase:
+    """A large file, sent as fast as the client takes it: in one of the places of git over HTTP,
+    because that may be slow. 429 when there is none.
+    """
+    give_back_connection()
+    with ExitStack() as held:
+        held.enter_context(http_slots.place(request, principal))
+        start = partial(stream_blob, repo.git, blob)
+        answer = streams.answer(request, start, headers["Content-Type"], held=held)
+    for name, value in headers.items():
+        answer[name] = value
+    return answer
+
+
+def headers_of(kind: str, path: bytes) -> dict[str, str]:
+    """What keeps a browser from taking it for anything else, and from keeping it for later."""
+    name = CONTROL.sub("_", shown_path(path.rpartition(b"/")[2]))
+    return {
+        "Content-Type": kind,
+        "Content-Disposition": content_disposition_header(kind == OTHER, name) or "",
+        "Content-Security-Policy": POLICY,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": CACHE_CONTROL,
+    }
+
+
+def kind_of(start: bytes, *, is_whole: bool) -> str:
+    """The Content-Type by the first bytes: text, a picture, or nothing that is known."""
+    looked_at = start[:LOOKED_AT]
+    try:
+        ends = is_whole and len(start) <= LOOKED_AT
+        codecs.getincrementaldecoder("utf-8")().decode(looked_at, ends)
+        if b"\0" not in looked_at:
+            return TEXT
+    except UnicodeDecodeError:
+        pass
+    return next((kind for kind, begin in PICTURES if begin.match(looked_at)), OTHER)

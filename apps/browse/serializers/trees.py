@@ -1,0 +1,113 @@
+"""The records of what a commit has at a path."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from rest_framework import serializers
+
+from apps.browse.names import path_fields, shown_path
+from apps.browse.trees import Content
+from apps.core.serializers import RecordSerializer
+from apps.core.slugs import PREFIX
+from apps.git.tree import Entry
+from apps.repos.models import Repo
+
+KINDS = ("file", "directory", "symlink", "submodule")
+FILE_KINDS = ("file", "symlink", "submodule")
+
+
+class TreeEntryRecord(RecordSerializer):
+    name = serializers.CharField()
+    path = serializers.CharField()
+    path_base64 = serializers.CharField(required=False)
+    type = serializers.ChoiceField(KINDS)
+    mode = serializers.CharField()
+    sha = serializers.CharField()
+    size = serializers.IntegerField(allow_null=True)
+
+
+class LfsRecord(RecordSerializer):
+    oid = serializers.CharField()
+    size = serializers.IntegerField()
+
+
+class ContentRecord(RecordSerializer):
+    path = serializers.CharField()
+    path_base64 = serializers.CharField(required=False)
+    name = serializers.CharField()
+    type = serializers.ChoiceField(FILE_KINDS)
+    mode = serializers.CharField()
+    sha = serializers.CharField()
+    size = serializers.IntegerField(allow_null=True)
+    encoding = serializers.CharField(allow_null=True)
+    content = serializers.CharField(allow_null=True, allow_blank=True)
+    is_binary = serializers.BooleanField(allow_null=True)
+    lfs = LfsRecord(allow_null=True)
+    target = serializers.CharField(allow_null=True)
+    ref = serializers.CharField()
+    commit_sha = serializers.CharField()
+    raw_url = serializers.CharField()
+    web_url = serializers.CharField()
+
+
+def tree_entry_record(entry: Entry) -> dict[str, Any]:
+    """The record of what a folder holds."""
+    return {
+        "name": name_of(entry),
+        **path_fields(entry.path),
+        "type": entry.kind,
+        "mode": entry.mode,
+        "sha": entry.sha,
+        "size": entry.size,
+    }
+
+
+def content_record(found: Content, repo: Repo, ref: str, base: str) -> dict[str, Any]:
+    """The record of a file, a symlink or a submodule; `ref` as it was asked for."""
+    entry = found.entry
+    content = found.content if entry.kind == "file" else None
+    fields = path_fields(entry.path)
+    end = address_of(fields, found.commit)
+    return {
+        **fields,
+        "name": name_of(entry),
+        "type": entry.kind,
+        "mode": entry.mode,
+        "sha": entry.sha,
+        "size": entry.size,
+        "encoding": None if content is None else "base64",
+        "content": None if content is None else base64.b64encode(content).decode(),
+        "is_binary": found.is_binary if entry.kind == "file" else None,
+        "lfs": found.lfs if entry.kind == "file" else None,
+        "target": target_of(found),
+        "ref": ref,
+        "commit_sha": found.commit,
+        "raw_url": f"{base}{PREFIX}{repo.api_path}/raw/{end}",
+        "web_url": f"{base}/{repo.path}/files/{end}",
+    }
+
+
+def name_of(entry: Entry) -> str:
+    """The last part of its path."""
+    return shown_path(entry.path.rpartition(b"/")[2])
+
+
+def target_of(found: Content) -> str | None:
+    """Where a symlink leads, which nobody follows, or the commit of a submodule; None for a
+    file.
+    """
+    if found.entry.kind == "submodule":
+        return found.entry.sha
+    is_link = found.entry.kind == "symlink" and found.content is not None
+    return shown_path(found.content or b"") if is_link else None
+
+
+def address_of(fields: dict[str, str | None], commit: str) -> str:
+    """The end of an address that leads to this path, whatever its bytes are."""
+    query = {"ref": commit}
+    if encoded := fields.get("path_base64"):
+        query["path_base64"] = encoded
+    return f"{quote(fields['path'] or '')}?{urlencode(query)}"

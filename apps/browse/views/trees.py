@@ -1,0 +1,161 @@
+"""`…/tree`, `…/tree/{path}`, `…/contents/{path}` and `…/raw/{path}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from rest_framework.response import Response
+
+from apps.browse.conditional import by_names
+from apps.browse.names import Revision, path_in_tree, revision
+from apps.browse.responses import raw_response
+from apps.browse.serializers.trees import (
+    ContentRecord,
+    TreeEntryRecord,
+    content_record,
+    tree_entry_record,
+)
+from apps.browse.trees import find_folder, read_content
+from apps.core.access import Level
+from apps.core.errors import NotFound
+from apps.core.operation import operation
+from apps.core.pagination import PagePagination
+from apps.core.query import FlagParameter, QuerySerializer, TextParameter
+from apps.repos.access import RepoScoped
+
+OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
+
+
+class FileQuery(QuerySerializer):
+    ref = TextParameter(required=False)
+    path_base64 = TextParameter(required=False)
+
+
+class TreeQuery(FileQuery):
+    recursive = FlagParameter()
+    sizes = FlagParameter()
+
+
+class TreePagination(PagePagination):
+    """Pages of a list that may end before the tree does."""
+
+    is_truncated = False
+
+    def get_paginated_response(self, data: Any) -> Response:
+        answer = super().get_paginated_response(data)
+        answer.data["is_truncated"] = self.is_truncated
+        return answer
+
+    def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
+        """The envelope, and whether the list was cut."""
+        envelope = super().get_paginated_response_schema(schema)
+        envelope["required"].append("is_truncated")
+        envelope["properties"]["is_truncated"] = {"type": "boolean"}
+        return envelope
+
+
+class FileScoped(RepoScoped):
+    """A resource at a path of a commit."""
+
+    schema_tags = ["contents"]
+
+    @property
+    def path(self) -> bytes:
+        """The path below the root, which is empty; 422."""
+        return path_in_tree(self.kwargs.get("path", ""), self.validated_query.get("path_base64"))
+
+    @property
+    def revision(self) -> Revision:
+        """The commit that `ref` names; 404, 422."""
+        return revision(self.repo, self.validated_query.get("ref"))
+
+
+class TreeViewSet(FileScoped):
+    """…/repos/{repo_slug}/tree and …/tree/{path}"""
+
+    pagination_class = TreePagination
+
+    @operation(
+        Level.READ,
+        response=TreeEntryRecord,
+        query=TreeQuery,
+        errors=(*OF_FILES, "not_a_directory"),
+    )
+    def list(self) -> HttpResponseBase:
+        """List a directory of a commit, in git's order.
+
+        `recursive=true` lists what is below its directories too, each directory before what it
+        holds. At most 100,000 entries or 32 MiB of them are listed: `is_truncated` says on each
+        page that there are more in the tree. `next` names the commit, so that pages do not shift
+        under a push. A repository without commits has no entries.
+        """
+        path = self.path
+        try:
+            wanted = self.revision
+        except NotFound:
+            if path or "ref" in self.validated_query:
+                raise
+            return self.get_paginated_response(self.paginate([]))
+        return by_names(self.http_request, (wanted.sha,), lambda: self.page(wanted.sha, path))
+
+    def page(self, sha: str, path: bytes) -> Response:
+        """The page of the folder that the request asks for."""
+        options = {name: self.validated_query[name] for name in ("recursive", "sizes")}
+        commit, folder = find_folder(self.repo, sha, path, **options)
+        entries = self.paginate(folder)
+        paginator: Any = self.paginator
+        paginator.pinned, paginator.is_truncated = {"ref": commit}, folder.is_truncated
+        return self.get_paginated_response([tree_entry_record(entry) for entry in entries])
+
+
+class ContentsViewSet(FileScoped):
+    """…/repos/{repo_slug}/contents/{path}"""
+
+    lookup_url_kwarg = "path"
+    lookup_value_converter = "tree_path"
+
+    @operation(
+        Level.READ,
+        response=ContentRecord,
+        query=FileQuery,
+        errors=(*OF_FILES, "is_directory"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read a file of a commit, with its content in base64.
+
+        A file of more than 1 MiB comes with `content` and `encoding` null: `raw_url` has its
+        bytes. So do symlinks and submodules, whose `target` says where they lead; they are not
+        followed.
+        """
+        path, wanted = self.path, self.revision
+
+        def record() -> dict[str, Any]:
+            found = read_content(self.repo, wanted.sha, path)
+            return content_record(found, self.repo, wanted.name or wanted.sha, self.base_url)
+
+        return by_names(self.http_request, (wanted.sha, wanted.name), record)
+
+
+class RawViewSet(FileScoped):
+    """…/repos/{repo_slug}/raw/{path}"""
+
+    lookup_url_kwarg = "path"
+    lookup_value_converter = "tree_path"
+
+    @operation(
+        Level.READ,
+        query=FileQuery,
+        media_type="*/*",
+        errors=(*OF_FILES, "file_too_large", "is_directory", "not_a_file"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read the bytes of a file of a commit, of at most 512 MiB.
+
+        Text comes as plain text, PNG, JPEG, GIF, WebP and AVIF as pictures, and everything else as
+        an attachment. `ETag` is the name of the blob. Of a symlink these are the bytes of where it
+        leads; a pointer of Git LFS comes as it is.
+        """
+        return raw_response(
+            self.http_request, self.principal, self.repo, self.revision.sha, self.path
+        )

@@ -1,0 +1,157 @@
+"""Trees as git lists them, and the bytes of files. Trees and blobs go by full names alone."""
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from apps.git.repo import GitRepo, is_sha
+from apps.git.run import GitError, GitProcess, GitTooLarge, spawn_blob
+
+ENTRIES_MAX: Final = 100_000
+"""A list is cut after so many: 48 KB of hostile trees name ten thousand million files."""
+KINDS: Final = {"040000": "directory", "120000": "symlink", "160000": "submodule"}
+"""By mode; whatever else there is, is a file."""
+_LINE: Final = re.compile(rb"(\d{6}) [a-z]+ ([0-9a-f]{40})(?: +(\d+|-|BAD))?\t(.+)", re.DOTALL)
+_HEADER_MAX: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a tree has at a path. `size` is in bytes; None for what has none, or was not asked."""
+
+    path: bytes
+    mode: str
+    sha: str
+    size: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """`file`, `directory`, `symlink` or `submodule`."""
+        return KINDS.get(self.mode, "file")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A part of a list of entries. `truncated`: the whole list ends before the tree does."""
+
+    entries: tuple[Entry, ...]
+    truncated: bool
+
+
+def commit_of(repo: GitRepo, sha: str) -> str | None:
+    """The commit of this name, or the one that the tag of this name leads to; else None."""
+    asked = f"{_sha(sha)}^{{commit}}\n".encode()
+    found = repo.git("cat-file", "--batch-check=%(objectname)", stdin=asked).word
+    return found if is_sha(found) else None
+
+
+def entry_at(repo: GitRepo, commit: str, path: bytes) -> Entry | None:
+    """What a commit has at a path, which is not empty and has no `..`; links are not followed."""
+    out = repo.git("ls-tree", "-z", "--long", _sha(commit), "--", os.fsdecode(path)).out
+    entries = (parse_entry(line) for line in out.split(b"\0")[:-1])
+    return next((entry for entry in entries if entry.path == path), None)
+
+
+def list_tree(
+    repo: GitRepo,
+    tree: str,
+    *,
+    start: int,
+    stop: int,
+    recursive: bool = False,
+    sizes: bool = False,
+    below: bytes = b"",
+) -> Listing:
+    """The entries of a tree or of a commit's from `start` to before `stop`, in git's order.
+
+    `recursive`: of all folders below it too, each before what it holds. `below` is where the tree
+    is, and stands before each path. Whatever the tree, no more of it is kept than what is asked
+    for, and no more is read than `ENTRIES_MAX`.
+    """
+    options = ["-r", "-t"] if recursive else []
+    found: list[Entry] = []
+    truncated = False
+    try:
+        with closing(repo.read("ls-tree", "-z", *options, _sha(tree))) as pieces:
+            truncated = _collect(pieces, found, start, min(stop, ENTRIES_MAX))
+    except GitTooLarge:
+        truncated = True
+    if sizes:  # `--long` would look at all blobs that there are
+        found = _with_sizes(repo, found)
+    prefix = below + b"/" if below else b""
+    return Listing(tuple(replace(one, path=prefix + one.path) for one in found), truncated)
+
+
+def _with_sizes(repo: GitRepo, entries: list[Entry]) -> list[Entry]:
+    blobs = [*dict.fromkeys(one.sha for one in entries if one.kind in {"file", "symlink"})]
+    if not blobs:
+        return entries
+    asked = "\n".join([*blobs, ""]).encode()
+    out = repo.git("cat-file", "--batch-check=%(objectsize)", stdin=asked).out
+    sizes = dict(zip(blobs, out.split(b"\n"), strict=False))
+    return [replace(one, size=int(sizes[one.sha])) if one.sha in sizes else one for one in entries]
+
+
+def _collect(pieces: Iterable[bytes], found: list[Entry], start: int, stop: int) -> bool:
+    """Add the entries of these places, and tell whether there are more than `ENTRIES_MAX`."""
+    seen, rest = 0, bytearray()
+    for piece in pieces:
+        rest += piece
+        if b"\0" not in piece:
+            continue
+        *lines, last = bytes(rest).split(b"\0")
+        rest = bytearray(last)
+        found += map(parse_entry, lines[max(0, start - seen) : max(0, stop - seen)])
+        seen += len(lines)
+        if seen > ENTRIES_MAX:
+            return True
+    return False
+
+
+def parse_entry(line: bytes) -> Entry:
+    """A line of `ls-tree -z`, with or without `--long`. `GitError`: it has another form."""
+    parts = _LINE.fullmatch(line)
+    if parts is None:
+        raise GitError("git ls-tree wrote something else than entries")
+    mode, sha, size, path = parts.groups()
+    return Entry(path, mode.decode(), sha.decode(), int(size) if size and size.isdigit() else None)
+
+
+def read_blob(repo: GitRepo, sha: str) -> bytes:
+    """All of a blob; `GitTooLarge` when it is larger than git may write at once."""
+    return repo.git("cat-file", "blob", _sha(sha)).out
+
+
+def start_of_blob(repo: GitRepo, sha: str, most: int) -> bytes:
+    """Its first `most` bytes, or all when it has fewer. Only these are read."""
+    return _start(repo, "blob", sha, most)
+
+
+def is_signed(repo: GitRepo, commit: str) -> bool:
+    """Whether a commit says that it has a signature, which nobody checks."""
+    header, _, _ = _start(repo, "commit", commit, _HEADER_MAX).partition(b"\n\n")
+    return b"\ngpgsig " in header or b"\ngpgsig-sha256 " in header
+
+
+def _start(repo: GitRepo, kind: str, sha: str, most: int) -> bytes:
+    kept = bytearray()
+    with closing(repo.read("cat-file", kind, _sha(sha))) as pieces:
+        for piece in pieces:
+            kept += piece
+            if len(kept) >= most:
+                break
+    return bytes(kept[:most])
+
+
+def stream_blob(repo: GitRepo, sha: str) -> GitProcess:
+    """Start the git that writes a blob of any size, see `run.spawn_blob`."""
+    return spawn_blob(repo.path, _sha(sha))
+
+
+def _sha(text: str) -> str:
+    if not is_sha(text):
+        raise ValueError(f"no full object name: {text!r}")
+    return text

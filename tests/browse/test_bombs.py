@@ -1,0 +1,80 @@
+"""Commits that are small on the wire and large in hand: each answer comes, in little memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from apps.git.diff import FILES_MAX
+from tests.browse.code import code_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.once]
+MIB = 1024 * 1024
+MANY = 200_000
+
+
+@pytest.fixture
+def code(team_repo):
+    return code_of(team_repo)
+
+
+@pytest.fixture
+def get(api, team_repo, alice):
+    """`get("tree")`; no answer may take more than 64 MiB of this process, nor be a defect."""
+
+    def ask(end):
+        before = most_memory()
+        answer = api(alice).get(f"{team_repo.api_path}/{end}")
+        assert most_memory() - before < 64 * MIB
+        return answer
+
+    return ask
+
+
+def most_memory():
+    """The most bytes that this process has had."""
+    [size] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(size) * 1024
+
+
+def test_a_bomb_of_trees(get, code):
+    bomb = code.commit_of(code.tree_bomb())
+    assert len(get(f"tree?ref={bomb}").gives()["results"]) == 12
+    assert get(f"tree?ref={bomb}&recursive=true&sizes=true").gives()["is_truncated"]
+    path = "/".join(["00"] * 8)
+    assert len(get(f"tree/{path}?ref={bomb}").gives()["results"]) == 12
+    assert get(f"contents/{path}/00?ref={bomb}").gives()["size"] == 1
+    assert get(f"commits?ref={bomb}").gives()["results"]
+    assert get(f"commits?ref={bomb}&path={path}").gives()["results"]
+    assert get(f"commits/{bomb}").json["error"] in {"too_expensive", "diff_too_large"}
+
+
+def test_a_blob_of_600_mebibytes(get, code):
+    sha = code.commit_of(code.tree("100644", {"zeros": code.zeros(600)}))
+    [entry] = get(f"tree?ref={sha}&sizes=true").gives()["results"]
+    assert entry["size"] == 600 * MIB
+    assert get(f"contents/zeros?ref={sha}").gives()["is_binary"]
+    get(f"raw/zeros?ref={sha}").fails(422, "file_too_large")
+    found = get(f"commits/{sha}").gives()
+    assert found["stats"]["changed_files"] == 1
+    [file] = found["files"]["results"]
+    assert (file["is_binary"], file["is_too_large"], file["additions"]) == (True, True, None)
+
+
+def test_a_commit_of_200_000_files(get, code):
+    blob = code.store("blob", [b"x\n"], 2)
+    sha = code.commit_of(code.tree("100644", {f"{n:06}": blob for n in range(MANY)}))
+    page = get(f"tree?ref={sha}&page=1000&per_page=100&sizes=true").gives()
+    assert (page["results"][-1]["path"], page["next"]) == ("099999", None)
+    assert page["is_truncated"]
+    assert get(f"contents/199999?ref={sha}").gives()["size"] == 2  # cut from lists alone
+    answer = get(f"commits/{sha}?per_page=100&page=30")
+    if answer.status == 422:  # a busy machine has not counted the lines of them all in time
+        answer.fails(422, "too_expensive")
+        return
+    found = answer.gives()
+    assert found["stats"] == {"additions": MANY, "deletions": 0, "changed_files": MANY}
+    assert found["files"]["results"][-1]["path"] == f"{FILES_MAX - 1:06}"
+    assert (found["files"]["next"], found["files"]["files_truncated"]) == (None, True)

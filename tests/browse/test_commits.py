@@ -1,0 +1,236 @@
+"""`GET …/commits` and `…/commits/{sha}`"""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from apps.accounts.models import User
+from apps.browse import commits as browse_commits
+from apps.browse.models import GitCache
+from apps.git import run
+from apps.git.diff import FILES_MAX
+from apps.git.run import LIMITS, Limits
+from tests.browse.code import SUBMODULE, code_of, push
+from tests.git.scratch import git
+from tests.test_queries import costing
+
+MAIN = "refs/heads/main"
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def code(repo):
+    return code_of(repo)
+
+
+@pytest.fixture
+def line(repo, code, alice):
+    """Five commits on `main`, newest first; every second one changes `a`."""
+    shas: list[str] = []
+    for number in range(5):
+        files = {b"a": b"%d" % (number // 2), b"d/caf\xe9": b"x", b"n": b"%d" % number}
+        email = "ALICE@example.org" if number % 2 else "nobody@example.org"
+        one = code.commit_with(
+            files, *shas[:1], message=f"commit {number}\n", email=email, at=1_700_000_000 + number
+        )
+        shas.insert(0, one)
+    User.objects.filter(pk=alice.pk).update(
+        email="alice@example.org", email_key="alice@example.org"
+    )
+    push(repo, MAIN, shas[0], by=alice)
+    return shas
+
+
+@pytest.fixture
+def get(api, repo, alice):
+    """`get("?ref=main")` and `get("/<sha>")` are answers to her."""
+    return lambda end="", **headers: api(alice).send(
+        "GET", f"{repo.api_path}/commits{end}", headers=headers
+    )
+
+
+def shas(answer):
+    return [one["sha"] for one in answer.gives()["results"]]
+
+
+def test_nobody_without_access_reads_commits(api, repo, line, carol):
+    for end in ("", f"/{line[0]}", f"/{'1' * 40}"):
+        api().get(f"{repo.api_path}/commits{end}").fails(401, "not_authenticated")
+        api(carol).get(f"{repo.api_path}/commits{end}").fails(403, "forbidden")
+
+
+def test_what_is_no_commit_is_refused(get, code, line):
+    tag, tree = code.tag_of(line[0]), code.tree_with({b"a": b"1"})
+    for name in ("main", line[0][:39], line[0] + "0", line[0].upper(), "HEAD", "-x"):
+        get(f"/{name}").fails(422, "invalid_ref")
+    for name in ("1" * 40, tag, tree, code.store("blob", [b"0"], 1)):
+        get(f"/{name}").fails(404, "not_found")
+    get("?ref=a..b").fails(422, "invalid_ref")
+    get("?path=a//b").fails(422, "invalid_path")
+    get("?path_base64=%21").fails(422, "invalid_path")
+    assert "ref" in get("?ref=nothing").fails(404, "not_found")
+    assert "ref" in get(f"?ref={'1' * 40}").fails(404, "not_found")
+    assert "ref" in get(f"?ref={tree}").fails(404, "not_found")
+    assert "since" in get("?since=yesterday").fails(422, "validation_failed")
+    assert "until" in get("?until=").fails(422, "validation_failed")
+    get(f"/{line[0]}?page=0").fails(422, "validation_failed")
+
+
+def test_an_empty_repository_has_no_commits(get, code):
+    assert get().gives() == {"results": [], "next": None, "previous": None}
+    get("?ref=main").fails(404, "not_found")
+
+
+def test_commits_are_listed_newest_first(get, repo, line):
+    page = get().gives()
+    assert (page["next"], page["previous"]) == (None, None)
+    assert [one["sha"] for one in page["results"]] == line
+    newest, last = page["results"][0], page["results"][-1]
+    assert newest["parents"] == [line[1]]
+    assert last["parents"] == []
+    person = {"name": "Ada", "email": "nobody@example.org", "username": None}
+    assert newest["author"] == {**person, "date": "2023-11-15T00:13:24+02:00"}
+    assert newest["committer"] == newest["author"]
+    assert (newest["subject"], newest["message"]) == ("commit 4", "commit 4\n")
+    assert newest["api_url"] == f"http://testserver/api/v1{repo.api_path}/commits/{line[0]}"
+    assert newest["web_url"] == f"http://testserver/{repo.path}/commits/{line[0]}"
+    assert [one["author"]["username"] for one in page["results"]] == [None, "alice"] * 2 + [None]
+
+
+def test_who_is_gone_is_not_named(get, api, repo, line, alice, bob):
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    found = api(bob).get(f"{repo.api_path}/commits").gives()["results"]
+    assert {one["author"]["username"] for one in found} == {None}
+
+
+def test_filters_are_taken_as_they_are_written(get, line):
+    a, caf = [line[0], line[2], line[4]], base64.urlsafe_b64encode(b"d/caf\xe9").decode()
+    assert shas(get("?path=a")) == shas(get("?path=a&per_page=3")) == a
+    assert shas(get(f"?path_base64={caf}")) == shas(get("?path=d")) == [line[4]]
+    assert shas(get("?author=alice%40EXAMPLE")) == [line[1], line[3]]
+    assert shas(get("?author=.%2A")) == shas(get("?path=%2A")) == []
+    assert shas(get("?author=alice&path=a")) == []
+    at = "2023-11-14T22:13:22"  # of the third commit, in UTC
+    assert shas(get(f"?since={at}")) == shas(get(f"?since={at}Z")) == line[:3]
+    assert shas(get(f"?until={at}%2B00:00")) == line[2:]
+    assert shas(get(f"?since={at}&until={at}")) == [line[2]]
+    assert shas(get("?until=1900-01-01")) == shas(get("?since=3000-01-01")) == []
+    assert shas(get("?page=1000000000&per_page=100")) == []
+
+
+def test_what_takes_long_is_asked_once(get, line):
+    assert shas(get("?path=a")) == [line[0], line[2], line[4]]
+    first, before = GitCache.objects.count(), run.spawned
+    assert shas(get("?path=a")) == [line[0], line[2], line[4]]
+    assert (GitCache.objects.count(), run.spawned) == (first, before + 1)
+    get()
+    get("?since=2020-01-01")
+    assert GitCache.objects.count() == first
+
+
+def test_what_git_cannot_tell_in_time_is_not_asked_again(get, line, monkeypatch):
+    monkeypatch.setitem(LIMITS, "log", Limits(deadline=0))
+    assert "less" in get("?author=x").fails(422, "too_expensive")
+    monkeypatch.undo()
+    before = run.spawned
+    get("?author=x").fails(422, "too_expensive")
+    assert run.spawned == before + 1
+    assert shas(get("?author=zz")) == []
+
+
+def test_messages_that_are_too_long_are_refused_in_words(get, repo, code, line, alice):
+    sha = code.commit_with({}, line[0], message="x" * 30 * MIB)
+    push(repo, MAIN, code.commit_with({}, sha), by=alice)
+    assert "per_page" in get().fails(422, "too_expensive")
+    get(f"/{sha}").fails(422, "too_expensive")
+    assert len(shas(get(f"?ref={line[0]}"))) == 5
+
+
+def test_pages_do_not_shift_under_a_push(get, repo, code, line, alice):
+    known = git(repo.git.path, "rev-list", "main").decode().split()
+    page = get("?per_page=2").gives()
+    found = page["results"]
+    while page["next"]:
+        assert f"ref={line[0]}" in page["next"]
+        head = repo.git.ref(MAIN)
+        push(repo, MAIN, code.commit_with({b"p": b"%d" % len(found)}, head), by=alice)
+        page = get(page["next"].partition("/commits")[2]).gives()
+        assert "page=" in page["previous"]
+        found += page["results"]
+    assert [one["sha"] for one in found] == known == line
+
+
+def test_a_commit_says_what_it_changes(get, repo, code, line, alice):
+    files = {b"a": b"2\n", b"caf\xe9": b"", b"lib": (SUBMODULE, b"1" * 40), b"n2": b"4"}
+    sha = code.commit_with(files, line[0], line[3], header="gpgsig x")
+    found = get(f"/{sha}").gives()  # nothing leads to it
+    assert found["parents"] == [line[0], line[3]]
+    assert (found["is_signed"], found["pull_numbers"]) == (True, [])
+    assert found["tree_sha"] == code.tree_with(files)
+    assert found["stats"] == {"additions": 2, "deletions": 2, "changed_files": 5}
+    page = found["files"]
+    assert (page["next"], page["previous"], page["files_truncated"]) == (None, None, False)
+    assert [(one["path"], one["status"], one["previous_path"]) for one in page["results"]] == [
+        ("a", "modified", None),
+        ("caf\ufffd", "added", None),
+        ("d/caf\ufffd", "removed", None),
+        ("lib", "added", None),
+        ("n2", "renamed", "n"),
+    ]
+    assert page["results"][1]["path_base64"] == "Y2Fm6Q"
+    again, before = get(f"/{sha}?per_page=2&page=2").gives()["files"], run.spawned
+    assert again["results"] == page["results"][2:4]
+    assert again["next"].endswith(f"/commits/{sha}?per_page=2&page=3")
+    get(f"/{sha}?per_page=2&page=3")
+    assert run.spawned == before + 3  # what it changes is kept
+    first = get(f"/{line[4]}").gives()
+    assert (first["stats"]["changed_files"], first["is_signed"]) == (3, False)
+
+
+def test_a_commit_names_the_pulls_that_it_heads(get, make, repo, code, line, alice):
+    sha = code.commit_with({b"new": b""}, line[0])
+    push(repo, "refs/heads/feature", sha, by=alice)
+    pull = make.pull(repo, by=alice)
+    assert get(f"/{sha}").gives()["pull_numbers"] == [pull.number]
+    assert get(f"/{line[0]}").gives()["pull_numbers"] == []
+
+
+def test_a_commit_with_many_files_says_what_is_cut(get, code, line, monkeypatch):
+    sha = code.commit_with({b"%05d" % number: b"" for number in range(FILES_MAX + 5)})
+    found = get(f"/{sha}?per_page=100&page={FILES_MAX // 100}").gives()
+    assert found["stats"]["changed_files"] == FILES_MAX + 5
+    assert len(found["files"]["results"]) == 100
+    assert (found["files"]["next"], found["files"]["files_truncated"]) == (None, True)
+    other = code.commit_with({b"x": b""}, sha)
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(output=1000))
+    get(f"/{other}").fails(422, "diff_too_large")
+
+
+def test_access_is_asked_before_304(get, api, repo, line, carol):
+    for end in ("", f"/{line[0]}"):
+        tag = {"If-None-Match": get(end).header("ETag")}
+        answer = get(end, **tag)
+        assert (answer.status, answer.json) == (304, None)
+        refused = api(carol).send("GET", f"{repo.api_path}/commits{end}", headers=tag)
+        refused.fails(403, "forbidden")
+    assert get("?per_page=1", **tag).status == 200
+
+
+def test_walks_that_go_far_wait_for_a_heavy_place(get, line, monkeypatch):
+    monkeypatch.setattr(browse_commits, "SKIP_QUICKLY", 2)
+    assert not shas(get("?page=3&per_page=2"))[1:]
+    assert GitCache.objects.count() == 1
+    assert shas(get("?page=3&per_page=2")) == line[4:]
+
+
+def test_five_commits_cost_as_many_queries_as_one(get, line):
+    get().gives()  # the first request reads the rate limits
+    costs = []
+    for end in ("?per_page=1", "", "?page=2&per_page=1"):
+        with costing() as cost:
+            get(end).gives()
+        costs.append(str(cost))
+    assert {*costs} == {costs[0]}
+    assert costs[0].endswith(" 2 git")

@@ -1,0 +1,179 @@
+"""`GET …/contents/{path}`"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from apps.browse.trees import INLINE_MAX, TARGET_MAX
+from apps.git import run
+from tests.browse.code import LINK, SUBMODULE, code_of, push
+
+MAIN = "refs/heads/main"
+OID = "a" * 64
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize 12345\n".encode()
+FILES: dict[bytes, Any] = {
+    b"README": "Slöw.\n".encode(),
+    b"empty": b"",
+    b"binary": b"a" * 7999 + b"\0",
+    b"late": b"a" * 8000 + b"\0",
+    b"link": (LINK, b"../caf\xe9"),
+    b"lib": (SUBMODULE, b"1" * 40),
+    b"movie": POINTER,
+    b"src/a b#?.py": b"1",
+    b"caf\xe9\n": b"menu",
+    b"full": bytes(INLINE_MAX),
+    b"large": b"a" * (INLINE_MAX + 1),
+    b"large binary": bytes(INLINE_MAX + 1),
+    b"long link": (LINK, b"a" * (TARGET_MAX + 1)),
+}
+
+
+@pytest.fixture
+def code(repo):
+    return code_of(repo)
+
+
+@pytest.fixture
+def commit(repo, code, alice):
+    """What `main` is at."""
+    sha = code.commit_with(FILES)
+    push(repo, MAIN, sha, by=alice)
+    return sha
+
+
+@pytest.fixture
+def get(api, repo, alice):
+    """`get("README?ref=main")` is an answer to her."""
+    return lambda end, **headers: api(alice).send(
+        "GET", f"{repo.api_path}/contents/{end}", headers=headers
+    )
+
+
+def test_nobody_without_access_reads_a_file(api, repo, commit, carol):
+    api().get(f"{repo.api_path}/contents/README").fails(401, "not_authenticated")
+    api(carol).get(f"{repo.api_path}/contents/nothing").fails(403, "forbidden")
+
+
+def test_what_is_no_file_is_refused(get, commit):
+    get("src").fails(422, "is_directory")
+    get("x?path_base64=").fails(422, "is_directory")
+    assert "path" in get("nothing").fails(404, "not_found")
+    assert "path" in get("README/x").fails(404, "not_found")
+    assert "ref" in get("README?ref=nothing").fails(404, "not_found")
+    get("README/").fails(422, "invalid_path")
+    get("README?ref=").fails(422, "invalid_ref")
+
+
+def test_an_empty_repository_has_no_file(get, code):
+    assert "ref" in get("README").fails(404, "not_found")
+
+
+def test_a_file_comes_with_its_content(get, repo, code, commit):
+    content = FILES[b"README"]
+    home = f"teams/acme/{repo.slug}" if repo.owner_team else f"users/alice/{repo.slug}"
+    assert get("README?ref=refs/heads/main").gives() == {
+        "path": "README",
+        "name": "README",
+        "type": "file",
+        "mode": "100644",
+        "sha": code.store("blob", [content], len(content)),
+        "size": 7,
+        "encoding": "base64",
+        "content": base64.b64encode(content).decode(),
+        "is_binary": False,
+        "lfs": None,
+        "target": None,
+        "ref": "refs/heads/main",
+        "commit_sha": commit,
+        "raw_url": f"http://testserver/api/v1{repo.api_path}/raw/README?ref={commit}",
+        "web_url": f"http://testserver/{home}/files/README?ref={commit}",
+    }
+    assert get("README").gives()["ref"] == "refs/heads/main"
+    assert get(f"README?ref={commit}").gives()["ref"] == commit
+    empty = get("empty").gives()
+    assert (empty["content"], empty["encoding"], empty["is_binary"]) == ("", "base64", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "is_inline", "is_binary"),
+    [
+        ("binary", 8000, True, True),
+        ("late", 8001, True, False),
+        ("full", INLINE_MAX, True, True),
+        ("large", INLINE_MAX + 1, False, False),
+        ("large binary", INLINE_MAX + 1, False, True),
+    ],
+)
+def test_a_large_file_comes_without_its_content(get, commit, name, size, is_inline, is_binary):
+    found = get(name).gives()
+    content = base64.b64encode(FILES[name.encode()]).decode() if is_inline else None
+    assert (found["size"], found["is_binary"]) == (size, is_binary)
+    assert (found["encoding"], found["content"]) == ("base64" if is_inline else None, content)
+
+
+def test_links_and_submodules_say_where_they_lead(get, commit):
+    plain = {"encoding": None, "content": None, "is_binary": None, "lfs": None}
+    for name, kind, target, size in (
+        ("link", "symlink", "../caf\ufffd", 7),
+        ("lib", "submodule", "1" * 40, None),
+        ("long%20link", "symlink", None, TARGET_MAX + 1),
+    ):
+        found = get(name).gives()
+        assert {field: found[field] for field in plain} == plain
+        assert (found["type"], found["target"], found["size"]) == (kind, target, size)
+
+
+def test_a_pointer_of_lfs_is_named(get, repo, code, commit, alice):
+    assert get("movie").gives()["lfs"] == {"oid": OID, "size": 12345}
+    wrong = {
+        b"longer": POINTER + b"x",
+        b"sha1": POINTER.replace(b"sha256", b"sha1"),
+        b"size": POINTER.replace(b"12345", b"9" * 30),
+        b"crlf": POINTER.replace(b"\n", b"\r\n"),
+        b"link": (LINK, POINTER),
+    }
+    push(repo, MAIN, code.commit_with(wrong, commit), by=alice)
+    assert [get(name.decode()).gives()["lfs"] for name in wrong] == [None] * 5
+
+
+def test_names_of_any_bytes_are_read_and_lead_to_their_bytes(get, api, repo, commit, alice):
+    for address, path in (
+        ("src/a%20b%23%3F.py", "src/a b#?.py"),
+        ("src%2Fa%20b%23%3F.py", "src/a b#?.py"),
+        ("x?path_base64=Y2Fm6Qo", "caf\ufffd\n"),
+        ("x?path_base64=Y2Fm6Qo%3D", "caf\ufffd\n"),
+    ):
+        found = get(address).gives()
+        assert found["path"] == path
+        raw = api(alice).client.get(found["raw_url"], headers=api(alice).headers)
+        assert raw.content == base64.b64decode(found["content"])
+    assert (found["name"], found["path_base64"]) == ("caf\ufffd\n", "Y2Fm6Qo")
+
+
+def test_a_branch_a_tag_and_a_file_of_one_name(get, repo, code, alice):
+    commits = {
+        name: code.commit_with({b"a/b": name.encode()})
+        for name in ("refs/heads/a/b", "refs/tags/a/b", MAIN)
+    }
+    for name, sha in commits.items():
+        push(repo, name, sha, by=alice)
+    for path in ("a/b", "a%2Fb"):
+        for ref, sha in {**commits, "a/b": commits["refs/heads/a/b"]}.items():
+            for shown in (ref, ref.replace("/", "%2F")):
+                found = get(f"{path}?ref={shown}").gives()
+                assert (found["commit_sha"], found["ref"]) == (sha, found["ref"])
+
+
+def test_304_runs_no_git_and_access_is_asked_first(get, api, repo, code, commit, alice, carol):
+    tag = get("README").header("ETag")
+    before = run.spawned
+    assert get("README", **{"If-None-Match": tag}).status == 304
+    headers = {"If-None-Match": tag}
+    address = f"{repo.api_path}/contents/README"
+    api(carol).send("GET", address, headers=headers).fails(403, "forbidden")
+    assert run.spawned == before
+    push(repo, MAIN, code.commit_with(FILES, commit), by=alice)
+    assert get("README", **headers).status == 200

@@ -1,0 +1,80 @@
+"""Refs and paths that git could take for something else lead to nothing, and write nothing."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from urllib.parse import quote
+
+import pytest
+
+from apps.git import run
+from tests.browse.code import code_of, push
+
+pytestmark = pytest.mark.once
+HOSTILE = [
+    *("-x", "--output=x", ":/x", "@{-1}", "../..", "a//b", "%00", ".git/config", ":(top)x"),
+    *("1" * 40, "a" * 3000, "HEAD~1", "main^", "main..main", "main:README", "^main", "*"),
+    *("refs/heads/", "refs/pull/1/head", "refs/approved/1/x", "a\nb", "\n" + "1" * 40, "--"),
+    *("README\0", "caf\u00e9", "main@{upstream}", ":(glob)**", ".", "..", "/etc/passwd", "a/./b"),
+    *("/".join("a" * 600), "refs/stash", "HEAD", "%FF%FE"),
+]
+ENDS = [
+    *("tree?ref={}", "contents/{}", "commits?ref={}", "raw/{}", "contents/README?ref={}"),
+    *("commits?path={}", "tree/{}", "commits/{}", "commits?author={}", "commits?path_base64={}"),
+    *("commits?since={}", "raw/README?ref={}", "tree?path_base64={}"),
+]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The subcommands and arguments of each git that is started."""
+    started: list[tuple[str, ...]] = []
+    spawn = run._spawn
+
+    def watched(git_dir, subcommand, args, *others):
+        started.append((subcommand, *args))
+        return spawn(git_dir, subcommand, args, *others)
+
+    monkeypatch.setattr(run, "_spawn", watched)
+    return started
+
+
+def test_hostile_names_lead_to_nothing_and_write_nothing(
+    api, team_repo, alice, asked, monkeypatch, tmp_path
+):
+    """Each name stands in three of the places. What git is asked are full names and literal paths,
+    and the whole history only where an author or a path is looked for.
+    """
+    code, person = code_of(team_repo), api(alice)
+    commit = code.commit_with({b"README": b"Slow.\n"})
+    push(team_repo, "refs/heads/main", commit, by=alice)
+    monkeypatch.chdir(tmp_path)
+    stored = sorted(team_repo.git.path.rglob("*"))
+    asked.clear()
+    ends = cycle(ENDS)
+    for text in HOSTILE:
+        quoted = text if "%" in text else quote(text)
+        for _ in range(3):
+            end = next(ends).format(quoted)
+            before = len(asked)
+            answer = person.client.get(f"/api/v1{team_repo.api_path}/{end}", headers=person.headers)
+            assert answer.status_code in {200, 404, 422}, (end, answer.status_code)
+            is_search = end.startswith(("commits?author", "commits?path"))
+            walked = [one for one in asked[before:] if one[0] == "log"]
+            assert not walked or is_search or answer.status_code == 200, end
+    assert [*tmp_path.iterdir()] == []
+    assert sorted(team_repo.git.path.rglob("*")) == stored
+    allowed = {"cat-file", "ls-tree", "log", "diff-tree"}
+    assert {subcommand for subcommand, *_ in asked} <= allowed
+    for _, *args in asked:
+        options = args[: args.index("--")] if "--" in args else args
+        names = [one for one in options if not one.startswith("-")]
+        assert all(name in {commit, "blob", "commit"} or is_blob(name) for name in names)
+        plain = [one for one in options if one.startswith("-")]
+        assert not [one for one in plain if "output" in one and not one.startswith("--author=")]
+    assert len(asked) > 10
+
+
+def is_blob(name):
+    """A full name, in lower case."""
+    return len(name) == 40 and {*name} <= {*"0123456789abcdef"}
