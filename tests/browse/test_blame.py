@@ -10,11 +10,11 @@ import pytest
 
 from apps.git.run import LIMITS, Limits
 from apps.repos.models import Repo
-from tests.browse.code import LINK, SUBMODULE, code_of, push
+from tests.browse.code import LINK, SUBMODULE, Thing, code_of, push
 
 pytestmark = pytest.mark.django_db
 LATIN = b"caf\xe9/x"
-FILES = {
+FILES: dict[bytes, Thing] = {
     b"a/b": b"one\ntwo\nthree",
     b"empty": b"",
     b"link": (LINK, b"a/b"),
