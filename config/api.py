@@ -5,8 +5,11 @@ from __future__ import annotations
 from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
-from apps.browse.views.refs import BranchViewSet, TagViewSet
+from apps.browse.views.archives import ArchiveViewSet
+from apps.browse.views.blame import BlameViewSet
 from apps.browse.views.commits import CommitViewSet
+from apps.browse.views.comparison import ComparisonViewSet
+from apps.browse.views.refs import BranchViewSet, TagViewSet
 from apps.browse.views.trees import ContentsViewSet, RawViewSet, TreeViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
@@ -101,6 +104,9 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/threads/<number:number>/replies", ReplyViewSet)
     replies = f"{repo}/threads/<number:number>/replies"
     route(f"{replies}/<number:reply_number>/versions", ReplyVersionViewSet)
+    route_singleton(f"{repo}/archive", ArchiveViewSet)
+    route(f"{repo}/blame", BlameViewSet)
+    route(f"{repo}/compare", ComparisonViewSet)
     route(f"{repo}/commits", CommitViewSet)
     route(f"{repo}/tree", TreeViewSet)
     route(f"{repo}/tree/<tree_path:path>", TreeViewSet)

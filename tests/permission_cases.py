@@ -127,7 +127,12 @@ class PermissionCase:
                 text = text.replace(f"{{{name}}}", str(fill(self)))
         filled = text.replace("{repo_slug}", self.repo.slug)
         filled = filled.replace("{owner}", self.repo.owner.path)
-        is_stream = filled.endswith("/content") or "/tail-events" in filled or "/raw/" in filled
+        is_stream = (
+            filled.endswith("/content")
+            or "/tail-events" in filled
+            or "/raw/" in filled
+            or "/archive" in filled
+        )
         return "HEAD" if is_stream else method, filled
 
     def member(self) -> str:
@@ -224,6 +229,10 @@ class PermissionCase:
         """One that no branch leads to."""
         return code_of(self.repo).commit_with({b"README": b"Slow.\n", b"src/a": b""})
 
+    def comparison(self) -> str:
+        """Of that commit with itself."""
+        return f"{self.commit()}...{self.commit()}"
+
     def path(self) -> str:
         """A folder or a file of that commit."""
         name = "src" if "/tree/" in self.cell.operation else "README"
@@ -268,4 +277,5 @@ FILL = {
     "version": lambda case: 1,
     "sha": PermissionCase.commit,
     "path": PermissionCase.path,
+    "basehead": PermissionCase.comparison,
 }

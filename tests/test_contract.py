@@ -59,6 +59,10 @@ RECORDS = {
     "api_url:string|null is_read:boolean created_at",
     "Commit": "sha tree_sha parents:array message subject author:object committer:object web_url "
     "api_url",
+    "Comparison": "base_sha head_sha merge_base_sha:string|null ahead_by:integer "
+    "behind_by:integer stats:object commits:array commits_truncated:boolean files:object "
+    "files_truncated:boolean",
+    "Blame": "commit_sha path from:integer to:integer total_lines:integer ranges:array",
     "Tree entry": "name path type mode sha size:integer|null",
     "Content": "path name type mode sha size:integer|null encoding:string|null "
     "content:string|null is_binary:boolean|null lfs:object|null target:string|null ref "

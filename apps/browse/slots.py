@@ -21,6 +21,7 @@ RETRY_AFTER = 5
 CPUS = os.cpu_count() or 1
 MOST_HEAVY = max(1, CPUS // 2)
 MOST_OF_ONE = 2
+MOST_ARCHIVES = 2 * CPUS
 
 _light = BoundedSemaphore(2 * CPUS)
 
@@ -52,6 +53,7 @@ class HeavySlots:
 
 
 heavy_slots = HeavySlots(MOST_HEAVY, MOST_OF_ONE)
+archive_slots = HeavySlots(MOST_ARCHIVES, 1)
 
 
 @contextmanager
@@ -68,6 +70,13 @@ def light() -> Iterator[None]:
 def heavy(who: str) -> AbstractContextManager[None]:
     """Hold a place for git's slow answers. `who`: a person or an address, as `slots.who` says."""
     return heavy_slots.place(who)
+
+
+def archive(who: str) -> AbstractContextManager[None]:
+    """Hold a place for an archive while it is sent, each one at a time. These have places of their
+    own, since a slow client would keep everybody from what else is heavy.
+    """
+    return archive_slots.place(who)
 
 
 def busy() -> Unavailable:

@@ -164,6 +164,8 @@ class OperationSchema(AutoSchema):
         found = {status: OpenApiResponse(response, declared.summary)}
         if declared.media_type == "*/*":  # for generators, which know no type by this name
             found[declared.status, "application/octet-stream"] = found[status]
+        for text in declared.other_media_types:
+            found[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
         for other, record in declared.other_responses.items():
             found[other] = OpenApiResponse(record, declared.summary)
         if declared.conditional:

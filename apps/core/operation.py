@@ -33,6 +33,8 @@ class Operation:
     even_inactive: bool
     """Whether it may change an inactive team."""
     media_type: str
+    other_media_types: tuple[str, ...]
+    """Of texts that a query parameter asks for instead."""
     other_responses: dict[int, type[RecordSerializer]]
     """By the statuses beside `status` that answer with a record instead of ErrorBody."""
     errors: tuple[str, ...]
@@ -56,11 +58,12 @@ def operation(
     query: type[QuerySerializer] | None = None,
     even_inactive: bool = False,
     media_type: str = "application/json",
+    other_media_types: tuple[str, ...] = (),
     other_responses: dict[int, type[RecordSerializer]] | None = None,
     errors: tuple[str, ...] = (),
     conditional: bool = False,
 ) -> Callable[[Method], Handler]:
-    """Declare a method, which returns a record, a page, or None for 204. See `Operation`."""
+    """Declare a method that returns a record, a page, or None for 204. See `Operation`."""
 
     def declare(method: Method) -> Handler:
         @wraps(method)
@@ -77,6 +80,7 @@ def operation(
             query=query,
             even_inactive=even_inactive,
             media_type=media_type,
+            other_media_types=other_media_types,
             other_responses=other_responses or {},
             errors=errors,
             conditional=conditional,

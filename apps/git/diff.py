@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Final
 
+from apps.git.quoting import unquoted
 from apps.git.repo import EMPTY_TREE, GitRepo, is_sha
-from apps.git.run import GitError, GitTooLarge
+from apps.git.run import LIMITS, GitError, GitTooLarge
 
 FILES_MAX: Final = 3000
 """Files that are kept of a comparison."""
@@ -33,16 +35,6 @@ _STATUS: Final = {
 _TYPE_CHANGED: Final = re.compile(rb"\S+ \S+ \S+ \S+ T")
 _SECTION: Final = re.compile(rb"^diff --git ", re.MULTILINE)
 _FIRST_HUNK: Final = re.compile(rb"^@@ ", re.MULTILINE)
-_ESCAPED: Final = re.compile(rb"\\([0-7]{3}|.)")
-_ESCAPES: Final = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"t": b"\t",
-    b"n": b"\n",
-    b"v": b"\v",
-    b"f": b"\f",
-    b"r": b"\r",
-}
 _NO_MODE: Final = "000000"
 _SUBMODULE: Final = "160000"
 
@@ -86,7 +78,7 @@ def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     Renames are found where a file stays the same by half. `GitTooLarge` for more files than git
     can hold, `GitTimeout`; `GitError` when an object is missing.
     """
-    sides = _tree(old), _tree(new)
+    repo, sides = repo.within(LIMITS["diff-tree"].deadline), (_tree(old), _tree(new))
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
     try:
         found = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
@@ -258,13 +250,14 @@ def _patches(
     return found
 
 
-def _up_to(pieces: Iterator[bytes], most: int) -> tuple[bytes, bool]:
+def _up_to(pieces: Generator[bytes, None, None], most: int) -> tuple[bytes, bool]:
     """At most so many bytes, and whether there were more."""
     whole = bytearray()
-    for piece in pieces:
-        whole += piece
-        if len(whole) > most:
-            return bytes(whole[:most]), True
+    with closing(pieces):
+        for piece in pieces:
+            whole += piece
+            if len(whole) > most:
+                return bytes(whole[:most]), True
     return bytes(whole), False
 
 
@@ -277,7 +270,7 @@ def _shown(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
     found = {}
     left = iter(sections)
     for line in head.split(b"\n"):
-        *names, path = map(_unquoted, line.split(b"\t")[1:])
+        *names, path = map(unquoted, line.split(b"\t")[1:])
         count = 2 if _TYPE_CHANGED.match(line) else 1
         parts = [*islice(left, count)]
         if len(parts) == count:
@@ -291,15 +284,3 @@ def _hunks(section: bytes) -> bytes:
     """What follows the header lines of one file."""
     start = _FIRST_HUNK.search(section)
     return section[start.start() :] if start else b""
-
-
-def _unquoted(name: bytes) -> bytes:
-    """A path as it is: git writes those with unusual bytes as C has its strings."""
-    if not name.startswith(b'"'):
-        return name
-    return _ESCAPED.sub(_meant, name[1:-1])
-
-
-def _meant(escaped: re.Match[bytes]) -> bytes:
-    text = escaped[1]
-    return bytes([int(text, 8)]) if text.isdigit() else _ESCAPES.get(text, text)

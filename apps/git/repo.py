@@ -20,7 +20,15 @@ from uuid import uuid4
 from apps.git.configuration import CONFIG
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs
-from apps.git.run import GitError, GitProcess, GitTooLarge, Result, read_git, run_git, spawn_service
+from apps.git.run import (
+    GitError,
+    GitProcess,
+    GitTooLarge,
+    Result,
+    read_git,
+    run_git,
+    spawn_service,
+)
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -158,7 +166,7 @@ class GitRepo:
 
     def within(self, seconds: float) -> "GitRepo":
         """The same repository; all gits that run here end so many seconds from now."""
-        return replace(self, ends=time.monotonic() + seconds)
+        return replace(self, ends=min(self.ends, time.monotonic() + seconds))
 
     # The repository itself
 

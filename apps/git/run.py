@@ -45,10 +45,13 @@ class Limits:
 
 
 LIMITS: Final[dict[str, Limits]] = {
+    "archive": Limits(deadline=60, processor=60),
+    "blame": Limits(output=8 * _MIB, processor=10),
     "cat-file": Limits(output=32 * _MIB),
     "commit-graph": Limits(deadline=600, memory=_GIB),
     "diff-tree": Limits(output=32 * _MIB),
     "fetch": Limits(deadline=600, memory=_GIB),
+    "format-patch": Limits(output=32 * _MIB, processor=10),
     "for-each-ref": Limits(output=64 * _MIB),
     "gc": Limits(deadline=3600, memory=2 * _GIB),
     "hash-object": Limits(),
@@ -201,11 +204,26 @@ def spawn_service(
     return process
 
 
+def spawn_archive(git_dir: Path, *args: str) -> GitProcess:
+    """Start a git that writes an archive; to be used and ended as `spawn_service` says."""
+    limits = LIMITS["archive"]
+    # A file of the archive may ask for the signature of its commit, which is read by these.
+    config = {f"gpg.{kind}program": "false" for kind in ("", "ssh.", "x509.")}
+    process = _spawn(git_dir, "archive", args, limits, DEVNULL, None, config)
+    Thread(target=_watch, args=(process, limits.deadline), daemon=True).start()
+    return process
+
+
 def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
     """Start a git that writes one blob; to be used and ended as `spawn_service` says."""
     process = _spawn(git_dir, "cat-file", ["blob", sha], BLOB_LIMITS, DEVNULL, None)
     Thread(target=_watch, args=(process, BLOB_LIMITS.deadline), daemon=True).start()
     return process
+
+
+def ends_well(process: GitProcess, seconds: float) -> bool:
+    """Whether it ends by itself within so many seconds, and has not failed."""
+    return _ends_within(process, seconds) and process.wait() == 0
 
 
 def kill_group(process: GitProcess) -> None:
@@ -287,6 +305,7 @@ def _exchange(
     """
     limits = LIMITS[subcommand]
     ends = min(ends, time.monotonic() + limits.deadline)
+    late = GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
     rest, size = memoryview(stdin), 0
     with DefaultSelector() as pipes:
         _register(pipes, process)
@@ -309,10 +328,10 @@ def _exchange(
             if kept and size > limits.output:
                 raise GitTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
             if time.monotonic() > ends:
-                break
+                raise late
             del err[_KEPT_OF_STDERR:]
     if not _ends_within(process, ends - time.monotonic()):
-        raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
+        raise late
 
 
 def _register(pipes: DefaultSelector, process: GitProcess) -> None:

@@ -21,7 +21,8 @@ from apps.git.run import GitError
 from apps.pulls.models import IS_ACTIVE, Pull
 from apps.pulls.rules import takes_changes
 from apps.repos.access import RepoAccess, access_to
-from apps.repos.models import RANK, Fork, ForkStatus, Ref, Repo, Visibility
+from apps.repos.models import RANK, Ref, Repo, Visibility
+from apps.repos.queries import named_source
 from apps.repos.rules import ZERO, RefMove
 
 PULL_REF = re.compile(r"refs/pull/([0-9]{1,18})/head")
@@ -36,32 +37,15 @@ def find_source(by: RepoAccess, text: str) -> tuple[Repo, str]:
     `role_required` for one that the caller may only read.
     """
     repo = by.repo
-    name, colon, branch = text.rpartition(":")
-    owner = name.lower()
-    own = {repo.owner.path.lower()}
-    if repo.owner_user is not None:
-        own.add(repo.owner_user.username_key)
-    if not colon or owner in own:
+    source, branch = named_source(repo, text)
+    if source == repo:
         return repo, branch
-    fork = _fork_of(repo, owner)
-    access = None if fork is None else access_to(by.principal, fork)
+    access = None if source is None else access_to(by.principal, source)
     if access is None or access.level < Level.READ:
         raise Invalid("source_not_found", f"{quoted(text, 300)} names no branch that you can read.")
     access.check_open(writing=False)
     access.require(Level.WRITE)
     return access.repo, branch
-
-
-def _fork_of(repo: Repo, owner: str) -> Repo | None:
-    """The fork in the space of `teams/<slug>`, `users/<username>` or `<username>`."""
-    kind, slash, slug = owner.rpartition("/")
-    if slash and kind not in {"teams", "users"}:
-        return None
-    owned = {"owner_team__slug": slug} if kind == "teams" else {"owner_user__username_key": slug}
-    paths = ("repo__owner_team", "repo__owner_user")
-    found = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
-    fork = found.select_related(*paths).first()
-    return fork.repo if fork else None
 
 
 def pull_number(full_name: str) -> int | None:

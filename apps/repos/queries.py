@@ -10,7 +10,15 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.repos.access import OwnerAccess
-from apps.repos.models import Approver, ForkQuerySet, Protection, ProtectionQuerySet, Repo
+from apps.repos.models import (
+    Approver,
+    Fork,
+    ForkQuerySet,
+    ForkStatus,
+    Protection,
+    ProtectionQuerySet,
+    Repo,
+)
 from apps.teams.models import Team
 
 
@@ -38,3 +46,32 @@ def list_forks(principal: Principal, upstream: Repo) -> ForkQuerySet:
     """The forks of a repository that one may read, newest first, with what their records need."""
     forks = upstream.forks.with_paths().visible_to(principal)
     return forks.order_by("-created_at", "-id")
+
+
+def named_source(repo: Repo, text: str) -> tuple[Repo | None, str]:
+    """The repository and the branch that a source such as `users/bob:topic` names; None for a fork
+    that is not there.
+
+    A bare branch, or one behind the owner of this repository, is here; behind another owner it is
+    in that owner's fork of it: `users/bob:topic`, `bob:topic`, `teams/core:topic`.
+    """
+    name, colon, branch = text.rpartition(":")
+    owner = name.lower()
+    own = {repo.owner.path.lower()}
+    if repo.owner_user is not None:
+        own.add(repo.owner_user.username_key)
+    if not colon or owner in own:
+        return repo, branch
+    return _fork_of(repo, owner), branch
+
+
+def _fork_of(repo: Repo, owner: str) -> Repo | None:
+    """The fork in the space of `teams/<slug>`, `users/<username>` or `<username>`."""
+    kind, slash, slug = owner.rpartition("/")
+    if slash and kind not in {"teams", "users"}:
+        return None
+    owned = {"owner_team__slug": slug} if kind == "teams" else {"owner_user__username_key": slug}
+    paths = ("repo__owner_team", "repo__owner_user")
+    found = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
+    fork = found.select_related(*paths).first()
+    return fork.repo if fork else None

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator
-from typing import IO
-from wsgiref.util import FileWrapper
 
-from django.core.handlers.asgi import ASGIRequest
 from django.http import (
     Http404,
     HttpRequest,
@@ -19,29 +14,14 @@ from django.http import (
 from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header, parse_etags
 
+from apps.core.file_pieces import pieces_of
 from apps.uploads import files
 from apps.uploads.kinds import IMAGES, TEXT
 from apps.uploads.models import Upload
 
-PIECE = 65536
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """Opened by itself it runs nothing and loads nothing; a browser styles a picture that it shows."""
 logger = logging.getLogger(__name__)
-
-
-class AsyncPieces:
-    """A file for an ASGI server: Django would read all of a synchronous one before it sends any."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await asyncio.to_thread(self.file.read, PIECE):
-            yield piece
-
-    def close(self) -> None:
-        """Called at the end of the answer."""
-        self.file.close()
 
 
 def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
@@ -61,9 +41,7 @@ def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
     if request.method == "HEAD":
         file.close()
         return HttpResponse(headers=headers)
-    is_async = isinstance(request, ASGIRequest)
-    source = AsyncPieces(file) if is_async else FileWrapper(file, PIECE)
-    return StreamingHttpResponse(source, headers=headers)
+    return StreamingHttpResponse(pieces_of(file, request), headers=headers)
 
 
 def headers_of(upload: Upload) -> dict[str, str]:

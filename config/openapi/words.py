@@ -8,6 +8,8 @@ from typing import Any
 from apps.accounts import rules as accounts
 from apps.accounts.models import InviteStatus
 from apps.accounts.rules import TokenStatus
+from apps.browse.downloads import KINDS as KINDS_OF_ARCHIVES
+from apps.browse.downloads import TEXTS
 from apps.browse.filters import REF_ORDERINGS
 from apps.browse.serializers.files import STATUSES
 from apps.browse.serializers.trees import FILE_KINDS, KINDS
@@ -23,7 +25,9 @@ from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import DELETED
 
 NAMED: dict[str, Iterable[str]] = {
+    "ArchiveFormat": KINDS_OF_ARCHIVES,
     "CallerPermission": ("read", "write", "admin", "owner"),
+    "ComparisonFormat": ("json", *TEXTS),
     "FileStatus": STATUSES,
     "ForkStatus": ForkStatus,
     "FileType": FILE_KINDS,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apps.git import diff
 from apps.git.diff import FileChange, changes, parse_changes, patches
 from apps.git.hunks import Hunk, Line, parse_hunks
-from apps.git.run import GitError, GitTimeout
+from apps.git.run import LIMITS, GitError, GitTimeout, Limits
 from tests.git.histories import SUBMODULE, History, branches
 from tests.git.scratch import Scratch, git
 
@@ -200,10 +200,13 @@ def test_more_files_than_are_listed_are_counted(
     assert (found.total, found.additions, found.deletions) == (7, 0, 7)
 
 
-def test_a_large_blob_is_compared_by_its_name_alone(repo: Scratch) -> None:
+def test_a_large_blob_is_compared_by_its_name_alone(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To see whether one was renamed git reads both, which is more than it may have."""
-    old = repo.commit_of(repo.tree("100644", {"old": repo.zeros(300)}))
-    new = repo.commit_of(repo.tree("100644", {"new": repo.zeros(301)}))
+    monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=32 * MIB))
+    old = repo.commit_of(repo.tree("100644", {"old": repo.zeros(40)}))
+    new = repo.commit_of(repo.tree("100644", {"new": repo.zeros(41)}))
     found = changes(repo, old, new)
     assert [(file.path, file.status) for file in found.files] == [
         (b"new", "added"),

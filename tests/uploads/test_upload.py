@@ -17,11 +17,12 @@ from rest_framework.request import Request
 
 from apps.accounts.actions import deactivate_user
 from apps.accounts.authentication import SameOriginSession
+from apps.core.file_pieces import PIECE, AsyncPieces
 from apps.core.slugs import PREFIX
 from apps.repos.models import Repo, Visibility
 from apps.uploads import files as store
 from apps.uploads.models import Upload
-from apps.uploads.responses import PIECE, AsyncPieces, content_response
+from apps.uploads.responses import content_response
 from tests.api import plain_client
 from tests.principals import principal_of
 from tests.uploads.conftest import PNG

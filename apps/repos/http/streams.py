@@ -9,7 +9,7 @@ from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from select import POLLIN, poll
 from threading import Thread
 from time import monotonic
-from typing import IO, Any, TypeAlias, cast
+from typing import IO, Any, Protocol, TypeAlias, cast
 
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from apps.core.errors import ApiError, BadRequest
 from apps.core.parsers import broken_off, too_large
 from apps.core.room import LONGEST, room, too_slow
-from apps.git.run import GitProcess, kill_group
+from apps.git.run import GitProcess, ends_well, kill_group
 
 PIECE = 64 * 1024
 PACKED_LIMIT = 16 * 1024 * 1024
@@ -37,7 +37,33 @@ push may have so many.
 DROP_LATER_SECONDS = 600.0
 GZIP = 16 + zlib.MAX_WBITS
 
+LAST_SECONDS = 10.0
+"""How long git may take to end when it has written all."""
+
 Start: TypeAlias = Callable[[], GitProcess]
+
+
+class BrokenOff(Exception):
+    """git did not end well. Raised while an answer is sent, this cuts the connection, so that the
+    client sees that something is missing.
+    """
+
+
+class Packer(Protocol):
+    """Packs what git writes, as `zlib.compressobj` does."""
+
+    def compress(self, piece: bytes, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+class Unpacked:
+    """Leaves it as it is."""
+
+    def compress(self, piece: bytes) -> bytes:
+        return piece
+
+    def flush(self) -> bytes:
+        return b""
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
@@ -150,7 +176,7 @@ class GitAnswer(StreamingHttpResponse):
     def __init__(self, source: Any, held: ExitStack, content_type: str) -> None:
         headers = {"Cache-Control": "no-cache"}
         super().__init__(source, content_type=content_type, headers=headers)
-        self.held = held.pop_all()
+        self.held = held
 
     def close(self) -> None:
         super().close()
@@ -181,29 +207,45 @@ def answer(
     *,
     first: bytes = b"",
     held: ExitStack | None = None,
+    packer: Packer | None = None,
 ) -> GitAnswer:
     """Stream what the git that `start` gives writes. However the answer ends, git ends with it,
     and then what is `held`.
+
+    What a `packer` packs has to be all that there is: if git fails, the connection is cut.
     """
     if isinstance(request, ASGIRequest):
         # Django would collect a synchronous iterator into a list before sending it. And it drops
         # an answer whose client has gone before it was made, so that nothing may have begun yet.
-        source: Any = async_output(start, first)
+        kept = (held or ExitStack()).pop_all()
+        source: Any = async_output(start, first, packer, kept)
     else:
-        source = SyncOutput(start(), first)
-    return GitAnswer(source, held or ExitStack(), content_type)
+        source = SyncOutput(start(), first, packer)
+        kept = (held or ExitStack()).pop_all()
+    return GitAnswer(source, kept, content_type)
 
 
 class SyncOutput:
     """git's output for a WSGI server, which calls `close` when done or when the client left."""
 
-    def __init__(self, process: GitProcess, first: bytes) -> None:
+    def __init__(self, process: GitProcess, first: bytes, packer: Packer | None = None) -> None:
         self.process = process
         self.first = first
+        self.packer = packer
 
     def __iter__(self) -> Iterator[bytes]:
         if self.first:
             yield self.first
+        if self.packer is None:
+            yield from self.written()
+            return
+        for piece in self.written():
+            if packed := self.packer.compress(piece):
+                yield packed
+        if packed := last_piece(self.process, self.packer):
+            yield packed
+
+    def written(self) -> Iterator[bytes]:
         output: Any = self.process.stdout
         waiting = poll()
         waiting.register(output, POLLIN)
@@ -214,8 +256,13 @@ class SyncOutput:
         end(self.process)
 
 
-async def async_output(start: Start, first: bytes) -> AsyncIterator[bytes]:
-    """git's output for an ASGI server, read only as fast as the client takes it."""
+async def async_output(
+    start: Start, first: bytes, packer: Packer | None, held: ExitStack
+) -> AsyncIterator[bytes]:
+    """git's output for an ASGI server, read only as fast as the client takes it.
+
+    What is `held` ends here where the answer is broken off: Django closes only those that end.
+    """
     loop = asyncio.get_running_loop()
     async with running(start) as process:
         reader = asyncio.StreamReader(limit=PIECE)
@@ -227,7 +274,25 @@ async def async_output(start: Start, first: bytes) -> AsyncIterator[bytes]:
             if first:
                 yield first
             while piece := await next_piece(reader):
-                yield piece
+                if packer is None:
+                    yield piece
+                elif packed := await asyncio.to_thread(packer.compress, piece):
+                    yield packed
+            if packer is not None:
+                try:
+                    last = await asyncio.to_thread(last_piece, process, packer)
+                except BrokenOff:
+                    await asyncio.to_thread(held.close)
+                    raise
+                if last:
+                    yield last
+
+
+def last_piece(process: GitProcess, packer: Packer) -> bytes:
+    """The end of a packed answer; `BrokenOff` when git has not written all of it."""
+    if not ends_well(process, LAST_SECONDS):
+        raise BrokenOff(f"git ended with {process.returncode} in the middle of an answer")
+    return packer.flush()
 
 
 async def next_piece(reader: asyncio.StreamReader) -> bytes:

@@ -1,0 +1,98 @@
+"""Which commit each line of a file is from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from apps.browse import slots
+from apps.browse.cache import cached
+from apps.browse.names import shown_path
+from apps.browse.objects import quick
+from apps.browse.trees import find_file
+from apps.core.errors import Invalid
+from apps.core.json import quoted
+from apps.git.blame import BlamedCommit, BlamedRange, blame
+from apps.git.log import Signature
+from apps.git.run import GitTimeout, GitTooLarge
+from apps.git.tree import read_blob
+from apps.repos.models import Repo
+
+FILE_MAX = 1024 * 1024
+"""Bytes of a file whose lines are told."""
+LINES_MAX = 1000
+"""Lines of one answer."""
+LINES_DEFAULT = 500
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Where the lines `first` to `last` of `total` are from; of an empty file `last` is 0."""
+
+    commit: str
+    first: int
+    last: int
+    total: int
+    ranges: Sequence[BlamedRange]
+
+
+def blame_lines(repo: Repo, sha: str, path: bytes, first: int, last: int | None, who: str) -> Blame:
+    """Blame these lines, or 500 from `first` on, as far as there are any. `who` asks, a person or
+    an address.
+
+    404; 422 `is_directory`, `not_a_file`, `file_too_large`, `line_not_found`, `too_expensive`,
+    `validation_failed`.
+    """
+    check_lines(first, last)
+    with quick():
+        commit, entry = find_file(repo, sha, path)
+        if entry.kind == "submodule":
+            raise Invalid("not_a_file", "A submodule is a commit of another repository.")
+        if entry.size is None or entry.size > FILE_MAX:
+            text = f"{quoted(shown_path(path))} has more than {FILE_MAX} bytes."
+            raise Invalid("file_too_large", text)
+        content = read_blob(repo.git, entry.sha)
+    total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
+    if first > max(1, total):
+        raise Invalid("line_not_found", f"There is no line {first}: the file has {total}.")
+    last = min(total, last or first + LINES_DEFAULT - 1)
+    ranges = ranges_of(repo, commit, path, first, last, who) if total else []
+    return Blame(commit, first, last, total, ranges)
+
+
+def check_lines(first: int, last: int | None) -> None:
+    """422 for lines that run backwards, or are too many for one answer."""
+    if last is not None and not first <= last < first + LINES_MAX:
+        text = f"to: Must be an integer from `from` to {LINES_MAX - 1} more."
+        raise Invalid("validation_failed", text)
+
+
+def ranges_of(
+    repo: Repo, commit: str, path: bytes, first: int, last: int, who: str
+) -> list[BlamedRange]:
+    """The ranges of lines that are there."""
+
+    def ask() -> list[dict[str, Any]]:
+        with slots.heavy(who):
+            try:
+                return [kept_range(one) for one in blame(repo.git, commit, path, first, last)]
+            except GitTooLarge as error:
+                raise GitTimeout(str(error)) from None  # and so it is kept that this is too much
+
+    kept = cached(repo, ("blame", commit, path, first, last), ask)
+    return [range_of_kept(one) for one in kept]
+
+
+def kept_range(one: BlamedRange) -> dict[str, Any]:
+    """A range as JSON can hold it: each byte of a path is a character."""
+    return {**asdict(one), "original_path": one.original_path.decode("latin-1")}
+
+
+def range_of_kept(kept: dict[str, Any]) -> BlamedRange:
+    commit = kept["commit"]
+    people = {role: Signature(**commit[role]) for role in ("author", "committer")}
+    path = kept["original_path"].encode("latin-1")
+    return BlamedRange(
+        **{**kept, "commit": BlamedCommit(**{**commit, **people}), "original_path": path}
+    )

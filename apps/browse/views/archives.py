@@ -1,0 +1,66 @@
+"""`…/archive`."""
+
+from __future__ import annotations
+
+from django.http.response import HttpResponseBase
+
+from apps.browse.archives import find_archive
+from apps.browse.conditional import by_names
+from apps.browse.downloads import KINDS, archive_response
+from apps.browse.names import path_in_tree, revision
+from apps.core.access import Level
+from apps.core.operation import operation
+from apps.core.query import QuerySerializer, TextParameter
+from apps.core.serializers import StrictChoiceField
+from apps.repos.access import RepoScoped
+from apps.repos.http import slots as http_slots
+
+
+class ArchiveQuery(QuerySerializer):
+    ref = TextParameter(required=False)
+    format = StrictChoiceField([*KINDS], default="tar.gz")
+    path = TextParameter(required=False)
+    path_base64 = TextParameter(required=False)
+
+
+class ArchiveViewSet(RepoScoped):
+    """…/repos/{repo_slug}/archive"""
+
+    schema_tags = ["archives"]
+
+    @operation(
+        Level.READ,
+        query=ArchiveQuery,
+        media_type="*/*",
+        errors=(
+            "archive_too_large",
+            "invalid_path",
+            "invalid_ref",
+            "not_a_directory",
+            "too_expensive",
+        ),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read all files of a commit as an archive.
+
+        All of it is in a folder that is called as the repository and the first twelve digits of
+        the commit. With `path` it has only what is below that directory, under its full path.
+        `.gitattributes` of the commit say what is left out (`export-ignore`) and where the commit
+        is written into files (`export-subst`).
+
+        An archive of more than 100,000 files and directories or 2 GiB is 422 `archive_too_large`.
+        One that is not sent within 60 seconds, or that git cannot write to its end, is broken off
+        without the end of the answer. Each caller has one at a time. The bytes of `format=tar`
+        stay the same, and have an `ETag`; those of the others may change.
+        """
+        sent = self.validated_query
+        path = path_in_tree(sent.get("path", ""), sent.get("path_base64"))
+        sha, form = revision(self.repo, sent.get("ref")).sha, sent["format"]
+        if form == "tar":
+            return by_names(self.http_request, (sha,), lambda: self.archive(sha, path, form))
+        return self.archive(sha, path, form)
+
+    def archive(self, sha: str, path: bytes, form: str) -> HttpResponseBase:
+        who = http_slots.who(self.http_request, self.principal)
+        archive = find_archive(self.repo, sha, path, who)
+        return archive_response(self.http_request, self.principal, archive, form)

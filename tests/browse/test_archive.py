@@ -1,0 +1,209 @@
+"""`…/archive`."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+from typing import Any
+
+import pytest
+
+from apps.browse import slots
+from apps.git import archive, run
+from apps.repos.models import Repo
+from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
+
+pytestmark = pytest.mark.django_db
+FILES: dict[bytes, Thing] = {
+    b"a/b": b"one\n",
+    b"a/c/d": b"two\n",
+    b"a.txt": b"x",
+    b"run.sh": (SCRIPT, b"#!/bin/sh\n"),
+    b"link": (LINK, b"a/b"),
+    b"sub": (SUBMODULE, b"1" * 40),
+    b"ignored": b"x",
+    b"subst": b"$Format:%H %G?$",
+    b".gitattributes": b"ignored export-ignore\nsubst export-subst\n",
+}
+HOSTILE = [
+    "-x",
+    "--output=x",
+    "--remote=x",
+    ":/x",
+    ":(top)x",
+    ".git/config",
+    "a.txt/x",
+    "*",
+    "1" * 40,
+]
+
+
+@pytest.fixture
+def code(team_repo: Repo) -> Code:
+    return code_of(team_repo)
+
+
+@pytest.fixture
+def head(code: Code, team_repo: Repo, alice: Any) -> str:
+    sha = code.commit_with(
+        FILES, header="gpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----"
+    )
+    push(team_repo, "refs/heads/main", sha, by=alice)
+    return sha
+
+
+@pytest.fixture
+def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
+    """A refusal, or 304."""
+
+    def asked(query: str = "", person: Any = alice) -> Any:
+        return api(person).get(f"{team_repo.api_path}/archive{query}")
+
+    return asked
+
+
+@pytest.fixture
+def load(api: Any, team_repo: Repo, alice: Any) -> Any:
+    """`load("?format=tar")`: the answer to alice as Django has it, with all of its bytes."""
+
+    def asked(query: str = "", method: str = "GET", **headers: str) -> Any:
+        answer = begin(api(alice), team_repo, query, method, **headers)
+        answer.whole = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        return answer
+
+    return asked
+
+
+def begin(caller: Any, repo: Repo, query: str = "", method: str = "GET", **headers: str) -> Any:
+    """The answer before any of it has been read."""
+    path = f"/api/v1{repo.api_path}/archive{query}"
+    return caller.client.generic(method, path, headers={**caller.headers, **headers})
+
+
+def bytes_of(answer: Any) -> bytes:
+    assert (answer.status_code, answer.streaming) == (200, True), answer.whole
+    return bytes(answer.whole)
+
+
+def files_of(tar: bytes) -> dict[str, bytes | str]:
+    """Name -> content, or where a link leads; folders are left out."""
+    found: dict[str, bytes | str] = {}
+    with tarfile.open(fileobj=io.BytesIO(tar)) as opened:
+        for entry in opened:
+            if entry.issym():
+                found[entry.name] = entry.linkname
+            elif entry.isfile():
+                content = opened.extractfile(entry)
+                assert content is not None
+                found[entry.name] = content.read()
+    return found
+
+
+def test_what_is_no_directory_or_no_ref_is_refused(ask, head, carol, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in HOSTILE:
+        ask(f"?path={path}").fails(404, "not_found")
+    for path in ("a//b", "..", "a/../b", "%00x"):
+        assert ask(f"?path={path}").status == 422
+    for ref in ("-x", "--output=x", ":/x", "@{-1}", "HEAD", "main^", "a//b"):
+        ask(f"?ref={ref}").fails(422, "invalid_ref")
+    for path in ("a.txt", "link", "sub"):
+        ask(f"?path={path}").fails(422, "not_a_directory")
+    ask("?ref=nothing").fails(404, "not_found")
+    ask("?format=rar").fails(422, "validation_failed")
+    ask("", carol).fails(403, "forbidden")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_repository_without_commits_has_no_archive(ask) -> None:
+    ask().fails(404, "not_found")
+
+
+def test_an_archive_has_all_files_of_the_commit_in_one_folder(load, head) -> None:
+    answer, name = load(), f"api-{head[:12]}"
+    assert answer["Content-Type"] == "application/gzip"
+    assert answer["Content-Disposition"] == f'attachment; filename="{name}.tar.gz"'
+    assert (answer["X-Content-Type-Options"], answer["Cache-Control"]) == (
+        "nosniff",
+        "private, no-cache",
+    )
+    assert "ETag" not in answer
+    tar = bytes_of(load("?format=tar"))
+    assert gzip.decompress(bytes_of(answer)) == tar
+    files = files_of(tar)
+    shown = f"{head} "
+    assert str(files.pop(f"{name}/subst")).startswith(f"b'{shown}")
+    assert files == {
+        f"{name}/a/b": b"one\n",
+        f"{name}/a/c/d": b"two\n",
+        f"{name}/a.txt": b"x",
+        f"{name}/run.sh": b"#!/bin/sh\n",
+        f"{name}/link": "a/b",
+        f"{name}/.gitattributes": FILES[b".gitattributes"],
+    }
+    with zipfile.ZipFile(io.BytesIO(bytes_of(load("?format=zip")))) as opened:
+        assert {entry for entry in opened.namelist() if not entry.endswith("/")} == {
+            *files,
+            f"{name}/subst",
+        }
+        assert opened.read(f"{name}/a/b") == b"one\n"
+
+
+def test_with_a_path_only_what_is_below_it_is_there_under_its_full_path(load, head) -> None:
+    name = f"api-{head[:12]}"
+    assert {*files_of(bytes_of(load("?format=tar&path=a")))} == {f"{name}/a/b", f"{name}/a/c/d"}
+    assert {*files_of(bytes_of(load("?format=tar&path_base64=YS9j")))} == {f"{name}/a/c/d"}
+
+
+def test_a_tar_has_a_tag_and_head_has_no_content(load, head, team_repo, alice, code) -> None:
+    answer = load("?format=tar&ref=main")
+    tag, content = answer["ETag"], bytes_of(answer)
+    before = run.spawned
+    same = load("?format=tar&ref=main", **{"If-None-Match": tag})
+    assert (same.status_code, same.whole, run.spawned) == (304, b"", before)
+    assert bytes_of(load("?format=tar&ref=main", **{"If-None-Match": '"x"'})) == content
+    first = load(method="HEAD")
+    assert (first.status_code, first.whole, first["Content-Type"]) == (
+        200,
+        b"",
+        "application/gzip",
+    )
+    push(team_repo, "refs/heads/main", code.commit_with({}, head), by=alice)
+    assert load("?format=tar&ref=main", **{"If-None-Match": tag}).status_code == 200
+
+
+def test_who_lost_access_gets_no_304(api, load, head, team_repo, bob) -> None:
+    tag = load("?format=tar")["ETag"]
+    send = api(bob).send
+    path, sent = f"{team_repo.api_path}/archive?format=tar", {"If-None-Match": tag}
+    assert send("GET", path, headers=sent).status == 304
+    team_repo.owner_team.members.filter(user=bob).delete()
+    send("GET", path, headers=sent).fails(403, "forbidden")
+
+
+@pytest.mark.parametrize(("limit", "most"), [("ENTRIES_MAX", 10), ("BYTES_MAX", 20)])
+def test_an_archive_that_is_too_large_is_refused_before_its_first_byte(
+    ask, load, head, monkeypatch, limit, most
+) -> None:
+    monkeypatch.setattr(archive, limit, most)
+    for form in ("tar", "tar.gz", "zip"):
+        ask(f"?format={form}").fails(422, "archive_too_large")
+    before = run.spawned
+    assert "path" not in ask().fails(422, "archive_too_large")
+    assert run.spawned <= before + 1, "it is kept that this is too much"
+    assert files_of(bytes_of(load("?format=tar&path=a")))
+
+
+def test_each_has_one_archive_at_a_time(
+    load, ask, head, monkeypatch, api, alice, bob, team_repo
+) -> None:
+    monkeypatch.setattr(slots, "PATIENCE", 0)
+    first = begin(api(alice), team_repo)
+    ask().fails(503, "unavailable")
+    ask("?ref=nothing").fails(404, "not_found")
+    second = begin(api(bob), team_repo)
+    for answer in (first, second):
+        assert gzip.decompress(b"".join(answer.streaming_content))
+    assert bytes_of(load())

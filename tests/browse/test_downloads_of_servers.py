@@ -1,0 +1,148 @@
+"""Comparisons, blame and archives of what is hostile or large, from real servers."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.core.slugs import PREFIX
+from apps.git.repo import GitRepo
+from tests.browse.code import Code
+from tests.repos.test_git_http import api_path
+
+MIB = 1024 * 1024
+GROWTH = 64 * 1024
+"""KiB by which a server may grow."""
+PATIENCE = 60.0
+"""Seconds; git has ten, and the machine may be busy."""
+
+
+@pytest.fixture
+def code(server: Any, path: str) -> Code:
+    """The store of the repository at `path`, on the disk of the server."""
+    uuid = server.api("alice").get(api_path(path)).gives()["uuid"].replace("-", "")
+    folder = Path(server.environment["DATA_DIR"]) / "repositories"
+    [found] = [one for one in folder.glob("*/*/*.git") if one.stem.replace("-", "") == uuid]
+    return Code(GitRepo(found).path)
+
+
+class Asked:
+    """An answer of a server to alice, which is read as it comes."""
+
+    def __init__(self, server: Any, address: str) -> None:
+        self.connection = server.connect()
+        token = {"Authorization": f"Bearer {server.token('alice')}"}
+        self.connection.request("GET", f"{PREFIX}{address}", headers=token)
+        self.response = self.connection.getresponse()
+
+    def size(self) -> int:
+        """How many bytes come; an error where the answer breaks off."""
+        size = 0
+        try:
+            while piece := self.response.read(MIB):
+                size += len(piece)
+        finally:
+            self.connection.close()
+        return size
+
+
+def peak(pid: int) -> int:
+    """The most memory that a process has had since `forget_peak`, in KiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith("VmHWM")]
+    return int(line.split()[1])
+
+
+def forget_peak(pid: int) -> None:
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def many_files(code: Code, count: int) -> str:
+    """A tree of so many files, all alike."""
+    blob = bytes.fromhex(code.store("blob", [b"x\n"], 2))
+    return code.store(
+        "tree", [body := b"".join(b"100644 %06d\0%b" % (n, blob) for n in range(count))], len(body)
+    )
+
+
+QUESTIONS = [
+    "compare/{old}...{new}",
+    "compare/{old}...{new}?patch=true&direct=true",
+    "compare/{old}...{new}?format=diff",
+    "compare/{old}...{new}?format=patch",
+    "blame/f?ref={new}",
+    "archive?ref={new}",
+    "archive?ref={new}&format=zip",
+    "archive?ref={new}&format=tar&path=d",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.parametrize("kind", ["bomb", "zeros", "many"])
+def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, code, kind) -> None:
+    old = code.commit_with({b"f": b"1\n"})
+    trees = {"bomb": code.tree_bomb, "zeros": lambda: code.tree("100644", {"z": code.zeros(600)})}
+    tree = trees[kind]() if kind in trees else many_files(code, 200_000)
+    blob = bytes.fromhex(code.store("blob", [b"2\n"], 2))
+    body = b"40000 d\0%b100644 f\0%b" % (bytes.fromhex(tree), blob)
+    new = code.commit_of(code.store("tree", [body], len(body)), old)
+    Asked(server, f"{api_path(path)}/compare/{old}...{old}").size()
+    Asked(server, f"{api_path(path)}/archive?ref={old}").size()
+    forget_peak(server.pid)
+    before = peak(server.pid)
+    for question in QUESTIONS:
+        begin = time.monotonic()
+        asked = Asked(server, f"{api_path(path)}/{question.format(old=old, new=new)}")
+        status, size = asked.response.status, asked.size()
+        took, grown = time.monotonic() - begin, peak(server.pid) - before
+        print(f"{kind}: {question}: {status}, {size} bytes, {took:.1f} s, {grown} KiB")
+        assert status in {200, 422}
+        assert took < PATIENCE
+        assert grown < GROWTH
+    server.api("alice").get(api_path(path)).gives()
+
+
+def test_an_archive_comes_whole_and_in_pieces(server, path, code, tmp_path) -> None:
+    content = os.urandom(3 * MIB)
+    new = code.commit_with({b"a": content, b"b/c": b"x"})
+    for form in ("tar", "tar.gz"):
+        asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
+        assert asked.response.status == 200
+        (tmp_path / form).write_bytes(asked.response.read())
+        asked.connection.close()
+        with tarfile.open(tmp_path / form) as opened:
+            name = f"{path.rpartition('/')[2]}-{new[:12]}"
+            assert {entry.name for entry in opened if entry.isfile()} == {
+                f"{name}/a",
+                f"{name}/b/c",
+            }
+            found = opened.extractfile(f"{name}/a")
+            assert found is not None and found.read() == content
+
+
+@pytest.mark.parametrize("form", ["tar", "tar.gz"])
+def test_an_archive_that_git_cannot_end_is_broken_off(server, path, code, form) -> None:
+    """The client sees that something is missing: the end of the answer never comes."""
+    lost = code.store("blob", [b"lost"], 4)
+    new = code.commit_with({b"a": os.urandom(2 * MIB), b"b": b"lost"})
+    (code.path / "objects" / lost[:2] / lost[2:]).unlink()
+    asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
+    assert asked.response.status == 200
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        asked.size()
+
+
+def test_a_large_diff_comes_whole(server, path, code) -> None:
+    content = os.urandom(MIB).hex().encode()
+    old, new = code.commit_with({}), code.commit_with({b"a": content})
+    asked = Asked(server, f"{api_path(path)}/compare/{old}...{new}?format=diff&direct=true")
+    assert asked.response.status == 200
+    said = int(asked.response.headers["Content-Length"])
+    assert asked.size() == said > len(content)
