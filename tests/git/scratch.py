@@ -37,9 +37,8 @@ class Scratch(GitRepo):
         tree = b""
         for name, data in sorted(files.items()):
             mode = "100755" if name.endswith(".sh") else "100644"
-            tree += f"{mode} {name}\0".encode() + bytes.fromhex(
-                self.store("blob", [data], len(data))
-            )
+            blob = bytes.fromhex(self.store("blob", [data], len(data)))
+            tree += f"{mode} {name}\0".encode("utf-8", "surrogateescape") + blob
         lines = [f"tree {self.store('tree', [tree], len(tree))}"]
         lines += [f"parent {parent}" for parent in parents]
         lines += [f"author {author.name} <{author.email}> 1700000000 +0200"]
