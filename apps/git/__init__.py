@@ -1,5 +1,6 @@
 """The only code that runs git. It imports neither Django nor another app.
 
 run: starts git, within limits. repo: one bare repository. merge: merges without a work tree.
-facts, cache: answers that are kept. protocol: the format of a push. store: all repositories.
+log, diff, hunks: what commits say and change. facts, cache: answers that are kept. protocol: the
+format of a push. store: all repositories.
 """

@@ -4,20 +4,23 @@ git gets full object names and valid ref names only: user text as a revision wou
 (`--output=x` writes a file) or a search through all of history (`:/text`). `ValueError` otherwise.
 """
 
+import json
 import re
 import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import uuid4
 
+from apps.git.configuration import CONFIG
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs
-from apps.git.run import GitError, GitProcess, GitTooLarge, Result, run_git, spawn_service
+from apps.git.run import GitError, GitProcess, GitTooLarge, Result, read_git, run_git, spawn_service
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -45,39 +48,6 @@ _LEFTOVERS: Final = (
 _DRY: Final = "tmp_objdir-dry-"
 _LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
 _MOST_AUTHORS: Final = 1000
-
-_CONFIG: Final = """\
-[core]
-	repositoryFormatVersion = 0
-	bare = true
-	fileMode = true
-	logAllRefUpdates = false
-	bigFileThreshold = 32m
-	filesRefLockTimeout = 2000
-[pack]
-	threads = 2
-	windowMemory = 64m
-	deltaCacheSize = 64m
-[gc]
-	auto = 0
-	autoDetach = false
-[transfer]
-	hideRefs = refs
-	hideRefs = !refs/heads
-	hideRefs = !refs/tags
-[uploadpack]
-	allowFilter = true
-	hideRefs = !refs/pull
-[receive]
-	fsckObjects = true
-	maxInputSize = 2g
-	autogc = false
-	advertisePushOptions = false
-[receive "fsck"]
-	badTimezone = ignore
-	missingSpaceBeforeDate = ignore
-	zeroPaddedFilemode = ignore
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +112,14 @@ def approved_ref(number: int, sha: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GitRepo:
-    """A bare repository; `objects` is where new objects go, if not into itself."""
+    """A bare repository; `objects` is where new objects go, if not into itself, and `others` is
+    another repository whose objects can be read as well. `ends`: see `within`.
+    """
 
     path: Path
     objects: Path | None = None
+    others: Path | None = None
+    ends: float = inf
 
     def git(
         self,
@@ -156,8 +130,25 @@ class GitRepo:
         config: Mapping[str, str] | None = None,
     ) -> Result:
         """Run git here. The caller has checked the arguments: they may hold no text of a user."""
+        env, ends = self._environment(), self.ends
+        return run_git(
+            self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config, ends=ends
+        )
+
+    def read(self, subcommand: str, *args: str) -> Iterator[bytes]:
+        """What git writes here, in pieces; see `run.read_git`."""
+        return read_git(self.path, subcommand, *args, env=self._environment(), ends=self.ends)
+
+    def _environment(self) -> dict[str, str]:
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
-        return run_git(self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config)
+        if self.others:  # in quotes, because a colon would end a path
+            store = json.dumps(str(self.others.resolve() / "objects"), ensure_ascii=False)
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = store
+        return env
+
+    def within(self, seconds: float) -> "GitRepo":
+        """The same repository; all gits that run here end so many seconds from now."""
+        return replace(self, ends=time.monotonic() + seconds)
 
     # The repository itself
 
@@ -190,7 +181,7 @@ class GitRepo:
         return GitRepo(self.path.with_name(f"{self.path.name}.tmp-{mark}"))
 
     def _write_config(self) -> None:
-        (self.path / "config").write_text(_CONFIG)
+        (self.path / "config").write_text(CONFIG)
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
@@ -233,7 +224,7 @@ class GitRepo:
 
     def mend_config(self) -> bool:
         """Rewrite the configuration if it differs from the present one; returns whether it did."""
-        if (self.path / "config").read_text() == _CONFIG:
+        if (self.path / "config").read_text() == CONFIG:
             return False
         self._write_config()
         return True

@@ -9,9 +9,10 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from select import POLLIN, poll
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -137,21 +138,48 @@ def run_git(
     ok: tuple[int, ...] = (0,),
     env: Mapping[str, str] | None = None,
     config: Mapping[str, str] | None = None,
+    ends: float = inf,
 ) -> Result:
     """Run one git to its end. `GitError` for a status outside `ok`, or a subclass of it.
 
-    The caller has checked every argument: no text of a user may reach git unchecked.
+    The caller has checked every argument: no text of a user may reach git unchecked. `ends`: by
+    `time.monotonic`, when git is to be ready even if its own deadline is later.
     """
     with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
+        out, err = bytearray(), bytearray()
         try:
-            out, err = _exchange(process, subcommand, stdin)
+            for piece in _exchange(process, subcommand, stdin, err, ends):
+                out += piece
         except BaseException:
             kill_group(process)
             raise
-    result = Result(process.returncode, out, err)
+    result = Result(process.returncode, bytes(out), bytes(err))
     if result.code not in ok:
         raise _failure(subcommand, result)
     return result
+
+
+def read_git(
+    git_dir: Path,
+    subcommand: str,
+    *args: str,
+    env: Mapping[str, str] | None = None,
+    ends: float = inf,
+) -> Iterator[bytes]:
+    """What one git writes, in pieces, for output that nobody should hold as a whole.
+
+    Limits and errors are those of `run_git`; the errors come where the output ends. git ends with
+    the iterator.
+    """
+    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env) as process:
+        err = bytearray()
+        try:
+            yield from _exchange(process, subcommand, b"", err, ends)
+        except BaseException:
+            kill_group(process)
+            raise
+    if process.returncode:
+        raise _failure(subcommand, Result(process.returncode, b"", bytes(err)))
 
 
 def spawn_service(
@@ -235,41 +263,49 @@ def _count() -> None:
         spawned += 1
 
 
-def _exchange(process: GitProcess, subcommand: str, stdin: bytes) -> tuple[bytes, bytes]:
-    """Feed and drain the process until it ends, within its deadline and its cap."""
+def _exchange(
+    process: GitProcess, subcommand: str, stdin: bytes, err: bytearray, ends: float
+) -> Iterator[bytes]:
+    """Feed and drain the process until it ends, within its deadline and its cap; `err` takes what
+    it complains of.
+    """
     limits = LIMITS[subcommand]
-    ends = time.monotonic() + limits.deadline
-    rest = memoryview(stdin)
-    out, err = bytearray(), bytearray()
+    ends = min(ends, time.monotonic() + limits.deadline)
+    rest, size = memoryview(stdin), 0
     with DefaultSelector() as pipes:
-        _register(pipes, process, out, err)
+        _register(pipes, process)
         while pipes.get_map():
             for key, _ in pipes.select(max(0, ends - time.monotonic())):
-                if key.data is None:
+                if key.fileobj is process.stdin:
                     rest = _write(key.fd, rest)
                     finished = not rest
                 else:
-                    finished = not _read(key.fd, key.data)
+                    piece = os.read(key.fd, _PIECE)
+                    finished = not piece
+                    if key.fileobj is process.stderr:
+                        err += piece
+                    elif piece:
+                        size += len(piece)
+                        yield piece
                 if finished:
                     pipes.unregister(key.fileobj)
                     cast(IO[bytes], key.fileobj).close()
-            if len(out) > limits.output:
+            if size > limits.output:
                 raise GitTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
             if time.monotonic() > ends:
                 break
             del err[_KEPT_OF_STDERR:]
     if not _ends_within(process, ends - time.monotonic()):
         raise GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
-    return bytes(out), bytes(err)
 
 
-def _register(pipes: DefaultSelector, process: GitProcess, out: bytearray, err: bytearray) -> None:
+def _register(pipes: DefaultSelector, process: GitProcess) -> None:
     stdin = cast(IO[bytes], process.stdin)
     # Else a long write and git's own could wait for each other.
     os.set_blocking(stdin.fileno(), False)
     pipes.register(stdin, EVENT_WRITE)
-    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ, out)
-    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ, err)
+    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ)
+    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ)
 
 
 def _write(fd: int, rest: memoryview) -> memoryview:
@@ -277,12 +313,6 @@ def _write(fd: int, rest: memoryview) -> memoryview:
         return rest[os.write(fd, rest[:_PIECE]) :]
     except BrokenPipeError:  # git has read as much as it wanted
         return rest[:0]
-
-
-def _read(fd: int, kept: bytearray) -> bytes:
-    piece = os.read(fd, _PIECE)
-    kept += piece
-    return piece
 
 
 def _ends_within(process: GitProcess, seconds: float) -> bool:

@@ -1,0 +1,305 @@
+"""Which files differ between two commits, and how, as `git diff-tree` tells; copies are files."""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Final
+
+from apps.git.repo import EMPTY_TREE, GitRepo, is_sha
+from apps.git.run import GitError, GitTooLarge
+
+FILES_MAX: Final = 3000
+"""Files that are kept of a comparison."""
+SIDE_MAX: Final = 1024 * 1024
+"""Bytes of a file on either side, over which nobody is shown its patch."""
+LINES_MAX: Final = 20_000
+"""Changed lines, over which nobody is shown the patch of a file."""
+PATCHES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of the patches that are shown at once."""
+
+_RENAMES: Final = ("-M50", "-l1000")
+_PLAIN: Final = ("--no-ext-diff", "--no-textconv")
+_RAW: Final = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]{40}) ([0-9a-f]{40}) ([AMDRT])\d*")
+_LINES: Final = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
+_STATUS: Final = {
+    "A": "added",
+    "M": "modified",
+    "D": "removed",
+    "R": "renamed",
+    "T": "type_changed",
+}
+_TYPE_CHANGED: Final = re.compile(rb"\S+ \S+ \S+ \S+ T")
+_SECTION: Final = re.compile(rb"^diff --git ", re.MULTILINE)
+_FIRST_HUNK: Final = re.compile(rb"^@@ ", re.MULTILINE)
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPES: Final = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"t": b"\t",
+    b"n": b"\n",
+    b"v": b"\v",
+    b"f": b"\f",
+    b"r": b"\r",
+}
+_NO_MODE: Final = "000000"
+_SUBMODULE: Final = "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What became of one file. What its absent side would have is None.
+
+    `status` is added, modified, removed, renamed or type_changed, such as from a file to a link.
+    The path of a file that was removed is where it was. `additions`, `deletions`: in lines, None
+    where git finds a file binary. `sha`: of the content, of a submodule its commit.
+    """
+
+    path: bytes
+    previous_path: bytes | None
+    status: str
+    additions: int | None
+    deletions: int | None
+    is_binary: bool
+    sha: str | None
+    previous_sha: str | None
+    mode: str | None
+    previous_mode: str | None
+    is_too_large: bool = False
+    """Whether it is too large for its patch to be shown: `changes` finds that out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """At most `FILES_MAX` files in git's order; the three numbers are those of all."""
+
+    files: tuple[FileChange, ...]
+    total: int
+    additions: int
+    deletions: int
+
+
+def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
+    """What `new` has that `old` has not; None is the empty tree, which the first commit began with.
+
+    Renames are found where a file stays the same by half. `GitTooLarge` for more files than git
+    can hold, `GitTimeout`; `GitError` when an object is missing.
+    """
+    sides = _tree(old), _tree(new)
+    options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
+    try:
+        found = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
+    except GitTooLarge:  # to see whether a large file was renamed, git reads both sides
+        found = _read(repo.read("diff-tree", *options, "--no-renames", *sides, "--"), FILES_MAX)
+    return replace(found, files=tuple(_measured(repo, found.files)))
+
+
+def parse_changes(out: bytes) -> list[FileChange]:
+    """The files of `git diff-tree --raw --numstat -z`. `GitError`: it has another form."""
+    return [*_read([out], None).files]
+
+
+def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
+    """All files are counted, and at most so many kept: first come all of them with their modes
+    and names, then all of them once more with their lines.
+    """
+    fields = _fields(pieces)
+    kept: dict[bytes, FileChange] = {}
+    total = added = deleted = 0
+    for field in fields:
+        if entry := _RAW.fullmatch(field):
+            change = _change(entry, fields)
+            total += 1
+            if most is None or total <= most:
+                kept[change.path] = change
+        else:
+            path, additions, deletions = _lines(field, fields)
+            added, deleted = added + (additions or 0), deleted + (deletions or 0)
+            if path in kept:
+                known = replace(kept[path], additions=additions, deletions=deletions)
+                kept[path] = replace(known, is_binary=additions is None)
+    return Changes(tuple(kept.values()), total, added, deleted)
+
+
+def _fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What stands before each NUL."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\0")
+        yield from whole
+    if rest:
+        raise _unreadable()
+
+
+def _change(entry: re.Match[bytes], names: Iterator[bytes]) -> FileChange:
+    """The file of one entry, whose names follow it. Its lines are not known yet."""
+    previous_mode, mode, previous_sha, sha, letter = (part.decode() for part in entry.groups())
+    previous_path = _next(names) if letter == "R" else None
+    return FileChange(
+        path=_next(names),
+        previous_path=previous_path,
+        status=_STATUS[letter],
+        additions=0,
+        deletions=0,
+        is_binary=False,
+        sha=sha if mode != _NO_MODE else None,
+        previous_sha=previous_sha if previous_mode != _NO_MODE else None,
+        mode=mode if mode != _NO_MODE else None,
+        previous_mode=previous_mode if previous_mode != _NO_MODE else None,
+    )
+
+
+def _lines(field: bytes, fields: Iterator[bytes]) -> tuple[bytes, int | None, int | None]:
+    """A path, and how many lines it gained and lost. Both names of a rename follow."""
+    if not (counts := _LINES.fullmatch(field)):
+        raise _unreadable()
+    additions, deletions = (None if text == b"-" else int(text) for text in counts.groups()[:2])
+    if path := counts[3]:
+        return path, additions, deletions
+    _next(fields)
+    return _next(fields), additions, deletions
+
+
+def _next(fields: Iterator[bytes]) -> bytes:
+    if not (field := next(fields, b"")):
+        raise _unreadable()
+    return field
+
+
+def _unreadable() -> GitError:
+    return GitError("git diff-tree wrote something else than changes")
+
+
+def _tree(sha: str | None) -> str:
+    if sha is not None and not is_sha(sha):
+        raise ValueError(f"no full object name: {sha!r}")
+    return sha or EMPTY_TREE
+
+
+def _measured(repo: GitRepo, files: Collection[FileChange]) -> list[FileChange]:
+    """The same files; it is known of each whether it is too large to be shown."""
+    sides = {file: _contents(file) for file in files}
+    shas = [*dict.fromkeys(chain.from_iterable(sides.values()))]
+    stdin = "".join(f"{sha}\n" for sha in shas).encode()
+    form = "--batch-check=%(objectsize)"
+    sizes = repo.git("cat-file", form, stdin=stdin).out.split(b"\n") if shas else []
+    large = {sha for sha, size in zip(shas, sizes, strict=False) if int(size) > SIDE_MAX}
+    return [
+        replace(file, is_too_large=not large.isdisjoint(shas) or _changed(file) > LINES_MAX)
+        for file, shas in sides.items()
+    ]
+
+
+def _contents(file: FileChange) -> list[str]:
+    """The names of a file's content on both sides: none where it is a submodule."""
+    sides = ((file.previous_mode, file.previous_sha), (file.mode, file.sha))
+    return [sha for mode, sha in sides if sha and mode != _SUBMODULE]
+
+
+def _changed(file: FileChange) -> int:
+    return (file.additions or 0) + (file.deletions or 0)
+
+
+# Patches
+
+
+def patches(
+    repo: GitRepo, old: str | None, new: str, files: Sequence[FileChange]
+) -> dict[bytes, bytes | None]:
+    """Path -> hunks of each of these files, which `changes` of the same two has found.
+
+    They begin with the first `@@`; a file of which only mode or name changed has none. None for
+    one that is binary or too large, and for those that git would write last when all of them have
+    more than `PATCHES_MAX` bytes together. Errors as of `changes`.
+    """
+    found: dict[bytes, bytes | None] = {file.path: None for file in files}
+    shown = [file for file in _measured(repo, files) if not file.is_binary]
+    shown = [file for file in shown if not file.is_too_large]
+    before, after = _tree(old), _tree(new)
+    plain = ("--no-renames",)
+    # Where a file took the place of a folder, its name would mean all that is in the folder too.
+    for status, sides, options in (
+        ("added", (EMPTY_TREE, after), plain),
+        ("removed", (before, EMPTY_TREE), plain),
+        ("modified", (before, after), plain),
+        ("type_changed", (before, after), plain),
+        ("renamed", (before, after), (*_RENAMES, "--diff-filter=R")),
+    ):
+        group = [file for file in shown if file.status == status]
+        room = PATCHES_MAX - sum(len(patch) for patch in found.values() if patch)
+        found |= _patches(repo, sides, options, group, room)
+    return found
+
+
+def _patches(
+    repo: GitRepo,
+    sides: tuple[str, str],
+    options: tuple[str, ...],
+    files: Sequence[FileChange],
+    room: int,
+) -> dict[bytes, bytes]:
+    """Path -> hunks of those files that git shows so, as far as there is room."""
+    if not files or room <= 0:
+        return {}
+    names = [name for file in files for name in (file.previous_path, file.path) if name]
+    paths = [os.fsdecode(name) for name in names]
+    asked = ("--raw", "-r", "-p", "--full-index", *_PLAIN, *options, *sides, "--", *paths)
+    out, is_cut = _up_to(repo.read("diff-tree", *asked), room)
+    shown = _shown(out, is_cut)
+    wanted = {(file.previous_path, file.path): file for file in files}
+    found = {pair[1]: hunks for pair, hunks in shown.items() if pair in wanted}
+    if len(files) > 1 and not is_cut:
+        # Of several files that are alike git may take others for each other than among all.
+        for file in files:
+            if file.path not in found:
+                left = room - sum(map(len, found.values()))
+                found |= _patches(repo, sides, options, [file], left)
+    return found
+
+
+def _up_to(pieces: Iterator[bytes], most: int) -> tuple[bytes, bool]:
+    """At most so many bytes, and whether there were more."""
+    whole = bytearray()
+    for piece in pieces:
+        whole += piece
+        if len(whole) > most:
+            return bytes(whole[:most]), True
+    return bytes(whole), False
+
+
+def _shown(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
+    """(Previous path, path) -> hunks, of an output that has all entries before all patches."""
+    head, _, rest = out.partition(b"\n\n")
+    sections = _SECTION.split(rest)[1:]
+    if is_cut and sections:
+        sections.pop()
+    found = {}
+    left = iter(sections)
+    for line in head.split(b"\n"):
+        *names, path = map(_unquoted, line.split(b"\t")[1:])
+        count = 2 if _TYPE_CHANGED.match(line) else 1
+        parts = [*islice(left, count)]
+        if len(parts) == count:
+            found[names[0] if names else None, path] = b"".join(map(_hunks, parts))
+        elif not is_cut:
+            raise _unreadable()
+    return found
+
+
+def _hunks(section: bytes) -> bytes:
+    """What follows the header lines of one file."""
+    start = _FIRST_HUNK.search(section)
+    return section[start.start() :] if start else b""
+
+
+def _unquoted(name: bytes) -> bytes:
+    """A path as it is: git writes those with unusual bytes as C has its strings."""
+    if not name.startswith(b'"'):
+        return name
+    return _ESCAPED.sub(_meant, name[1:-1])
+
+
+def _meant(escaped: re.Match[bytes]) -> bytes:
+    text = escaped[1]
+    return bytes([int(text, 8)]) if text.isdigit() else _ESCAPES.get(text, text)
