@@ -3,12 +3,13 @@
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Final
 
 from apps.git.repo import EMPTY_TREE, GitRepo, is_sha
-from apps.git.run import GitError, GitTooLarge
+from apps.git.run import GitError, GitTooLarge, Pieces
 
 FILES_MAX: Final = 3000
 """Files that are kept of a comparison."""
@@ -258,13 +259,14 @@ def _patches(
     return found
 
 
-def _up_to(pieces: Iterator[bytes], most: int) -> tuple[bytes, bool]:
+def _up_to(pieces: Pieces, most: int) -> tuple[bytes, bool]:
     """At most so many bytes, and whether there were more."""
     whole = bytearray()
-    for piece in pieces:
-        whole += piece
-        if len(whole) > most:
-            return bytes(whole[:most]), True
+    with closing(pieces):
+        for piece in pieces:
+            whole += piece
+            if len(whole) > most:
+                return bytes(whole[:most]), True
     return bytes(whole), False
 
 

@@ -20,7 +20,16 @@ from uuid import uuid4
 from apps.git.configuration import CONFIG
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs
-from apps.git.run import GitError, GitProcess, GitTooLarge, Result, read_git, run_git, spawn_service
+from apps.git.run import (
+    GitError,
+    GitProcess,
+    GitTooLarge,
+    Pieces,
+    Result,
+    read_git,
+    run_git,
+    spawn_service,
+)
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -135,7 +144,7 @@ class GitRepo:
             self.path, subcommand, *args, stdin=stdin, ok=ok, env=env, config=config, ends=ends
         )
 
-    def read(self, subcommand: str, *args: str) -> Iterator[bytes]:
+    def read(self, subcommand: str, *args: str) -> Pieces:
         """What git writes here, in pieces; see `run.read_git`."""
         return read_git(self.path, subcommand, *args, env=self._environment(), ends=self.ends)
 

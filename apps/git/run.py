@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -30,6 +30,7 @@ _GRACE: Final = 1.0
 
 
 GitProcess: TypeAlias = Popen[bytes]
+Pieces: TypeAlias = Generator[bytes, None, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ def read_git(
     *args: str,
     env: Mapping[str, str] | None = None,
     ends: float = inf,
-) -> Iterator[bytes]:
+) -> Pieces:
     """What one git writes, in pieces, for output that nobody should hold as a whole.
 
     Limits and errors are those of `run_git`; the errors come where the output ends. git ends with
