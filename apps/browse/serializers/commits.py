@@ -1,0 +1,92 @@
+"""The record of a commit, wherever commits are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.accounts.models import EMAIL_MAX, User
+from apps.accounts.principal import Principal
+from apps.browse.serializers.files import FilePageRecord
+from apps.core.serializers import RecordSerializer
+from apps.core.slugs import PREFIX
+from apps.git.log import Commit, Signature
+from apps.repos.models import Repo
+
+
+class SignatureRecord(RecordSerializer):
+    name = serializers.CharField(allow_blank=True)
+    email = serializers.CharField(allow_blank=True)
+    date = serializers.CharField()
+    username = serializers.CharField(allow_null=True)
+
+
+class CommitRecord(RecordSerializer):
+    sha = serializers.CharField()
+    tree_sha = serializers.CharField()
+    parents = serializers.ListField(child=serializers.CharField())
+    message = serializers.CharField(allow_blank=True)
+    subject = serializers.CharField(allow_blank=True)
+    author = SignatureRecord()
+    committer = SignatureRecord()
+    web_url = serializers.CharField()
+    api_url = serializers.CharField()
+
+
+class DiffStatRecord(RecordSerializer):
+    additions = serializers.IntegerField()
+    deletions = serializers.IntegerField()
+    changed_files = serializers.IntegerField()
+
+
+class SingleCommitRecord(CommitRecord):
+    is_signed = serializers.BooleanField()
+    pull_numbers = serializers.ListField(child=serializers.IntegerField())
+    stats = DiffStatRecord()
+    files = FilePageRecord()
+
+
+def commit_records(
+    commits: Sequence[Commit], repo: Repo, principal: Principal, base: str
+) -> list[dict[str, Any]]:
+    """Their records; one query says who has an account, for callers who have one."""
+    people = [person for one in commits for person in (one.author, one.committer)]
+    usernames = usernames_of((person.email for person in people), principal)
+    return [commit_record(one, repo, usernames, base) for one in commits]
+
+
+def usernames_of(emails: Iterable[str], principal: Principal) -> dict[str, str]:
+    """The usernames of active people, by their addresses in lower case; none for nobody."""
+    if not principal.is_signed_in:
+        return {}
+    keys = {email.lower() for email in emails if 0 < len(email) <= EMAIL_MAX}
+    people = User.objects.filter(is_active=True, email_key__in=sorted(keys))
+    return {str(key): name for key, name in people.values_list("email_key", "username")}
+
+
+def commit_record(
+    commit: Commit, repo: Repo, usernames: dict[str, str], base: str
+) -> dict[str, Any]:
+    """The record of one; `usernames` as `usernames_of` has them."""
+    return {
+        "sha": commit.sha,
+        "tree_sha": commit.tree,
+        "parents": [*commit.parents],
+        "message": commit.message,
+        "subject": commit.subject,
+        "author": signature_record(commit.author, usernames),
+        "committer": signature_record(commit.committer, usernames),
+        "web_url": f"{base}/{repo.path}/commits/{commit.sha}",
+        "api_url": f"{base}{PREFIX}{repo.api_path}/commits/{commit.sha}",
+    }
+
+
+def signature_record(signature: Signature, usernames: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": signature.name,
+        "email": signature.email,
+        "date": signature.date,
+        "username": usernames.get(signature.email.lower()),
+    }
