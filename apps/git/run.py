@@ -164,6 +164,7 @@ def read_git(
     git_dir: Path,
     subcommand: str,
     *args: str,
+    stdin: bytes = b"",
     env: Mapping[str, str] | None = None,
     ends: float = inf,
 ) -> Pieces:
@@ -175,7 +176,7 @@ def read_git(
     with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env) as process:
         err = bytearray()
         try:
-            yield from _exchange(process, subcommand, b"", err, ends)
+            yield from _exchange(process, subcommand, stdin, err, ends)
         except BaseException:
             kill_group(process)
             raise
