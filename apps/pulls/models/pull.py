@@ -1,0 +1,290 @@
+"""Pull requests, and merges under way."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.core.search import holds
+from apps.core.statements import Statement
+from apps.events.record import Keys, Target
+from apps.git.repo import DiffStat, pull_ref
+from apps.repos.models import BRANCHES, Ref, Repo
+from apps.threads.kinds import ThreadStatus
+from apps.threads.models import Thread
+
+REF_MAX = 255
+SHA_MAX = 40
+
+
+class PullStatus(StrEnum):
+    OPEN = "open"
+    DRAFT = "draft"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
+"""Pulls in these states follow their branches, and can be merged by a push."""
+IS_ACTIVE = Q(status__in=[status.value for status in ACTIVE])
+MIRROR = {
+    PullStatus.OPEN: ThreadStatus.OPEN,
+    PullStatus.DRAFT: ThreadStatus.OPEN,
+    PullStatus.CLOSED: ThreadStatus.CLOSED,
+    PullStatus.MERGED: ThreadStatus.RESOLVED,
+}
+"""What the companion thread's status is."""
+
+
+JOINED = {
+    "title": "thread__title",
+    "body": "thread__body",
+    "last_activity_at": "thread__last_activity_at",
+    "created_at": "thread__created_at",
+    "created_by_uuid": "thread__created_by__uuid",
+    "created_by_username": "thread__created_by__username",
+    "merged_by_uuid": "merged_by__uuid",
+    "merged_by_username": "merged_by__username",
+}
+PULL_ROW = {
+    name: JOINED.get(name, name)
+    for name in (
+        *("number", "uuid", "title", "body", "source_branch", "target_branch", "source_repo_id"),
+        *("source_moved", "status", "created_by_uuid", "created_by_username"),
+        *("head_sha", "base_sha"),
+        *("merge_commit_sha", "merge_strategy", "merged_at", "merged_by_uuid"),
+        *("merged_by_username", "closed_at", "commit_count", "additions", "deletions"),
+        *("changed_files", "last_activity_at", "created_at", "updated_at"),
+    )
+}
+"""What the record of a pull takes from its row: the name there, and the path in a query."""
+
+
+TIPS = Statement(
+    """
+    SELECT CASE WHEN pull.source_repo_id IS NULL OR pull.source_moved OR EXISTS (
+        SELECT 1 FROM "repos_ref" source
+        WHERE source.repo_id = pull.source_repo_id AND source.full_name = %s
+    ) THEN pull.head_sha END, target.sha
+    FROM "pulls_pull" pull
+    LEFT JOIN "repos_ref" target ON target.repo_id = pull.repo_id AND target.full_name = %s
+    WHERE pull.id = %s
+    """
+)
+
+
+class PullQuerySet(models.QuerySet["Pull"]):
+    def search(self, text: str) -> PullQuerySet:
+        """Pulls with this text in title or body, ignoring case."""
+        return self.filter(holds("thread__title", text) | holds("thread__body", text))
+
+    def in_order(self, ordering: str) -> PullQuerySet:
+        """Sorted by one of `rules.ORDERINGS`, ties by number in the same direction."""
+        return self.order_by(ordering, "-number" if ordering.startswith("-") else "number")
+
+
+@dataclass(frozen=True)
+class GitState:
+    """What git says of a pull: its head, its base, and what lies between the two."""
+
+    head: str | None
+    base: str | None
+    figures: DiffStat
+
+
+class Pull(models.Model):
+    """A request to merge one branch into another of the same repository."""
+
+    repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="pulls")
+    number = models.BigIntegerField()
+    """The companion thread's number, repeated here for look-ups and order."""
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    thread = models.OneToOneField(Thread, on_delete=models.CASCADE, related_name="pull")
+    source_repo = models.ForeignKey(
+        Repo, null=True, on_delete=models.SET_NULL, related_name="outgoing_pulls"
+    )
+    """Where the source branch is: in the same repository, or in a fork of it. Null: the fork has
+    gone."""
+    source_moved = models.BooleanField(default=False)
+    """Whether its fork's branch was moved by somebody who may not move the pull: it keeps its
+    head, and does not look at the branch."""
+    source_branch = models.CharField(max_length=REF_MAX)
+    target_branch = models.CharField(max_length=REF_MAX)
+    status = models.CharField(max_length=10, default=PullStatus.OPEN)
+    head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no branch yet
+    """The tip of the source branch; the last one when the branch is deleted, or `source_moved`."""
+    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: a branch lacks
+    """The tip of the target branch; of a merged pull, the one that it was merged into."""
+    head_pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    commit_count = models.BigIntegerField(default=0)
+    additions = models.BigIntegerField(default=0)
+    deletions = models.BigIntegerField(default=0)
+    changed_files = models.BigIntegerField(default=0)
+    merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+    merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001
+    """Null where a push merged it: nobody chose one."""
+    merged_at = models.DateTimeField(null=True)
+    merged_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    closed_at = models.DateTimeField(null=True)
+    last_version = models.BigIntegerField(default=0, db_default=0)
+    """The number of the newest version, which is of the present head; 0 without a head."""
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = PullQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["repo", "number"], name="pull_number_in_repo"),
+        ]
+        indexes = [
+            models.Index(fields=["repo", "-updated_at", "-number"], name="pull_list_by_update"),
+            models.Index(fields=["repo", "status", "-number"], name="pull_list_of_a_status"),
+            models.Index(
+                fields=["source_repo", "source_branch"], name="pull_source", condition=IS_ACTIVE
+            ),
+            models.Index(fields=["repo", "target_branch"], name="pull_target", condition=IS_ACTIVE),
+        ]
+
+    def __str__(self) -> str:
+        return f"pull {self.number} of {self.repo_id}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ACTIVE
+
+    @property
+    def is_from_fork(self) -> bool:
+        return self.source_repo_id != self.repo_id
+
+    @property
+    def source_ref(self) -> str:
+        """The ref here that the head follows: the source branch, or the copy of a fork's."""
+        return pull_ref(self.number) if self.is_from_fork else BRANCHES + self.source_branch
+
+    @property
+    def target_ref(self) -> str:
+        return BRANCHES + self.target_branch
+
+    @property
+    def merge_queue(self) -> str:
+        """The lock that a merge into its target holds to see who is ahead, and to take a place."""
+        return f"merges into {self.target_ref} of repository {self.repo_id}"
+
+    @property
+    def segment(self) -> str:
+        """Where it is below its repository, for people and in the API."""
+        return f"/pulls/{self.number}"
+
+    def tips(self) -> tuple[str | None, str | None]:
+        """The head that the pull shows and the target's, as they are stored now; one query.
+
+        None for a branch that is missing. The source's tip is not asked for: nobody merges what
+        the pull does not show.
+        """
+        head, target = TIPS.one(BRANCHES + self.source_branch, self.target_ref, self.pk)
+        return head, target
+
+    def tip_refs(self) -> tuple[Ref | None, Ref | None]:
+        """The stored refs of source and target now; one query."""
+        source = Q(repo=self.source_repo_id, full_name=BRANCHES + self.source_branch)
+        target = Q(repo=self.repo_id, full_name=self.target_ref)
+        found = {(ref.repo_id, ref.full_name): ref for ref in Ref.objects.filter(source | target)}
+        return (
+            found.get((self.source_repo_id or 0, BRANCHES + self.source_branch)),
+            found.get((self.repo_id, self.target_ref)),
+        )
+
+    @property
+    def figures(self) -> DiffStat:
+        """The stored numbers of commits, lines and files between base and head."""
+        return DiffStat(self.commit_count, self.additions, self.deletions, self.changed_files)
+
+    def commits_between(self, base: str, head: str) -> int | None:
+        """The stored number of commits, if it is of these two and git could tell."""
+        same = (base, head) == (self.base_sha, self.head_sha)
+        return self.commit_count or None if same else None
+
+    def set_git_state(self, state: GitState) -> None:
+        """Store what git says of the pull, without saving."""
+        self.head_sha, self.base_sha = state.head, state.base
+        self.commit_count = state.figures.commit_count
+        self.additions, self.deletions = state.figures.additions, state.figures.deletions
+        self.changed_files = state.figures.changed_files
+
+    def may_be_pushed_by(self, person: User) -> bool:
+        """Whether this person pushed the head; also true where nobody knows who did."""
+        return self.head_sha is not None and self.head_pushed_by_id in (None, person.pk)
+
+    def touch(self) -> None:
+        """Note an activity, without saving the pull."""
+        self.thread.touch()
+        self.updated_at = self.thread.last_activity_at
+
+    def set_status(self, status: PullStatus) -> None:
+        """Change the state, and the thread's with it, without saving the pull."""
+        self.status = status
+        self.closed_at = timezone.now() if status is PullStatus.CLOSED else None
+        self.thread.revise(status=MIRROR[status])
+
+    def event_keys(self) -> Keys:
+        return Keys(
+            team=self.repo.owner_team_id,
+            repo=self.repo_id,
+            thread=self.thread_id,
+            number=self.number,
+            is_pull=True,
+        )
+
+    def event_target(self) -> Target:
+        return Target("pull", {"number": self.number}, web=self.segment, api=self.segment)
+
+    def event_title(self) -> str:
+        return self.thread.title
+
+    def event_heads(self) -> dict[str, str | None]:
+        """What is asked to be merged into what, for the events that tell of a head."""
+        return {
+            "head_sha": self.head_sha,
+            "source_branch": self.source_branch,
+            "target_branch": self.target_branch,
+        }
+
+
+class MergeAttempt(models.Model):
+    """A merge under way: its lease and, once its commit is built, its place and its plan.
+
+    A target that is found at `result_sha` shows that the pull has been merged, also when the
+    process died before it could write so.
+    """
+
+    pull = models.OneToOneField(Pull, on_delete=models.CASCADE, related_name="attempt")
+    token = models.UUIDField(default=uuid.uuid4)
+    """Whoever holds this may go on; it changes when the lease is taken over."""
+    leased_until = models.DateTimeField()
+    queued_at = models.DateTimeField(null=True)
+    """Its place among the merges into its target; null while it is built and holds up nobody."""
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    strategy = models.CharField(max_length=12)
+    push = models.UUIDField(null=True)
+    """Its step in the journal."""
+    head_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: not built yet
+    result_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+
+    def __str__(self) -> str:
+        return f"merge of pull {self.pull_id} until {self.leased_until}"
+
+    def renew(self, seconds: int) -> None:
+        """Extend the lease from now on, without saving."""
+        self.leased_until = timezone.now() + dt.timedelta(seconds=seconds)
