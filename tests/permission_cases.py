@@ -40,6 +40,7 @@ PEOPLE = {
     "St": "sam",
     "In": "ina",
 }
+STREAMS = ("/content", "/diff", "/patch")
 ONLY_IN_TEAMS = {"V", "M", "D"}
 
 
@@ -126,7 +127,8 @@ class PermissionCase:
                 text = text.replace(f"{{{name}}}", str(fill(self)))
         filled = text.replace("{repo_slug}", self.repo.slug)
         filled = filled.replace("{owner}", self.repo.owner.path)
-        return "HEAD" if filled.endswith("/content") or "/tail-events" in filled else method, filled
+        is_stream = filled.endswith(STREAMS) or "/tail-events" in filled
+        return "HEAD" if is_stream else method, filled
 
     def member(self) -> str:
         words = {"a viewer": "vic", "a member": "zoe", "an admin": "ada", "the owner": "alice"}
