@@ -13,6 +13,13 @@ from apps.browse.views.refs import BranchViewSet, TagViewSet
 from apps.browse.views.trees import ContentsViewSet, RawViewSet, TreeViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
+from apps.pulls.content_views import (
+    PullCommitViewSet,
+    PullDiffViewSet,
+    PullFileViewSet,
+    PullPatchViewSet,
+    PullVersionViewSet,
+)
 from apps.pulls.views import PullsAcrossViewSet, PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
@@ -114,5 +121,10 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     route(f"{repo}/raw", RawViewSet)
     route(f"{repo}/pulls", PullViewSet)
     route(f"{repo}/pulls/<number:number>/reviews", ReviewViewSet)
+    route(f"{repo}/pulls/<number:number>/versions", PullVersionViewSet)
+    route(f"{repo}/pulls/<number:number>/commits", PullCommitViewSet)
+    route(f"{repo}/pulls/<number:number>/files", PullFileViewSet)
+    route_singleton(f"{repo}/pulls/<number:number>/diff", PullDiffViewSet)
+    route_singleton(f"{repo}/pulls/<number:number>/patch", PullPatchViewSet)
 
 urlpatterns = [*router.urls, *singletons.urls]

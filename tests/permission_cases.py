@@ -41,6 +41,7 @@ PEOPLE = {
     "St": "sam",
     "In": "ina",
 }
+STREAMS = ("/content", "/diff", "/patch")
 ONLY_IN_TEAMS = {"V", "M", "D"}
 
 
@@ -128,7 +129,7 @@ class PermissionCase:
         filled = text.replace("{repo_slug}", self.repo.slug)
         filled = filled.replace("{owner}", self.repo.owner.path)
         is_stream = (
-            filled.endswith("/content")
+            filled.endswith(STREAMS)
             or "/tail-events" in filled
             or "/raw/" in filled
             or "/archive" in filled

@@ -3,7 +3,8 @@
 `source` is the part of the API that a row belongs to; rows of `docs/api.md` come last, and were
 added after the others. `{owner}` stands for both kinds of owner. In `query` and `body`, `?` means
 optional and a bare name is a string; `+` marks a query parameter that was added later. `later`
-names a subject that is not built yet, to which the row belongs.
+names a subject that is not built yet, to which the row belongs. A page has `with` what stands
+beside its records.
 """
 
 from __future__ import annotations
@@ -209,7 +210,8 @@ def test_each_row_of_the_contract_gives_its_record():
 
 def record_meant(row: Row) -> tuple[set[str], dict[str, Property]]:
     _, of, name = row.record.rpartition("Page of ")
-    page = {"results", "next", "previous"} if of else set()
+    name, _, beside = name.partition(" with ")
+    page = {"results", "next", "previous", *beside.split()} if of else set()
     if row.path.partition("{repo_slug}")[2].startswith("/tree"):
         page.add("is_truncated")
     return page, properties(RECORDS.get(name, ""))

@@ -21,6 +21,10 @@ from django.utils import timezone
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
 from apps.git import run
+from apps.git.diff import FileChange
+from apps.git.log import EPOCH, Commit, Signature
+from apps.pulls.models import PullVersion, VersionContents
+from apps.pulls.packing import pack_commits, pack_files
 from apps.repos.actions import add_approver
 from apps.repos.commits import find_next_commits
 from apps.repos.models import Ref, Repo, Visibility
@@ -35,6 +39,7 @@ from tests.routes import routed
 from tests.sample_data import SampleData
 
 COUNTS = Path(__file__).with_name("query_counts.json")
+SHA = "1" * 40
 BESIDE = re.compile(r"SAVEPOINT|RELEASE|ROLLBACK TO|NOTIFY|SELECT pg_advisory_xact_lock")
 """Statements that are not counted: they depend on the database, or the test causes them."""
 
@@ -207,6 +212,29 @@ class Many:
         for person in self.people:
             self.make.pull(self.repo, by=person)
 
+    def versions(self) -> None:
+        """Of the pull, each pushed by another person; the newest has a file and a commit more."""
+        pull, signature = self.sample.pulls[self.repo.pk], Signature("A", "a@example.org", EPOCH)
+        for person in self.people:
+            pull.last_version += 1
+            of = dict.fromkeys(("commit_count", "changed_files"), pull.last_version)
+            row = PullVersion.objects.create(
+                pull=pull,
+                version=pull.last_version,
+                head_sha=SHA,
+                base_sha=SHA,
+                pushed_by=person,
+                **of,
+            )
+            commit = Commit(SHA, SHA, (SHA,), signature, signature, "Say hello")
+            file = FileChange(b"a", None, "added", 1, 0, False, SHA, None, "100644", None)
+            VersionContents.objects.create(
+                version=row,
+                commits=pack_commits([commit] * pull.last_version),
+                files=pack_files([file] * pull.last_version),
+            )
+        pull.save(update_fields=["last_version"])
+
     def reviews(self) -> None:
         for person in self.people:
             self.make.review(self.sample.pulls[self.repo.pk], by=person)
@@ -284,6 +312,9 @@ LISTS: dict[str, Callable[[Many], Any]] = {
     "/teams/{team_slug}/repos/{repo_slug}/tags": Many.tags,
     "/teams/{team_slug}/repos/{repo_slug}/pulls": Many.pulls,
     "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/reviews": Many.reviews,
+    "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/versions": Many.versions,
+    "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/commits": Many.versions,
+    "/teams/{team_slug}/repos/{repo_slug}/pulls/{number}/files": Many.versions,
     "/threads": Many.across,
     "/pulls": Many.across,
     "/events": Many.events,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from contextlib import ExitStack
 from functools import partial
+from io import SEEK_END
 from typing import IO
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -54,7 +54,8 @@ def text_response(
     """A text from the beginning of this file, which is closed in the end. One that is not small
     takes one of the places of git over HTTP, because a client may be slow: 429.
     """
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, SEEK_END)
+    file.seek(0)
     headers = {**HARMLESS, "Content-Type": kind, "Content-Length": str(size)}
     if size <= SMALL or request.method == "HEAD":
         with file:

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
@@ -34,7 +34,8 @@ EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
 _PULL_REF: Final = re.compile(
-    r"refs/(pull/[1-9][0-9]{0,17}/head|approved/[1-9][0-9]{0,17}/[0-9a-f]{40})\Z"
+    r"refs/(pull/[1-9][0-9]{0,17}/head|versions/[1-9][0-9]{0,17}/[1-9][0-9]{0,17}"
+    r"|approved/[1-9][0-9]{0,17}/[0-9a-f]{40})\Z"
 )
 _BAD_NAME: Final = re.compile(
     r"""
@@ -116,6 +117,13 @@ def pull_ref(number: int) -> str:
 def approved_ref(number: int, sha: str) -> str:
     """Where a commit is kept that was approved as the head of a pull. No client is shown it."""
     return f"refs/approved/{number}/{sha}"
+
+
+def version_ref(number: int, version: int) -> str:
+    """Where the head of a version of a pull is kept. No client is shown it: git hides refs by how
+    their names begin, so these are no `refs/pull/`.
+    """
+    return f"refs/versions/{number}/{version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,19 +296,25 @@ class GitRepo:
         self.git("symbolic-ref", "HEAD", _branch_ref(name))
 
     def update_ref(self, ref: str, new: str, old: str) -> bool:
-        """Move a ref from `old` to `new`, or return False: somebody else moved it first.
+        """As `update_refs`, of one."""
+        return self.update_refs([(ref, new, old)])
+
+    def update_refs(self, moves: Sequence[tuple[str, str, str]]) -> bool:
+        """Move all these refs, each from its `old` to its `new`: `(ref, new, old)`; or none, and
+        return False: somebody else moved one first.
 
         `ZERO` as `old`: it must not exist. `ZERO` as `new`: delete it. `GitError` for other
         failures, such as `a/b` beside `a`.
         """
         # git would take the two as "delete it, whatever it is".
-        if new == old == ZERO:
+        if any(new == old == ZERO for _, new, old in moves):
             raise ValueError("a ref cannot be moved from nothing to nothing")
-        asked = f"update {_ref(ref)}\0{_sha(new)}\0{_sha(old)}\0".encode()
+        lines = [f"update {_ref(ref)}\0{_sha(new)}\0{_sha(old)}\0" for ref, new, old in moves]
         try:
-            self.git("update-ref", "--stdin", "-z", stdin=asked)
+            self.git("update-ref", "--stdin", "-z", stdin="".join(lines).encode())
         except GitError:
-            if (self.ref(ref) or ZERO) == old:
+            present = self.some_refs([ref for ref, _, _ in moves])
+            if all(present.get(ref, ZERO) == old for ref, _, old in moves):
                 raise
             return False
         return True

@@ -33,7 +33,8 @@ from apps.pulls.models import (
     Pull,
     PullStatus,
 )
-from apps.pulls.tips import state_between, update_pull_ref_on_commit
+from apps.pulls.tips import state_between, update_refs_on_commit
+from apps.pulls.versions import NewVersion, new_versions, note_base, write_versions
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.rules import ZERO, RefMove
 from apps.threads.models import Thread
@@ -43,7 +44,7 @@ Tips = dict[str, str]
 WRITTEN = [
     *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
-    *("merge_commit_sha", "source_moved", "updated_at"),
+    *("merge_commit_sha", "source_moved", "last_version", "updated_at"),
 ]
 
 AFFECTED = """
@@ -225,12 +226,14 @@ class MergedByMove:
 @dataclass(frozen=True)
 class PullChange:
     """What some moves do to one pull: its state after them, the moves that its head has followed,
-    and the one that merged it.
+    the one that merged it, and the versions that it comes to have: one for each of `pushed`, and
+    perhaps another one.
     """
 
     state: GitState
     pushed: list[RefMove]
     merged: MergedByMove | None
+    versions: list[NewVersion]
 
 
 def change_of(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts) -> PullChange:
@@ -241,8 +244,11 @@ def change_of(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFacts)
     base = tips.get(pull.target_ref) if head else None
     if merged is not None:
         head, base = merged.head, merged.move.old
-    state = state_between(pull, base, head, facts)
-    return PullChange(state, pushed, merged)
+    heads = [(move.new, move.actor.pk if move.actor else None) for move in pushed]
+    if head is not None and head != (pushed[-1].new if pushed else pull.head_sha):
+        heads.append((head, None))  # a merge that died has merged an earlier head
+    versions = new_versions(pull, base, heads, facts)
+    return PullChange(state_between(pull, base, head, facts), pushed, merged, versions)
 
 
 def head_moves(pull: Pull, moves: Sequence[RefMove], last: str | None) -> list[RefMove]:
@@ -310,29 +316,35 @@ def write_change(pull: Pull, moves: Sequence[RefMove], tips: Tips, facts: GitFac
     change = change_of(pull, moves, tips, facts)
     if not pull.is_active and change.merged is None:
         return []
-    before = pull.head_sha
+    before, had_base = pull.head_sha, pull.base_sha is not None
+    first = pull.last_version + 1
     pull.set_git_state(change.state)
+    pull.last_version += len(change.versions)
     if change.pushed:
         pull.head_pushed_by = change.pushed[-1].actor
     events = []
-    for move in change.pushed:
-        events.append(pushed_event(pull, move, before))
+    for version, move in enumerate(change.pushed, first):
+        events.append(pushed_event(pull, move, before, version))
         before = move.new
     if change.merged is not None:
         events.append(set_merged(pull, change.merged))
     if change.pushed:
         pull.touch()
     pull.save(update_fields=WRITTEN)
+    versions = write_versions(pull, change.versions)
+    if not had_base:
+        note_base(pull)
     if any(move.full_name == pull.source_ref for move in moves) or change.merged is not None:
-        update_pull_ref_on_commit(pull)
+        update_refs_on_commit(pull, versions)
     return events
 
 
-def pushed_event(pull: Pull, move: RefMove, before: str | None) -> Change:
-    """The event of a head that has moved. `before` is not always the move's own `old`: a branch
-    that is deleted leaves the pull its head.
+def pushed_event(pull: Pull, move: RefMove, before: str | None, version: int) -> Change:
+    """The event of a head that has moved, and so has become this version. `before` is not always
+    the move's own `old`: a branch that is deleted leaves the pull its head.
     """
-    data = {**pull.event_heads(), "before": before, "after": move.new, "head_sha": move.new}
+    heads = {"before": before, "after": move.new, "head_sha": move.new}
+    data = {**pull.event_heads(), **heads, "version": version}
     return Change(Kind.PULL_PUSHED, move.actor, pull, data)
 
 

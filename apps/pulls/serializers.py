@@ -8,6 +8,8 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.accounts.principal import Principal
+from apps.browse.serializers.commits import CommitRecord
+from apps.browse.serializers.files import FileRecord
 from apps.core.access import Level
 from apps.core.serializers import (
     RecordSerializer,
@@ -121,6 +123,29 @@ class MergeRecord(RecordSerializer):
     merged_by_uuid = serializers.UUIDField()
     merged_by_username = serializers.CharField()
     pull = PullRecord()
+
+
+class PullVersionRecord(RecordSerializer):
+    version = serializers.IntegerField()
+    head_sha = serializers.CharField()
+    base_sha = serializers.CharField(allow_null=True)
+    merge_base_sha = serializers.CharField(allow_null=True)
+    pushed_by_uuid = serializers.UUIDField(allow_null=True)
+    pushed_by_username = serializers.CharField(allow_null=True)
+    created_at = TimestampField()
+    is_forced = serializers.BooleanField(allow_null=True)
+    commit_count = serializers.IntegerField(allow_null=True)
+    additions = serializers.IntegerField(allow_null=True)
+    deletions = serializers.IntegerField(allow_null=True)
+    changed_files = serializers.IntegerField(allow_null=True)
+
+
+class PullCommitRecord(CommitRecord):
+    """Its page has properties of its own, and so a schema."""
+
+
+class PullFileRecord(FileRecord):
+    """As `PullCommitRecord`."""
 
 
 class ReviewRecord(RecordSerializer):

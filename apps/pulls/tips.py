@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db import transaction
 
 from apps.accounts.models import User
 from apps.core.statements import Statement
 from apps.git.facts import GitFacts
-from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref
+from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref, version_ref
 from apps.git.run import GitError
 from apps.pulls import sources
-from apps.pulls.models import GitState, Pull
+from apps.pulls.models import GitState, Pull, PullVersion
+from apps.pulls.versions import NewVersion, contents_if_told, mark_complete, new_versions
 from apps.repos.commits import seek_commits
 from apps.repos.rules import ZERO
 
@@ -33,11 +36,23 @@ def state_between(pull: Pull, base: str | None, head: str | None, facts: GitFact
 
 
 def read_figures(git: GitRepo, base: str | None, head: str | None, facts: GitFacts) -> DiffStat:
-    """The numbers of commits, lines and files; zeros while a tip is missing or git cannot tell."""
+    """The numbers of commits, lines and files; zeros while a tip is missing or git cannot tell.
+
+    Of a new version they are known by then.
+    """
     if base is None or head is None:
         return DiffStat(0)
+    if facts.knows(contents_if_told, git, base, head):
+        contents = facts.ask(contents_if_told, git, base, head)
+        if contents is not None:
+            return contents.figures
+    return facts.ask(figures_if_told, git, base, head)
+
+
+def figures_if_told(git: GitRepo, base: str, head: str) -> DiffStat:
+    """Zeros where git cannot tell."""
     try:
-        return facts.ask(GitRepo.diff_stat, git, base, head)
+        return git.diff_stat(base, head)
     except GitError:
         return DiffStat(0, too_large=True)
 
@@ -49,21 +64,34 @@ def read_tips(pull: Pull, by: User) -> GitFacts:
     return facts
 
 
-def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> None:
+def update_from_tips(pull: Pull, by: User, facts: GitFacts) -> list[NewVersion]:
     """Take head, base and figures from the stored tips, without saving, for who opens the pull.
+    Returns the version that this makes, to be written when the pull is saved.
 
     A source branch that is gone, or a fork's that is not taken (`takes_tip`), leaves the head as it
     was.
     """
-    state, pushed_by_id, pull.source_moved = state_at_tips(pull, by, facts)
-    pull.set_git_state(state)
-    pull.head_pushed_by_id = pushed_by_id
+    found = state_at_tips(pull, by, facts)
+    pull.set_git_state(found.state)
+    pull.head_pushed_by_id, pull.source_moved = found.pushed_by_id, found.source_moved
+    pull.last_version += len(found.versions)
+    return found.versions
 
 
-def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> tuple[GitState, int | None, bool]:
-    """The state of the pull at the tips that are stored now, who pushed that head, and whether the
-    source is elsewhere.
+@dataclass(frozen=True)
+class AtTips:
+    """A pull at the tips that are stored: its state, who pushed that head, whether the source is
+    elsewhere, and the version that a new head makes.
     """
+
+    state: GitState
+    pushed_by_id: int | None
+    source_moved: bool
+    versions: list[NewVersion]
+
+
+def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> AtTips:
+    """What a pull becomes at the tips that are stored now. Changes nothing."""
     source, target = pull.tip_refs()
     moved = pull.source_moved
     if source is not None:
@@ -72,34 +100,48 @@ def state_at_tips(pull: Pull, by: User, facts: GitFacts) -> tuple[GitState, int 
     head, pushed_by_id = pull.head_sha, pull.head_pushed_by_id
     if source is not None:
         sources.fetch_commit(pull, source.sha)
+    heads = []
     if source is not None and source.sha != head:
         head, pushed_by_id = source.sha, source.pushed_by_id
+        heads = [(head, pushed_by_id)]
     base = target.sha if target is not None and head is not None else None
-    return state_between(pull, base, head, facts), pushed_by_id, moved
+    versions = new_versions(pull, base, heads, facts)
+    return AtTips(state_between(pull, base, head, facts), pushed_by_id, moved, versions)
 
 
-def update_pull_ref_on_commit(pull: Pull) -> None:
-    """Arrange that `refs/pull/<n>/head` points to the head, so that its commits outlive the branch.
+def update_refs_on_commit(pull: Pull, new: Sequence[PullVersion] = ()) -> None:
+    """Arrange that `refs/pull/<n>/head` points to the head, and a ref of its own to each of these
+    new versions, so that their commits outlive the branch.
 
     After the commit, because git has no part in a rollback; should it fail, the next push that
-    touches the branch does it again.
+    touches the branch moves the head's ref, and the worker makes those of versions.
     """
-    git, pull_id = pull.repo.git, pull.pk
+    git, pull_id, versions = pull.repo.git, pull.pk, [*new]
     # Django names in its log what has failed, and a partial has no name.
-    transaction.on_commit(lambda: update_pull_ref(git, pull_id), robust=True)
+    transaction.on_commit(lambda: update_refs(git, pull_id, versions), robust=True)
 
 
-def update_pull_ref(git: GitRepo, pull_id: int) -> None:
-    """Move the pull's ref to the stored head, also while others move one of the two."""
+def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
+    """Move the pull's ref to the stored head, also while others move one of the two, and make those
+    of new versions.
+    """
     for _ in range(UPDATE_TRIES):
         number, repo_id, head = HEAD.one(pull_id)
-        ref = pull_ref(number)
-        present = git.ref(ref)
-        if head in (None, present):
-            return
-        if git.update_ref(ref, str(head), present or ZERO):
+        wanted = {version_ref(number, one.version): one.head_sha for one in new}
+        if head is not None:
+            wanted[pull_ref(number)] = head
+        present = git.some_refs(wanted)
+        moves = [
+            (ref, sha, present.get(ref, ZERO))
+            for ref, sha in wanted.items()
+            if present.get(ref) != sha
+        ]
+        if moves and not git.update_refs(moves):
+            continue
+        if moves:
             seek_commits(repo_id)
-            return
+        mark_complete(new)
+        return
 
 
 def keep_head(pull: Pull) -> None:

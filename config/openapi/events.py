@@ -118,6 +118,7 @@ class HeadMoved(RecordSerializer):
     head_sha = serializers.CharField(required=False)
     source_branch = serializers.CharField(required=False)
     target_branch = serializers.CharField(required=False)
+    version = serializers.IntegerField(required=False)
 
 
 class PullStatusChange(Changes):

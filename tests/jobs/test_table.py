@@ -12,6 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
+from apps.pulls.models import PullVersion
 from apps.repos.actions import create_fork
 from apps.repos.models import UNREAD, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
@@ -31,6 +32,8 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     sha = clone.commit("main", {"a": "1\n"})
     make.thread(repo, by=alice, body=f"@bob: {sha}")
     clone.push("main")
+    make.pull(repo, by=alice, source="main", target="next")
+    PullVersion.objects.update(due_at=timezone.now() - DAY)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
     create_fork(by=access_of(bob, repo), into=space_access_of(bob, bob))
@@ -60,4 +63,5 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     assert not folder.exists()
     assert not KeyedRequest.objects.exists()
     assert not repo.refs.filter(UNREAD).exists()
-    assert len(before) == 10  # each of them is tried here
+    assert not PullVersion.objects.exclude(due_at=None).exists()
+    assert len(before) == 11  # each of them is tried here

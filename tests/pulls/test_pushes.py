@@ -23,7 +23,8 @@ def test_the_push_that_creates_the_branch_fills_the_pull_in(make, clone, alice, 
     assert (after.commit_count, after.changed_files, after.head_pushed_by) == (1, 1, bob)
     assert (found[1].actor, found[1].number) == (bob, pull.number)
     branches = {"source_branch": "feature", "target_branch": "main"}
-    assert found[1].data == {"before": None, "after": head, "head_sha": head, **branches}
+    heads = {"before": None, "after": head, "head_sha": head, "version": 1}
+    assert found[1].data == {**heads, **branches}
 
 
 def test_a_push_moves_every_pull_of_the_branch_by_number(make, pull, clone, alice, bob, events):
@@ -156,7 +157,7 @@ def test_a_ref_that_git_cannot_write_after_the_commit_is_told_of_in_the_log(
     lock.touch()
     pull = make.pull(clone.repo, by=alice)
     assert pull.head_sha and clone.repo.git.ref("refs/pull/1/head") is None
-    assert "update_pull_ref_on_commit" in caplog.text
+    assert "update_refs_on_commit" in caplog.text
     lock.unlink()
     head = clone.commit("feature", {"a": "2"}, onto="main")
     clone.push("feature")

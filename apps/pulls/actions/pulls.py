@@ -19,7 +19,8 @@ from apps.pulls import rules
 from apps.pulls.models import Pull, PullStatus
 from apps.pulls.pushes import WRITTEN
 from apps.pulls.sources import find_source
-from apps.pulls.tips import read_tips, update_from_tips, update_pull_ref_on_commit
+from apps.pulls.tips import read_tips, update_from_tips, update_refs_on_commit
+from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess, level_on
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.repos.models import Approver, protections_of
@@ -59,9 +60,9 @@ def _open(by: RepoAccess, pull: Pull, content: dict[str, Any], facts: GitFacts) 
     rules.check_not_open_already(pull)
     pull.thread = Thread.open(pull.repo, kind=ThreadKind.PULL, created_by=by.user, **content)
     pull.number, pull.updated_at = pull.thread.number, pull.thread.created_at
-    update_from_tips(pull, by.user, facts)
+    versions = update_from_tips(pull, by.user, facts)
     pull.save()
-    update_pull_ref_on_commit(pull)
+    update_refs_on_commit(pull, write_versions(pull, versions))
     pings = [*pings_of_text(pull.repo, pull.thread.body_html), *_review_requests(pull)]
     data = {"status": pull.status, **pull.event_heads()}
     record(Kind.PULL_CREATED, actor=by.user, about=pull, data=data, pings=pings)
@@ -137,8 +138,9 @@ def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts)
     kind = rules.kind_of_move(pull, status)
     if kind is Kind.PULL_REOPENED:
         rules.check_not_open_already(pull)
-        update_from_tips(pull, by.user, facts)
-        update_pull_ref_on_commit(pull)
+        versions = update_from_tips(pull, by.user, facts)
+        note_base(pull)
+        update_refs_on_commit(pull, write_versions(pull, versions))
     pull.set_status(status)
     return kind
 

@@ -1,9 +1,4 @@
-"""Pull requests, their reviews, and merges under way.
-
-Title, body, author and time of creation are those of the companion thread, which alone stores them.
-What git knows of a pull is stored when a push or a merge happens; reads ask git only whether it can
-be merged, and whether reviews are stale.
-"""
+"""Pull requests, and merges under way."""
 
 from __future__ import annotations
 
@@ -14,17 +9,15 @@ from enum import StrEnum
 
 from django.conf import settings
 from django.db import models
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.core.rendered import Rendered
 from apps.core.search import holds
 from apps.core.statements import Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
-from apps.teams.models import Member
 from apps.threads.kinds import ThreadStatus
 from apps.threads.models import Thread
 
@@ -37,14 +30,6 @@ class PullStatus(StrEnum):
     DRAFT = "draft"
     CLOSED = "closed"
     MERGED = "merged"
-
-
-class ReviewStatus(StrEnum):
-    APPROVED = "approved"
-    CHANGES_REQUESTED = "changes_requested"
-    COMMENTED = "commented"
-    DISMISSED = "dismissed"
-    """Set on a review by the repository's admins."""
 
 
 ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
@@ -153,6 +138,8 @@ class Pull(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
     closed_at = models.DateTimeField(null=True)
+    last_version = models.BigIntegerField(default=0, db_default=0)
+    """The number of the newest version, which is of the present head; 0 without a head."""
     updated_at = models.DateTimeField(default=timezone.now)
 
     objects = PullQuerySet.as_manager()
@@ -301,54 +288,3 @@ class MergeAttempt(models.Model):
     def renew(self, seconds: int) -> None:
         """Extend the lease from now on, without saving."""
         self.leased_until = timezone.now() + dt.timedelta(seconds=seconds)
-
-
-class ReviewQuerySet(models.QuerySet["Review"]):
-    def with_people(self, repo: Repo) -> ReviewQuerySet:
-        """What a record needs, in the same query; `author_role` is the one in the repo's team."""
-        roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
-        people = self.select_related("created_by", "dismissed_by").defer("body_html")
-        return people.annotate(author_role=Subquery(roles.values("role")[:1]))
-
-
-class Review(Rendered):
-    """A person's review of a pull. Always stored; whether it counts is computed when read."""
-
-    pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
-    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    status = models.CharField(max_length=20)
-    body = models.TextField(blank=True)
-    commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
-    """The head when the decision was made."""
-    by_pusher = models.BooleanField(default=True)
-    """Whether its author had pushed that commit, or may have: then it approves nothing, whatever
-    becomes the head."""
-    decided_at = models.DateTimeField(default=timezone.now)
-    """Of several decisions of one person the newest counts."""
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
-    )
-    dismissed_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
-    )
-    created_at = models.DateTimeField(default=timezone.now)
-    updated_at = models.DateTimeField(default=timezone.now)
-
-    objects = ReviewQuerySet.as_manager()
-
-    class Meta:
-        indexes = [models.Index(fields=["pull", "created_at", "id"], name="review_oldest")]
-
-    def __str__(self) -> str:
-        return f"{self.status} by {self.created_by_id} on pull {self.pull_id}"
-
-    def event_keys(self) -> Keys:
-        return self.pull.event_keys()
-
-    def event_target(self) -> Target:
-        ident = {"uuid": str(self.uuid), "pull_number": self.pull.number}
-        api = f"{self.pull.segment}/reviews/{self.uuid}"
-        return Target("review", ident, web=self.pull.segment, api=api)
-
-    def event_title(self) -> str:
-        return self.pull.event_title()

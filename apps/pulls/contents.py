@@ -1,0 +1,184 @@
+"""What a version of a pull contains, as it is stored; what is not, git is asked for.
+
+`who` asks, a person or an address: for them a place is held while git works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from django.db.models import F, QuerySet
+from django.shortcuts import get_object_or_404
+from django.utils import timezone
+
+from apps.browse import slots
+from apps.browse.cache import cached, too_expensive
+from apps.core.errors import Invalid, unavailable
+from apps.git.diff import FILES_MAX, FileChange, changes, patches
+from apps.git.log import Commit
+from apps.git.repo import EMPTY_TREE, pull_ref
+from apps.git.run import GitError, GitTimeout, GitTooLarge
+from apps.git.texts import write_diff, write_patches
+from apps.pulls.models import Pull, PullVersion, VersionContents
+from apps.pulls.packing import BYTES, file_of, stored_file, unpack_commits, unpack_files
+from apps.pulls.versions import putting_off, read_contents
+from apps.repos.models import Repo
+
+
+def list_versions(pull: Pull) -> QuerySet[Any, Any]:
+    """The versions of a pull, oldest first, as their records have them."""
+    people = {f"pushed_by_{name}": F(f"pushed_by__{name}") for name in ("uuid", "username")}
+    versions: QuerySet[Any, Any] = pull.versions.order_by("version")
+    return versions.values(
+        *("version", "head_sha", "base_sha", "merge_base_sha", "created_at", "is_forced"),
+        *("commit_count", "additions", "deletions", "changed_files"),
+        **people,
+    )
+
+
+def get_version(pull: Pull, number: int | None) -> PullVersion | None:
+    """The version of this number, else the newest; None for a pull that has no head. 404."""
+    if number is None and not pull.last_version:
+        return None
+    version = get_object_or_404(PullVersion, pull=pull, version=number or pull.last_version)
+    version.pull = pull
+    return version
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files that are listed of a comparison of two commits, and how many there are."""
+
+    repo: Repo
+    old: str | None
+    new: str
+    files: Sequence[FileChange]
+    total: int
+
+
+NOTHING = Listing(Repo(), None, "", (), 0)
+"""What a pull without a head changes."""
+
+
+def commits_of(version: PullVersion, who: str) -> list[Commit]:
+    """The commits of a version, oldest first, the newest `COMMITS_MOST`; 422 `too_expensive`."""
+    return unpack_commits(_stored(version, "commits", who)) if version.base_sha else []
+
+
+def files_of(version: PullVersion, who: str) -> Listing:
+    """The files that a version changes; 422 `too_expensive`."""
+    files = unpack_files(_stored(version, "files", who)) if version.base_sha else []
+    old, new = version.merge_base_sha, version.head_sha
+    return Listing(version.pull.repo, old, new, files, version.changed_files or 0)
+
+
+def _stored(version: PullVersion, column: str, who: str) -> bytes:
+    if not version.is_known:
+        _ask(version, who)
+    rows = VersionContents.objects.filter(version=version).values_list(column, flat=True)
+    return bytes(rows.get())
+
+
+def _ask(version: PullVersion, who: str) -> None:
+    """Have git tell what the version contains; 422, and then for a while at once; 503."""
+    if version.tries and version.due_at and version.due_at > timezone.now():
+        raise too_expensive()
+    try:
+        with slots.heavy(who), putting_off(version):
+            read_contents(version)
+    except (GitTimeout, GitTooLarge):
+        raise too_expensive() from None
+    except GitError:
+        raise unavailable() from None
+
+
+def files_between(old: PullVersion, new: PullVersion, who: str) -> Listing:
+    """What differs between the heads of two versions; 422 `too_expensive`."""
+    repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
+
+    def ask() -> dict[str, Any]:
+        with slots.heavy(who):
+            found = changes(repo.git, *heads)
+        return {"files": [*map(stored_file, found.files)], "total": found.total}
+
+    try:
+        kept = cached(repo, ("files", *heads), ask)
+    except GitTooLarge:
+        raise too_expensive() from None
+    return Listing(repo, *heads, [*map(file_of, kept["files"])], kept["total"])
+
+
+def patches_of(listing: Listing, files: Sequence[FileChange], who: str) -> list[bytes | None]:
+    """The patch of each of these files of the listing; 422 `too_expensive`."""
+
+    def ask() -> list[str | None]:
+        with slots.heavy(who):
+            found = patches(listing.repo.git, listing.old, listing.new, files)
+        shown = [found[file.path] for file in files]
+        return [None if patch is None else patch.decode(BYTES) for patch in shown]
+
+    if not files:
+        return []
+    question = ("patches", listing.old, listing.new, *(file.path for file in files))
+    try:
+        kept = cached(listing.repo, question, ask)
+    except GitTooLarge:
+        raise too_expensive() from None
+    return [None if patch is None else patch.encode(BYTES) for patch in kept]
+
+
+def diff_of(version: PullVersion, who: str) -> IO[bytes]:
+    """What a version changes as text for `git apply`, from its merge base; 422 `diff_too_large`."""
+    listing = files_of(version, who)
+    if listing.total > FILES_MAX:
+        raise _diff_too_large(version.pull)
+    git, sides = listing.repo.git, (listing.old or EMPTY_TREE, listing.new)
+    return _text(version, "diff", who, lambda file: write_diff(git, *sides, file))
+
+
+def mails_of(version: PullVersion, who: str) -> IO[bytes]:
+    """The commits of a version as mails for `git am`; 422 `diff_too_large`."""
+    if len(commits_of(version, who)) < (version.commit_count or 0):
+        raise _diff_too_large(version.pull)
+    git, sides = version.pull.repo.git, (version.base_sha or "", version.head_sha)
+    if not version.commit_count:
+        return TemporaryFile()
+    return _text(version, "mails", who, lambda file: write_patches(git, *sides, file))
+
+
+def _text(
+    version: PullVersion, what: str, who: str, write: Callable[[IO[bytes]], None]
+) -> IO[bytes]:
+    """What `write` writes, in a file without a name: before its first byte is sent, it is known
+    that there is not too much of it. That there is, is kept.
+    """
+    with ExitStack() as opened:
+        file = opened.enter_context(TemporaryFile())
+
+        def size() -> int | None:
+            with slots.heavy(who), suppress(GitTooLarge):
+                write(file)
+                return file.tell()
+            return None
+
+        question = (what, version.base_sha, version.merge_base_sha, version.head_sha)
+        try:
+            found = cached(version.pull.repo, question, size)
+            if found and not file.tell():
+                found = size()
+        except (GitTimeout, Invalid):
+            found = None
+        if found is None:
+            raise _diff_too_large(version.pull)
+        opened.pop_all()
+        return file
+
+
+def _diff_too_large(pull: Pull) -> Invalid:
+    """422: git has it."""
+    text = f"This diff is too large to be shown. Fetch it: git fetch origin {pull_ref(pull.number)}"
+    return Invalid("diff_too_large", text)
