@@ -45,7 +45,7 @@ class Limits:
 
 LIMITS: Final[dict[str, Limits]] = {
     "cat-file": Limits(output=32 * _MIB),
-    "commit-graph": Limits(deadline=600, memory=_GIB),
+    "commit-graph": Limits(deadline=60, memory=_GIB, processor=60),
     "diff-tree": Limits(output=32 * _MIB),
     "fetch": Limits(deadline=600, memory=_GIB),
     "for-each-ref": Limits(output=64 * _MIB),
