@@ -196,5 +196,3 @@ def worlds() -> st.SearchStrategy[World]:
         branches=st.lists(st.integers(0, 6), max_size=3).map(tuple),
         tags=st.lists(tags, max_size=4).map(tuple),
     )
-
-

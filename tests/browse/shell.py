@@ -67,7 +67,10 @@ class Shell:
         tree, parents, *people, subject, message = out.removesuffix("\n").split("\0")
         names = ("name", "email", "date")
         return {
-            **{"sha": sha, "tree_sha": tree, "parents": parents.split(), "subject": subject},
+            "sha": sha,
+            "tree_sha": tree,
+            "parents": parents.split(),
+            "subject": subject,
             "author": dict(zip(names, people[:3], strict=True)),
             "committer": dict(zip(names, people[3:], strict=True)),
             "message": message,
@@ -100,9 +103,11 @@ class Shell:
             path = next(fields)
             previous, path = (path, next(fields)) if status[0] in "RC" else (None, path)
             yield {
-                **{"path": text(path), "previous_path": previous and text(previous)},
-                **{"status": WORDS[status[0]], "sha": None if new == ZERO else new},
-                **{"previous_sha": None if old == ZERO else old},
+                "path": text(path),
+                "previous_path": previous and text(previous),
+                "status": WORDS[status[0]],
+                "sha": None if new == ZERO else new,
+                "previous_sha": None if old == ZERO else old,
                 "mode": None if mode == "000000" else mode,
                 "previous_mode": None if old_mode == "000000" else old_mode,
             }

@@ -7,7 +7,6 @@ import gzip
 import io
 import tarfile
 import zipfile
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -22,11 +21,9 @@ from tests.api import Api
 from tests.browse.generated import PEOPLE, World, worlds
 from tests.browse.shell import EMPTY_TREE, LITERAL, Entry, Shell, text
 from tests.by_actions import MakeByActions
-from tests.principals import access_of
 
 pytestmark = pytest.mark.once
 IN_ALL, IN_CI, IN_PLAIN_RUN = 100, 10, 3
-TRIED = {"deadline": None, "suppress_health_check": [*HealthCheck]}
 PATHS_TRIED = 12
 
 
@@ -50,7 +47,9 @@ class Asked:
         return f"{self.repo.api_path}/{path}{'?' if asked else ''}{asked}"
 
     def bytes(self, path: str, **query: str) -> bytes:
-        response = self.api.client.get("/api/v1" + self.url(path, **query), headers=self.api.headers)
+        response = self.api.client.get(
+            "/api/v1" + self.url(path, **query), headers=self.api.headers
+        )
         assert response.status_code == 200, response.content
         return b"".join(response) if response.streaming else response.content
 
@@ -68,7 +67,9 @@ class Asked:
         for sha in self.commits:
             self.commit(sha)
         self.logs()
-        for sha in dict.fromkeys([self.head, self.commits[0], self.commits[len(self.commits) // 2]]):
+        for sha in dict.fromkeys(
+            [self.head, self.commits[0], self.commits[len(self.commits) // 2]]
+        ):
             self.trees(sha)
         self.contents()
         for sha in self.commits[:-1]:
@@ -80,7 +81,9 @@ class Asked:
         assert branches == {name: sha for name, (sha, _) in self.git.refs("refs/heads").items()}
         tags = {one["name"]: one for one in self.all("tags")}
         known = self.git.refs("refs/tags")
-        assert {name: one["sha"] for name, one in tags.items()} == {n: c for n, (_, c) in known.items()}
+        assert {name: one["sha"] for name, one in tags.items()} == {
+            n: c for n, (_, c) in known.items()
+        }
         for name, (sha, peeled) in known.items():
             assert tags[name]["tag_sha"] == (None if sha == peeled else sha)
             whole = self.get(f"tags/{name}")["message"]
@@ -144,7 +147,9 @@ class Asked:
             check_entries(self.all(path, ref=sha, sizes="true", **query), below)
 
     def contents(self) -> None:
-        for entry in [one for one in self.git.tree(self.head, b"", "-r") if one.type != "directory"]:
+        for entry in [
+            one for one in self.git.tree(self.head, b"", "-r") if one.type != "directory"
+        ]:
             path, query = address("contents", entry.path)
             got = self.get(path, ref=self.head, **query)
             assert (got["type"], got["sha"], got["mode"]) == (entry.type, entry.sha, entry.mode)
@@ -182,14 +187,18 @@ class Asked:
     def comparison(self, base: str) -> None:
         head, url = self.head, f"compare/{base}...{self.head}"
         met = self.git.merge_base(base, head)
-        lost, gained = self.git.lines("rev-list", "--left-right", "--count", f"{base}...{head}")[0].split()
+        lost, gained = self.git.lines("rev-list", "--left-right", "--count", f"{base}...{head}")[
+            0
+        ].split()
         if met is None:
             self.api.get(self.url(url)).fails(422, "no_merge_base")
             url += "?direct=true"
         got = self.get(url)
         assert got["merge_base_sha"] == met or len(self.bases(base, head)) > 1
         assert (got["behind_by"], got["ahead_by"]) == (int(lost), int(gained))
-        assert [one["sha"] for one in got["commits"]] == self.git.lines("rev-list", f"{base}..{head}")
+        assert [one["sha"] for one in got["commits"]] == self.git.lines(
+            "rev-list", f"{base}..{head}"
+        )
         start = got["merge_base_sha"] or base
         files = self.git.files(start, head)
         assert got["stats"] == totals(files)
@@ -219,14 +228,20 @@ class Asked:
         assert gzip.decompress(self.bytes("archive", ref=self.head, format="tar.gz")) == known
         files = [one for one in self.git.tree(self.head, b"", "-r") if one.type != "submodule"]
         with tarfile.open(fileobj=io.BytesIO(tar), errors="surrogateescape") as unpacked:
-            inside = [one.name.encode("utf-8", "surrogateescape") for one in unpacked if not one.isdir()]
+            inside = [
+                one.name.encode("utf-8", "surrogateescape") for one in unpacked if not one.isdir()
+            ]
         assert inside == [prefix.encode() + one.path for one in files]
-        with zipfile.ZipFile(io.BytesIO(self.bytes("archive", ref=self.head, format="zip"))) as zipped:
+        with zipfile.ZipFile(
+            io.BytesIO(self.bytes("archive", ref=self.head, format="zip"))
+        ) as zipped:
             names = [one for one in zipped.namelist() if not one.endswith("/")]
             assert len(names) == len(files)
             for one in files:
                 if is_text(one.path) and one.type == "file":
-                    assert zipped.read(prefix + text(one.path)) == self.git.out("cat-file", "blob", one.sha)
+                    assert zipped.read(prefix + text(one.path)) == self.git.out(
+                        "cat-file", "blob", one.sha
+                    )
 
     def pull(self) -> None:
         """A pull of each branch that has something for `main`; its answers are stored."""
@@ -246,7 +261,9 @@ class Asked:
             check_files(self.all(f"pulls/{number}/files"), files)
             assert self.bytes(f"pulls/{number}/diff") == self.git.patch(met, sha)
             versions = self.all(f"pulls/{number}/versions")
-            assert [(v["version"], v["head_sha"], v["merge_base_sha"]) for v in versions] == [(1, sha, met)]
+            assert [(v["version"], v["head_sha"], v["merge_base_sha"]) for v in versions] == [
+                (1, sha, met)
+            ]
 
     def opened(self, branch: str) -> int:
         made = self.api.post(
@@ -297,20 +314,20 @@ def totals(files: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-@settings(**TRIED, max_examples=IN_PLAIN_RUN)
+@settings(suppress_health_check=[*HealthCheck], max_examples=IN_PLAIN_RUN)
 @given(world=worlds())
 def test_answers_are_those_of_the_program(make, alice, world):
     Asked(make, alice, world).everything()
 
 
-@settings(**TRIED, max_examples=IN_PLAIN_RUN)
+@settings(suppress_health_check=[*HealthCheck], max_examples=IN_PLAIN_RUN)
 @given(world=worlds())
 def test_what_pulls_contain_is_what_the_program_says(make, alice, world):
     Asked(make, alice, world).pull()
 
 
 @pytest.mark.slow
-@settings(**TRIED, max_examples=IN_CI)
+@settings(suppress_health_check=[*HealthCheck], max_examples=IN_CI)
 @given(world=worlds())
 def test_more_answers_are_those_of_the_program(make, alice, world):
     asked = Asked(make, alice, world)
@@ -319,7 +336,7 @@ def test_more_answers_are_those_of_the_program(make, alice, world):
 
 
 @pytest.mark.long
-@settings(**TRIED, max_examples=IN_ALL)
+@settings(suppress_health_check=[*HealthCheck], max_examples=IN_ALL)
 @given(world=worlds())
 def test_many_answers_are_those_of_the_program(make, alice, world):
     asked = Asked(make, alice, world)

@@ -1,4 +1,4 @@
-"""The commit-graph: with changed paths, and what a repository may cost that has too many of them."""
+"""The commit-graph: with changed paths, and what a repository may cost that has too many."""
 
 from __future__ import annotations
 
