@@ -108,7 +108,9 @@ class History:
         """Most lines are always the same; one is new."""
         changed = self.random.randrange(lines)
         same = (f"line {n} of a text\n" for n in range(lines))
-        return "".join(f"changed in {self.mark}\n" if n == changed else one for n, one in enumerate(same))
+        return "".join(
+            f"changed in {self.mark}\n" if n == changed else one for n, one in enumerate(same)
+        )
 
     def file(self, path: str, text: str) -> None:
         self.say(f"M 100644 inline {path}\ndata {len(text)}\n{text}\n")
@@ -120,7 +122,9 @@ class History:
         for n in range(TAGS):
             mark = 1 + n * (self.mark - 1) // TAGS
             if n % 2:
-                self.say(f"tag v{n}\nfrom :{mark}\ntagger T <t@example.org> {BEGINS_AT} +0000\ndata 2\nv\n")
+                self.say(
+                    f"tag v{n}\nfrom :{mark}\ntagger T <t@example.org> {BEGINS_AT} +0000\ndata 2\nv\n"
+                )
             else:
                 self.say(f"reset refs/tags/v{n}\nfrom :{mark}\n\n")
         for n in range(BRANCHES - 1):
