@@ -108,6 +108,12 @@ def test_everything_works_behind_nginx(server, tmp_path):
                 head = ours.commit()
                 ours("push", "--quiet", ours.url, "main")
                 assert events.take(1)[0].kind == "branch-created"
+                ours("push", "--quiet", ours.url, "main:feature/x")
+            for branch in ("feature/x", "feature%2Fx"):
+                behind = f"{url}/api/v1/users/alice/repos/behind/branches/{branch}"
+                asked = Request(behind, headers={"Authorization": f"Bearer {server.token('alice')}"})
+                with urlopen(asked) as answer:
+                    assert orjson.loads(answer.read())["name"] == "feature/x"
             theirs = Git(tmp_path / "theirs", address, server.token("alice"))
             theirs("pull", "--quiet", theirs.url, "main")
             assert theirs("rev-parse", "HEAD") == head
