@@ -12,7 +12,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from apps.accounts.models import User
 from apps.repos.models import Repo
@@ -24,6 +24,12 @@ from tests.by_actions import MakeByActions
 
 pytestmark = pytest.mark.once
 IN_ALL, IN_CI, IN_PLAIN_RUN = 100, 10, 3
+TRIED = settings(
+    # An example that fails is as good as a smaller one, which takes minutes to find.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[*HealthCheck],
+    deadline=None,
+)
 PATHS_TRIED = 12
 
 
@@ -39,23 +45,23 @@ class Asked:
         self.api, self.git = Api(make.token(alice)), Shell(self.repo.git.path)
         self.head = self.commits[-1]
 
-    def get(self, path: str, **query: str) -> Any:
-        return self.api.get(self.url(path, **query)).gives()
+    def get(self, what: str, **query: str) -> Any:
+        return self.api.get(self.url(what, **query)).gives()
 
-    def url(self, path: str, **query: str) -> str:
+    def url(self, what: str, **query: str) -> str:
         asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
-        return f"{self.repo.api_path}/{path}{'?' if asked else ''}{asked}"
+        return f"{self.repo.api_path}/{what}{'?' if asked else ''}{asked}"
 
-    def bytes(self, path: str, **query: str) -> bytes:
+    def bytes(self, what: str, **query: str) -> bytes:
         response = self.api.client.get(
-            "/api/v1" + self.url(path, **query), headers=self.api.headers
+            "/api/v1" + self.url(what, **query), headers=self.api.headers
         )
         assert response.status_code == 200, response.content
         return b"".join(response) if response.streaming else response.content
 
-    def all(self, path: str, **query: str) -> list[Any]:
-        """The results of all pages, of two each at first."""
-        found, link = [], self.url(path, per_page="30", **query)
+    def all(self, what: str, **query: str) -> list[Any]:
+        """The results of all pages."""
+        found, link = [], self.url(what, per_page="30", **query)
         while link:
             page = self.api.get(link).gives()
             found += page["results"]
@@ -104,15 +110,6 @@ class Asked:
         plain = ("sha", "tree_sha", "parents", "subject")
         assert {name: got[name] for name in plain} == {name: known[name] for name in plain}
         assert got["message"].strip("\n") == known["message"].strip("\n")
-
-    def all_files(self, path: str) -> list[Any]:
-        """Of a record that has its files in pages of its own."""
-        found, link = [], self.url(path, per_page="5")
-        while link:
-            page = self.api.get(link).gives()["files"]
-            found += page["results"]
-            link = page["next"]
-        return found
 
     def logs(self) -> None:
         head = self.head
@@ -204,12 +201,13 @@ class Asked:
         assert got["stats"] == totals(files)
         assert not got["files_truncated"] and not got["commits_truncated"]
         query = {"direct": "true"} if met is None else {}
-        check_files(self.all_files_of(f"compare/{base}...{head}", **query), files)
+        check_files(self.all_files(f"compare/{base}...{head}", **query), files)
         text_of = self.bytes(f"compare/{base}...{head}", format="diff", **query)
         assert text_of == self.git.patch(start, head)
 
-    def all_files_of(self, path: str, **query: str) -> list[Any]:
-        found, link = [], self.url(path, per_page="5", **query)
+    def all_files(self, what: str, **query: str) -> list[Any]:
+        """Of a record that has its files in pages of its own."""
+        found, link = [], self.url(what, per_page="5", **query)
         while link:
             page = self.api.get(link).gives()["files"]
             found += page["results"]
@@ -314,20 +312,20 @@ def totals(files: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-@settings(suppress_health_check=[*HealthCheck], max_examples=IN_PLAIN_RUN)
+@settings(TRIED, max_examples=IN_PLAIN_RUN)
 @given(world=worlds())
 def test_answers_are_those_of_the_program(make, alice, world):
     Asked(make, alice, world).everything()
 
 
-@settings(suppress_health_check=[*HealthCheck], max_examples=IN_PLAIN_RUN)
+@settings(TRIED, max_examples=IN_PLAIN_RUN)
 @given(world=worlds())
 def test_what_pulls_contain_is_what_the_program_says(make, alice, world):
     Asked(make, alice, world).pull()
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[*HealthCheck], max_examples=IN_CI)
+@settings(TRIED, max_examples=IN_CI)
 @given(world=worlds())
 def test_more_answers_are_those_of_the_program(make, alice, world):
     asked = Asked(make, alice, world)
@@ -336,7 +334,7 @@ def test_more_answers_are_those_of_the_program(make, alice, world):
 
 
 @pytest.mark.long
-@settings(suppress_health_check=[*HealthCheck], max_examples=IN_ALL)
+@settings(TRIED, max_examples=IN_ALL)
 @given(world=worlds())
 def test_many_answers_are_those_of_the_program(make, alice, world):
     asked = Asked(make, alice, world)
