@@ -50,6 +50,7 @@ Call = Callable[[int], object]
 
 def fill(server, source: Path) -> Path:
     """Put the snapshot into the server's store, as a public repository; where it lies."""
+    server.token("alice")  # makes her
     said = server.run(f"SOURCE = {str(source)!r}\n{FILL}")
     return Path(said.strip().splitlines()[-1])
 

@@ -2,10 +2,10 @@
 
     .venv/bin/python bench/crawler.py [folder of the snapshot] [--kind=gunicorn-asgi]
 
-Sixteen connections without an account ask for one after the other on a repository the size of
-git/git, for SECONDS (60). Somebody else asks for a list and a record, before it and meanwhile, one
-request after the other. Their medians are wanted within three times what they were, and no answer
-but 200, 404, 422, 429 and 503 with `Retry-After`. See bench/README.md.
+Sixteen connections of one person ask for one after the other on a repository the size of git/git,
+for SECONDS (60), and wait for nothing. Somebody else asks for a list and a record, before it and
+meanwhile, one request after the other. Their medians are wanted within three times what they were,
+and no answer but 200, 404, 422, 429 and 503 with `Retry-After`. See bench/README.md.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ ORDINARY = ("/users/alice/repos?per_page=30", "/users/alice/repos/snapshot/threa
 
 
 class Crawler(Thread):
-    """One connection. `wait`: whether it does what `Retry-After` says; most do not."""
+    """One connection at a time."""
 
-    def __init__(self, port: int, commits: list[str], number: int, stop: Event) -> None:
+    def __init__(self, port: int, token: str, commits: list[str], number: int, stop: Event) -> None:
         super().__init__(daemon=True)
         self.port, self.commits, self.stop = port, commits, stop
+        self.headers = {"Authorization": f"Bearer {token}"}
         self.random = random.Random(SEED + number)  # noqa: S311 - no secret
         self.statuses = Counter[tuple[str, int, bool]]()
         self.bytes = 0
@@ -47,7 +48,8 @@ class Crawler(Thread):
             what, path = self.next()
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
             try:
-                connection.request("GET", f"/api/v1/users/alice/repos/snapshot/{path}")
+                asked = f"/api/v1/users/alice/repos/snapshot/{path}"
+                connection.request("GET", asked, headers=self.headers)
                 answer = connection.getresponse()
                 self.statuses[what, answer.status, "Retry-After" in answer.headers] += 1
                 while (piece := answer.read(PIECE)) and not self.stop.is_set():
@@ -98,9 +100,8 @@ def until(end: float) -> Callable[[], bool]:
 
 def told(name: str, took: list[float], statuses: Counter[int]) -> float:
     middle, worst = statistics.median(took), sorted(took)[int(len(took) * 0.95)]
-    print(
-        f"  {name:10} {middle * 1e3:7.1f} ms, 95 of 100 within {worst * 1e3:7.1f} ms, {dict(statuses)}"
-    )
+    print(f"  {name:10} {middle * 1e3:7.1f} ms, 95 of 100 within {worst * 1e3:7.1f} ms", end="")
+    print(f", {dict(statuses)}")
     return middle
 
 
@@ -122,18 +123,19 @@ def main() -> None:
         ordinary(port, token, until(time.monotonic() + 2))
         before = told("before", *ordinary(port, token, until(time.monotonic() + QUIET_SECONDS)))
         stop = Event()
-        crawlers = [Crawler(port, commits, number, stop) for number in range(CONNECTIONS)]
-        for crawler in crawlers:
-            crawler.start()
+        crawler = server.token("bob")
+        crawlers = [Crawler(port, crawler, commits, n, stop) for n in range(CONNECTIONS)]
+        for one in crawlers:
+            one.start()
         meanwhile = told("meanwhile", *ordinary(port, token, until(time.monotonic() + SECONDS)))
         stop.set()
-        for crawler in crawlers:
-            crawler.join(PATIENCE)
+        for one in crawlers:
+            one.join(PATIENCE)
     print(f"  ratio {meanwhile / before:.1f}, wanted {MOST:.0f} or less")
-    statuses = sum((crawler.statuses for crawler in crawlers), Counter[tuple[str, int, bool]]())
+    statuses = sum((one.statuses for one in crawlers), Counter[tuple[str, int, bool]]())
     for (what, status, retry), count in sorted(statuses.items()):
         print(f"  {what:12} {status}{' with Retry-After' if retry else ''}: {count}")
-    print(f"  {sum(crawler.bytes for crawler in crawlers) / 1e6:.0f} MB to crawlers")
+    print(f"  {sum(one.bytes for one in crawlers) / 1e6:.0f} MB to crawlers")
 
 
 if __name__ == "__main__":
