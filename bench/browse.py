@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,6 +82,12 @@ class Git:
         self.run("diff-tree", "-r", "-M50", "-l1000", "--raw", "--numstat", "-z", base, head)
 
 
+def compare(site, git: Git, number: int) -> int:
+    base, head = git.pair(number)
+    status: int = site.ask(f"/api/v1{REPO}/compare/{base}...{head}")()
+    return status
+
+
 def ways(site, git: Git) -> dict[str, tuple[Call, Call | None]]:
     """What is asked of the API, and of git; None for what has no git in it."""
 
@@ -88,11 +95,7 @@ def ways(site, git: Git) -> dict[str, tuple[Call, Call | None]]:
         call = site.ask(f"/api/v1{path}")
         return lambda _: call()
 
-    def compared(number: int) -> int:
-        base, head = git.pair(number)
-        status: int = site.ask(f"/api/v1{REPO}/compare/{base}...{head}")()
-        return status
-
+    compared = partial(compare, site, git)
     head = git.commits[0]
     folder, file = "branch/branch", "src/large.c"
     return {

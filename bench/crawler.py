@@ -1,11 +1,8 @@
-"""What other people notice of a crawler on blame, archive and compare.
+"""What other people notice of a crawler on blame, archive and compare. See bench/README.md.
 
     .venv/bin/python bench/crawler.py [folder of the snapshot] [--kind=gunicorn-asgi]
 
-Sixteen connections of one person ask for one after the other on a repository the size of git/git,
-for SECONDS (60), and wait for nothing. Somebody else asks for a list and a record, before it and
-meanwhile, one request after the other. Their medians are wanted within three times what they were,
-and no answer but 200, 404, 422, 429 and 503 with `Retry-After`. See bench/README.md.
+Sixteen connections of one person, for SECONDS (60); bad is a ratio over 3, or another 5xx than 503.
 """
 
 from __future__ import annotations

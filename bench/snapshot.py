@@ -1,10 +1,8 @@
-"""A repository the size of git/git, made up: for bench/browse.py and bench/crawler.py.
+"""A repository the size of git/git, made up and always the same; it is made once and kept.
 
     .venv/bin/python bench/snapshot.py [folder]
 
-100,000 commits of 5,000 files, a merge for each ten, 4,000 tags (half of them annotated) and 30
-branches, the same ones each time. It is kept in the folder, by default one of the system's for
-temporary files, and made once.
+100,000 commits of 5,000 files, 4,000 tags and 30 branches, for bench/browse.py and bench/crawler.py
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from django.db import transaction
 from apps.core.command import Command as OurCommand
 from apps.git.repo import is_sha
 from apps.git.run import GitError
-from apps.pulls.actions.forgetting import find, forget
+from apps.pulls.actions.forgetting import forget_commit
+from apps.pulls.forgetting import find
 from apps.repos.models import Repo
 
 
@@ -42,7 +43,12 @@ class Command(OurCommand):
             raise CommandError("A commit has a name of 40 hexadecimal digits here.")
         try:
             if not options["dry_run"]:
-                return "\n".join([*map(gone, forget(repo, sha)), f"{sha} is gone from {repo.path}"])
+                return "\n".join(
+                    [
+                        *map(gone, forget_commit(repo=repo, sha=sha)),
+                        f"{sha} is gone from {repo.path}",
+                    ]
+                )
             with transaction.atomic():
                 found = find(repo, sha)
         except GitError as error:
