@@ -55,8 +55,9 @@ NOT_ATOMIC = {
 FACTS = {
     "apps/repos/actions/forks.py:complete_fork": "a worker copies, and asks for the creator anew",
     "apps/repos/actions/forks.py:fail_fork": "it fails also when its creator may nothing any more",
+    "apps/pulls/actions/forgetting.py:forget_commit": "who runs the site needs no account for it",
 }
-"""Actions of the system itself: `actor` is who the event names, and holds no access."""
+"""Actions of the system itself: `actor`, if any, is who the event names; they hold no access."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 ASKED_FOR = Function | ast.ClassDef | ast.Call | ast.Import | ast.ImportFrom

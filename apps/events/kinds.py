@@ -35,6 +35,7 @@ class Kind(Worded):
     BRANCH_DELETED = "branch-deleted", "deleted a branch"
     TAG_CREATED = "tag-created", "pushed a new tag"
     TAG_DELETED = "tag-deleted", "deleted a tag"
+    COMMIT_FORGOTTEN = "commit-forgotten", "had a commit removed for good"
     PROTECTION_CREATED = "protection-created", "protected a branch"
     PROTECTION_UPDATED = "protection-updated", "changed the protection of a branch"
     PROTECTION_DELETED = "protection-deleted", "ended the protection of a branch"

@@ -18,6 +18,7 @@ from typing import Final
 from uuid import uuid4
 
 from apps.git.configuration import CONFIG
+from apps.git.graph import write_graph
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs
 from apps.git.run import (
@@ -52,7 +53,7 @@ _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
 _LEFTOVERS: Final = (
     *("**/*.lock", "packed-refs.new"),
     *("objects/tmp_objdir-*", "objects/??/tmp_obj_*", "objects/info/**/tmp_*"),
-    *("objects/pack/tmp_*", "objects/pack/.tmp-*"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*", "gc.pid"),
 )
 _DRY: Final = "tmp_objdir-dry-"
 _LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
@@ -226,12 +227,11 @@ class GitRepo:
         """Keep reads fast and the folder small. Minutes on a large one: for the worker."""
         self.remove_leftovers()
         self.git("pack-refs", "--all")
-        # No changed paths: nothing here asks for the history of one, and to find them git compares
-        # trees, where 48 KB of hostile ones take it hours.
+        # By itself it would write the commit-graph too, and all of it each time.
         self.git(
             "gc", "--auto", "--quiet", config={"gc.auto": "6700", "gc.writeCommitGraph": "false"}
         )
-        self.git("commit-graph", "write", "--reachable", "--no-changed-paths", "--split")
+        write_graph(self.path)
 
     def remove_leftovers(self, age: float = _LEFTOVER_SECONDS) -> int:
         """Remove what killed gits left: a lock file blocks its branch for ever, half a list of

@@ -48,7 +48,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "archive": Limits(deadline=60, processor=60),
     "blame": Limits(output=8 * _MIB, processor=10),
     "cat-file": Limits(output=32 * _MIB),
-    "commit-graph": Limits(deadline=600, memory=_GIB),
+    "commit-graph": Limits(deadline=60, memory=_GIB, processor=60),
     "diff-tree": Limits(output=32 * _MIB),
     "fetch": Limits(deadline=600, memory=_GIB),
     "format-patch": Limits(output=32 * _MIB, processor=10),

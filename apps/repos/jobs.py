@@ -27,8 +27,8 @@ from apps.repos.upkeep import sweep
 
 ATTEMPTS = 3
 RETRY = dt.timedelta(seconds=5)
-QUIET = dt.timedelta(minutes=2)
-"""A repository is tidied when nobody has pushed to it for this long."""
+EVERY = dt.timedelta(minutes=1)
+"""A repository that is pushed to is tidied so often, the first time when it is so old."""
 GAVE_UP = (
     f"The copy could not be made in {ATTEMPTS} attempts. Fork again, or ask who runs this site: "
     "the server's log says more."
@@ -115,13 +115,15 @@ def point_heads(on_done: OnDone = ignore) -> bool:
 
 
 def tidy_next_repo(_: OnDone = ignore) -> bool:
-    """Pack the repository that has waited longest since its last push; False when none waits.
+    """Tidy the repository that has waited longest since its last push; False when none waits.
 
-    It is marked first: of two workers one packs it, and a crash leaves it to the next push.
+    Once a minute at most, also while pushes go on. It is marked first: of two workers one tidies
+    it, and a crash leaves it to the next push.
     """
     now = timezone.now()
-    waiting = Repo.objects.filter(UNTIDY, pushed_at__lt=now - QUIET).order_by("pushed_at")
-    repo = waiting.first()
+    rested = {"before__lt": now - EVERY}
+    waiting = Repo.objects.filter(UNTIDY).alias(before=Coalesce("tidied_at", "created_at"))
+    repo = waiting.filter(**rested, pushed_at__isnull=False).order_by("pushed_at").first()
     if repo is None:
         return False
     if Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now):

@@ -80,6 +80,10 @@ class ForkFailure(RecordSerializer):
     error = serializers.CharField()
 
 
+class ForgottenCommit(RecordSerializer):
+    sha = serializers.CharField()
+
+
 class RefMoved(RecordSerializer):
     before = serializers.CharField(allow_null=True)
     after = serializers.CharField(allow_null=True)
@@ -181,6 +185,7 @@ SHAPES: dict[Kind, Shape] = {
     Kind.BRANCH_DELETED: (targets.BranchTarget, RefMoved),
     Kind.TAG_CREATED: (targets.TagTarget, RefMoved),
     Kind.TAG_DELETED: (targets.TagTarget, RefMoved),
+    Kind.COMMIT_FORGOTTEN: (targets.RepoTarget, ForgottenCommit),
     Kind.PROTECTION_CREATED: (targets.ProtectionTarget, ProtectionData),
     Kind.PROTECTION_UPDATED: (targets.ProtectionTarget, ProtectionChange),
     Kind.PROTECTION_DELETED: (targets.ProtectionTarget, ProtectionData),

@@ -189,6 +189,7 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "content_base64": ("The bytes, in base64 with padding and without line breaks.", "aGVsbG8K"),
     "content_type": ("The type of the bytes.", "image/png"),
     "size": ("How many bytes it has.", 6),
+    "ForgottenCommit.sha": ("The commit that is gone.", SHA),
     "sha256": ("The SHA-256 of the bytes, in hexadecimal digits.", "5891b5b5" * 8),
     # accounts, the site
     "token_prefix": ("How the token begins, to tell tokens apart.", "ght_9fQ2"),

@@ -244,21 +244,6 @@ def test_upkeep_packs_what_is_loose_and_keeps_everything(repo: Scratch) -> None:
     assert repo.ref(MAIN) == head
 
 
-def test_upkeep_compares_no_trees(repo: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where an older version has written down what each commit changes."""
-    first = repo.commit({"a": b"1"})
-    repo.update_ref(MAIN, first, ZERO)
-    repo.git("commit-graph", "write", "--reachable", "--changed-paths", "--split")
-    folder = repo.tree("40000", {})
-    for _ in range(9):
-        folder = repo.tree("40000", {f"{n:02}": folder for n in range(12)})
-    monkeypatch.setitem(LIMITS, "commit-graph", Limits(deadline=10))
-    repo.update_ref(MAIN, repo.commit_of(folder, first), first)
-    repo.upkeep()
-    graphs = (repo.path / "objects" / "info" / "commit-graphs").glob("*.graph")
-    assert [b"BDAT" in graph.read_bytes() for graph in graphs] == [False]
-
-
 def test_upkeep_removes_what_killed_gits_left_long_ago(repo: Scratch) -> None:
     fresh = repo.path / "refs" / "heads" / "fresh.lock"
     old = repo.path / "refs" / "heads" / "old.lock"

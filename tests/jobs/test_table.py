@@ -37,7 +37,9 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
     create_fork(by=access_of(bob, repo), into=space_access_of(bob, bob))
-    Repo.objects.update(pushed_at=timezone.now() - DAY, head_due=True)
+    Repo.objects.update(
+        created_at=timezone.now() - DAY, pushed_at=timezone.now() - DAY, head_due=True
+    )
     repo.git.set_head_branch("other")
     repo.refs.update(peeled_sha=None)
     old = {"full_name": "refs/heads/gone", "old": "1" * 40, "new": "2" * 40}

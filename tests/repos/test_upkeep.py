@@ -61,17 +61,24 @@ def push_and_die(clone, spec, by):
     return new
 
 
-def test_a_repository_is_packed_once_its_pushes_have_ended(clone):
+def test_a_repository_is_tidied_after_pushes_once_a_minute(clone):
+    """Also while pushes go on; a new one when it is a minute old."""
     assert not jobs.tidy_next_repo()
-    Repo.objects.update(pushed_at=timezone.now() - dt.timedelta(minutes=5))
+    Repo.objects.update(created_at=timezone.now() - dt.timedelta(minutes=2))
     assert jobs.tidy_next_repo()
     assert (clone.repo.git.path / "packed-refs").exists()
     assert list((clone.repo.git.path / "objects" / "info").glob("commit-graph*"))
+    clone.commit("main", {"a": "2\n"})
+    clone.push("main")
+    assert not jobs.tidy_next_repo()
+    Repo.objects.update(tidied_at=timezone.now() - dt.timedelta(minutes=2))
+    assert jobs.tidy_next_repo()
     assert not jobs.tidy_next_repo()
 
 
 def test_a_repository_nobody_pushed_to_is_left_alone(make, alice):
     make.repo(alice, by=alice)
+    Repo.objects.update(created_at=timezone.now() - dt.timedelta(minutes=2))
     assert not jobs.tidy_next_repo()
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import orjson
 import pytest
 
 from tests.gitclient import Git
@@ -108,9 +109,22 @@ def test_everything_works_behind_nginx(server, tmp_path):
                 head = ours.commit()
                 ours("push", "--quiet", ours.url, "main")
                 assert events.take(1)[0].kind == "branch-created"
+                ours("push", "--quiet", ours.url, "main:feature/x")
+                for branch in ("feature/x", "feature%2Fx"):
+                    behind = f"/api/v1/users/alice/repos/behind/branches/{branch}"
+                    assert named(url, behind, server.token("alice")) == "feature/x"
             theirs = Git(tmp_path / "theirs", address, server.token("alice"))
             theirs("pull", "--quiet", theirs.url, "main")
             assert theirs("rev-parse", "HEAD") == head
+
+
+def named(url: str, path: str, token: str) -> str:
+    """The name of what is at a path, which goes out as it stands here."""
+    with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as line:
+        line.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        answer = line.getresponse()
+        assert answer.status == 200
+        return str(orjson.loads(answer.read())["name"])
 
 
 INVITE = str(uuid4())

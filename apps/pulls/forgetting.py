@@ -1,0 +1,61 @@
+"""What leads to a commit that is to go for good, and what is stored about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from apps.browse.models import GitCache
+from apps.git import forget as in_git
+from apps.pulls.models import IS_ACTIVE
+from apps.repos.models import BRANCHES, TAGS, NamedCommit, Repo
+
+PULL = re.compile(r"refs/pull/([0-9]+)/head")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What stands in the way, as sentences, and the refs that would go: what git shows nobody."""
+
+    obstacles: list[str]
+    hidden: dict[str, str]
+
+
+def find(repo: Repo, sha: str) -> Found:
+    """What leads to the commit; nothing for one that is not there. `GitError`, `ValueError`."""
+    if in_git.missing(repo.git, [sha]):
+        return Found([], {})
+    active = repo.pulls.filter(IS_ACTIVE).values_list("number", flat=True)
+    obstacles, hidden = [], {}
+    for name, at in in_git.refs_with(repo.git, sha).items():
+        obstacle = obstacle_of(name, {*active})
+        if obstacle:
+            obstacles.append(obstacle)
+        else:
+            hidden[name] = at
+    return Found(obstacles, hidden)
+
+
+def obstacle_of(name: str, active: set[int]) -> str:
+    """Why a ref cannot just go, and what to do about it; empty for one that can."""
+    if name.startswith(BRANCHES):
+        short = name.removeprefix(BRANCHES)
+        return f"branch {short} has it: rewrite the branch without it and push that, or delete it"
+    if name.startswith(TAGS):
+        return f"tag {name.removeprefix(TAGS)} has it: delete the tag"
+    pull = PULL.fullmatch(name)
+    if pull and int(pull[1]) in active:
+        return f"pull {pull[1]} is open and has it: push its branch without it, or close it"
+    return ""
+
+
+def forget_answers(repo: Repo) -> None:
+    """Drop what is stored of commits that the repository no longer has.
+
+    Kept answers all go, of every repository: comparisons with forks are kept there too, and a
+    question cannot be read from its key.
+    """
+    GitCache.objects.all().delete()
+    named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
+    gone = in_git.missing(repo.git, {*named.values_list("sha", flat=True)})
+    named.filter(sha__in=gone).update(sha="")

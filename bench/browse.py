@@ -1,0 +1,178 @@
+"""Reading the code of a repository the size of git/git, beside the same git command from a shell.
+
+    .venv/bin/python bench/browse.py [folder of the snapshot] [--kind=gunicorn]
+
+The two take turns; medians, and what the API takes beyond git. See bench/README.md.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+ROUNDS, WARM_UP = int(os.environ.get("ROUNDS", "40")), 3
+REPO = "/users/alice/repos/snapshot"
+FILL = """
+import shutil
+from pathlib import Path
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.repos.access import access_to, access_to_owner
+from apps.repos.actions import create_repo
+from apps.repos.models import Repo
+from apps.repos.pushes import reconcile
+from apps.threads.actions import create_thread
+alice = User.objects.get(username="alice")
+space = access_to_owner(Principal(alice), alice)
+for number in range(60):
+    create_repo(by=space, name="R", slug=f"r{number}")
+repo = create_repo(by=space, name="Snapshot", slug="snapshot", visibility="public")
+for number in range(60):
+    create_thread(by=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
+source, store = Path(SOURCE), repo.git.path
+shutil.copytree(source / "objects", store / "objects", dirs_exist_ok=True)
+shutil.copy(source / "packed-refs", store / "packed-refs")
+reconcile(repo=repo)
+repo.git.upkeep()
+print(store)
+"""
+LOG = "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
+Call = Callable[[int], object]
+
+
+def fill(server, source: Path) -> Path:
+    """Put the snapshot into the server's store, as a public repository; where it lies."""
+    server.token("alice")  # makes her
+    said = server.run(f"SOURCE = {str(source)!r}\n{FILL}")
+    return Path(said.strip().splitlines()[-1])
+
+
+class Git:
+    """The program in the same store, with the pager and the colours of nobody."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.commits = self.text("rev-list", "--max-count=3000", "refs/heads/main").split()
+
+    def text(self, *args: str) -> str:
+        return subprocess.check_output(["git", f"--git-dir={self.store}", *args], text=True)
+
+    def run(self, *args: str) -> None:
+        command = ["git", f"--git-dir={self.store}", *args]
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+    def pair(self, number: int) -> tuple[str, str]:
+        """Two commits, 50 apart, of which nobody has asked before: comparisons are kept."""
+        return self.commits[number * 7 + 50], self.commits[number * 7]
+
+    def compare(self, number: int) -> None:
+        base, head = self.pair(number)
+        self.run("merge-base", base, head)
+        self.run("rev-list", "--left-right", "--count", f"{base}...{head}")
+        self.run("log", "-z", LOG, "--max-count=250", f"{base}..{head}")
+        self.run("diff-tree", "-r", "-M50", "-l1000", "--raw", "--numstat", "-z", base, head)
+
+
+def compare(site, git: Git, number: int) -> int:
+    base, head = git.pair(number)
+    status: int = site.ask(f"/api/v1{REPO}/compare/{base}...{head}")()
+    return status
+
+
+def ways(site, git: Git) -> dict[str, tuple[Call, Call | None]]:
+    """What is asked of the API, and of git; None for what has no git in it."""
+
+    def get(path: str) -> Call:
+        call = site.ask(f"/api/v1{path}")
+        return lambda _: call()
+
+    compared = partial(compare, site, git)
+    head = git.commits[0]
+    folder, file = "branch/branch", "src/large.c"
+    return {
+        "30 repositories": (get("/users/alice/repos?per_page=30"), None),
+        "30 threads": (get(f"{REPO}/threads?per_page=30"), None),
+        "30 branches of 30": (
+            get(f"{REPO}/branches?per_page=30"),
+            lambda _: git.run("for-each-ref", "refs/heads"),
+        ),
+        "30 tags of 4,000": (
+            get(f"{REPO}/tags?per_page=30"),
+            lambda _: git.run("for-each-ref", "--sort=-creatordate", "--count=30", "refs/tags"),
+        ),
+        "30 commits of 100,000": (
+            get(f"{REPO}/commits?per_page=30"),
+            lambda _: git.run("log", "-z", LOG, "--max-count=31", head),
+        ),
+        "a folder": (
+            get(f"{REPO}/tree/{folder}"),
+            lambda _: git.run("ls-tree", "-z", head, f"{folder}/"),
+        ),
+        "a file of 60 lines": (
+            get(f"{REPO}/contents/t/t0000.sh"),
+            lambda _: git.run("cat-file", "blob", f"{head}:t/t0000.sh"),
+        ),
+        "a file of 7,000 lines": (
+            get(f"{REPO}/contents/{file}"),
+            lambda _: git.run("cat-file", "blob", f"{head}:{file}"),
+        ),
+        "compare of 50 commits, asked for the first time": (compared, git.compare),
+        "the same compare again": (lambda _: compared(0), None),
+    }
+
+
+def measure(both: dict[str, tuple[Call, Call | None]]) -> Iterator[tuple[str, float, float | None]]:
+    took: dict[tuple[str, int], list[float]] = {}
+    for number in range(ROUNDS + WARM_UP):
+        for name, sides in both.items():
+            for side, call in enumerate(sides):
+                if call is None:
+                    continue
+                begin = time.perf_counter()
+                status = call(number)
+                seconds = time.perf_counter() - begin
+                if status not in (None, 200):
+                    sys.exit(f"{name}: {status}")
+                if number >= WARM_UP:
+                    took.setdefault((name, side), []).append(seconds)
+    for name, (_, git) in both.items():
+        yield (
+            name,
+            statistics.median(took[name, 0]),
+            statistics.median(took[name, 1]) if git else None,
+        )
+
+
+def main() -> None:
+    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
+    import django
+
+    django.setup()
+    from bench.api import Site
+    from bench.snapshot import snapshot
+    from tests.server import Server
+
+    kind = next((one[7:] for one in sys.argv if one.startswith("--kind=")), "gunicorn")
+    source = snapshot()
+    with tempfile.TemporaryDirectory() as name, Server(Path(name), kind) as server:
+        git = Git(fill(server, source))
+        site = Site(int(server.url.rpartition(":")[2]), server.token("alice"))
+        print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, medians of {ROUNDS}")
+        for what, ours, program in measure(ways(site, git)):
+            beside = (
+                f"git {program * 1e3:7.1f} ms  {1e3 * (ours - program):+7.1f}" if program else ""
+            )
+            print(f"  {what:48} {ours * 1e3:7.1f} ms  {beside}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,342 @@
+"""Every answer about a made-up repository equals what the `git` program prints for the question."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import tarfile
+import zipfile
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from apps.accounts.models import User
+from apps.repos.models import Repo
+from apps.repos.pushes import reconcile
+from tests.api import Api
+from tests.browse.generated import PEOPLE, World, worlds
+from tests.browse.shell import EMPTY_TREE, LITERAL, Entry, Shell, text
+from tests.by_actions import MakeByActions
+
+pytestmark = pytest.mark.once
+IN_ALL, IN_CI, IN_PLAIN_RUN = 100, 10, 3
+TRIED = settings(
+    # An example that fails is as good as a smaller one, which takes minutes to find.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[*HealthCheck],
+    deadline=None,
+)
+PATHS_TRIED = 12
+
+
+class Asked:
+    """A repository that is asked over the API, and by the program."""
+
+    def __init__(self, make: MakeByActions, alice: User, world: World) -> None:
+        self.make, self.alice = make, alice
+        self.repo: Repo = make.repo(alice, f"r{uuid4().hex[:12]}", by=alice)
+        self.commits = world.write(self.repo.git.path)
+        reconcile(repo=self.repo)
+        self.repo.refresh_from_db()
+        self.api, self.git = Api(make.token(alice)), Shell(self.repo.git.path)
+        self.head = self.commits[-1]
+
+    def get(self, what: str, **query: str) -> Any:
+        return self.api.get(self.url(what, **query)).gives()
+
+    def url(self, what: str, **query: str) -> str:
+        asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+        return f"{self.repo.api_path}/{what}{'?' if asked else ''}{asked}"
+
+    def bytes(self, what: str, **query: str) -> bytes:
+        response = self.api.client.get(
+            "/api/v1" + self.url(what, **query), headers=self.api.headers
+        )
+        assert response.status_code == 200, response.content
+        return b"".join(response) if response.streaming else response.content
+
+    def all(self, what: str, **query: str) -> list[Any]:
+        """The results of all pages."""
+        found, link = [], self.url(what, per_page="30", **query)
+        while link:
+            page = self.api.get(link).gives()
+            found += page["results"]
+            link = page["next"]
+        return found
+
+    def everything(self) -> None:
+        self.names()
+        for sha in self.commits:
+            self.commit(sha)
+        self.logs()
+        for sha in dict.fromkeys(
+            [self.head, self.commits[0], self.commits[len(self.commits) // 2]]
+        ):
+            self.trees(sha)
+        self.contents()
+        for sha in self.commits[:-1]:
+            self.comparison(sha)
+        self.archives()
+
+    def names(self) -> None:
+        branches = {one["name"]: one["sha"] for one in self.all("branches")}
+        assert branches == {name: sha for name, (sha, _) in self.git.refs("refs/heads").items()}
+        tags = {one["name"]: one for one in self.all("tags")}
+        known = self.git.refs("refs/tags")
+        assert {name: one["sha"] for name, one in tags.items()} == {
+            n: c for n, (_, c) in known.items()
+        }
+        for name, (sha, peeled) in known.items():
+            assert tags[name]["tag_sha"] == (None if sha == peeled else sha)
+            whole = self.get(f"tags/{name}")["message"]
+            said = self.git.out("cat-file", "tag", sha) if sha != peeled else b""
+            assert (whole or "").strip() == text(said.partition(b"\n\n")[2]).strip()
+
+    def commit(self, sha: str) -> None:
+        got, known = self.get(f"commits/{sha}"), self.git.commit(sha)
+        self.check_commit(got, known)
+        old = [*known["parents"], EMPTY_TREE][0]  # type: ignore[misc]  # a list of names
+        files = self.git.files(old, sha)
+        check_files(self.all_files(f"commits/{sha}"), files)
+        assert got["stats"] == totals(files)
+
+    def check_commit(self, got: dict[str, Any], known: dict[str, Any]) -> None:
+        for role in ("author", "committer"):
+            assert {name: got[role][name] for name in known[role]} == known[role]
+        plain = ("sha", "tree_sha", "parents", "subject")
+        assert {name: got[name] for name in plain} == {name: known[name] for name in plain}
+        assert got["message"].strip("\n") == known["message"].strip("\n")
+
+    def logs(self) -> None:
+        head = self.head
+        assert self.shas() == self.git.lines("rev-list", head)
+        for name, email in PEOPLE:
+            for wanted in {text(name), text(email), text(email)[:4].upper()} - {""}:
+                if "\ufffd" in wanted:
+                    continue
+                known = self.git.lines("log", "--format=%H", "-i", "-F", f"--author={wanted}", head)
+                assert self.shas(author=wanted) == known, wanted
+        paths = [entry.path for entry in self.git.tree(head, b"", "-r", "-t")][:PATHS_TRIED]
+        for path in [*paths, b"nothing/here"]:
+            known = self.git.lines(LITERAL, "log", "--format=%H", head, "--", path)
+            query = {"path": text(path)} if is_text(path) else {"path_base64": packed(path)}
+            assert self.shas(**query) == known, path
+        middle = self.git.commit(self.commits[len(self.commits) // 2])["committer"]
+        date = str(middle["date"])  # type: ignore[index]  # a record
+        for option in ("since", "until"):
+            known = self.git.lines("log", "--format=%H", f"--{option}={date}", head)
+            assert self.shas(**{option: date}) == known, date
+
+    def shas(self, **query: str) -> list[str]:
+        return [one["sha"] for one in self.all("commits", ref=self.head, **query)]
+
+    def trees(self, sha: str) -> None:
+        known = self.git.tree(sha, b"", "-r", "-t")
+        check_entries(self.all("tree", ref=sha, recursive="true", sizes="true"), known)
+        folders = [entry.path for entry in known if entry.type == "directory"][:PATHS_TRIED]
+        for folder in [b"", *folders]:
+            below = self.git.tree(sha, folder + b"/" if folder else b"")
+            path, query = address("tree", folder)
+            check_entries(self.all(path, ref=sha, sizes="true", **query), below)
+
+    def contents(self) -> None:
+        for entry in [
+            one for one in self.git.tree(self.head, b"", "-r") if one.type != "directory"
+        ]:
+            path, query = address("contents", entry.path)
+            got = self.get(path, ref=self.head, **query)
+            assert (got["type"], got["sha"], got["mode"]) == (entry.type, entry.sha, entry.mode)
+            if entry.type == "submodule":
+                assert (got["content"], got["target"]) == (None, entry.sha)
+                continue
+            data = self.git.out("cat-file", "blob", entry.sha)
+            path, query = address("raw", entry.path)
+            assert self.bytes(path, ref=self.head, **query) == data
+            assert got["size"] == len(data)
+            if entry.type == "symlink":
+                assert (got["content"], got["target"]) == (None, text(data))
+                continue
+            assert base64.b64decode(got["content"]) == data
+            assert got["is_binary"] == (b"\0" in data[:8000])
+            self.blame(entry)
+
+    def blame(self, entry: Entry) -> None:
+        known = self.git.blame(self.head, entry.path)
+        path, query = address("blame", entry.path)
+        lines: list[tuple[str, int, str]] = []
+        while len(lines) < len(known):
+            begin, end = len(lines) + 1, min(len(known), len(lines) + 1000)
+            query |= {"from": str(begin), "to": str(end)}
+            got = self.get(path, ref=self.head, **query)
+            assert (got["commit_sha"], got["total_lines"]) == (self.head, len(known))
+            for part in got["ranges"]:
+                assert part["from"] == len(lines) + 1
+                lines += [
+                    (part["commit"]["sha"], part["original_line"] + n, part["original_path"])
+                    for n in range(part["to"] - part["from"] + 1)
+                ]
+        assert lines == [(sha, line, text(name)) for sha, line, name in known]
+
+    def comparison(self, base: str) -> None:
+        head, url = self.head, f"compare/{base}...{self.head}"
+        met = self.git.merge_base(base, head)
+        lost, gained = self.git.lines("rev-list", "--left-right", "--count", f"{base}...{head}")[
+            0
+        ].split()
+        if met is None:
+            self.api.get(self.url(url)).fails(422, "no_merge_base")
+            url += "?direct=true"
+        got = self.get(url)
+        assert got["merge_base_sha"] == met or len(self.bases(base, head)) > 1
+        assert (got["behind_by"], got["ahead_by"]) == (int(lost), int(gained))
+        assert [one["sha"] for one in got["commits"]] == self.git.lines(
+            "rev-list", f"{base}..{head}"
+        )
+        start = got["merge_base_sha"] or base
+        files = self.git.files(start, head)
+        assert got["stats"] == totals(files)
+        assert not got["files_truncated"] and not got["commits_truncated"]
+        query = {"direct": "true"} if met is None else {}
+        check_files(self.all_files(f"compare/{base}...{head}", **query), files)
+        text_of = self.bytes(f"compare/{base}...{head}", format="diff", **query)
+        assert text_of == self.git.patch(start, head)
+
+    def all_files(self, what: str, **query: str) -> list[Any]:
+        """Of a record that has its files in pages of its own."""
+        found, link = [], self.url(what, per_page="5", **query)
+        while link:
+            page = self.api.get(link).gives()["files"]
+            found += page["results"]
+            link = page["next"]
+        return found
+
+    def bases(self, base: str, head: str) -> list[str]:
+        """Criss-cross merges have several that are as good."""
+        return self.git.lines("merge-base", "--all", base, head)
+
+    def archives(self) -> None:
+        prefix = f"{self.repo.slug}-{self.head[:12]}/"
+        known = self.git.out("archive", "--format=tar", f"--prefix={prefix}", self.head)
+        tar = self.bytes("archive", ref=self.head, format="tar")
+        assert tar == known
+        assert gzip.decompress(self.bytes("archive", ref=self.head, format="tar.gz")) == known
+        files = [one for one in self.git.tree(self.head, b"", "-r") if one.type != "submodule"]
+        with tarfile.open(fileobj=io.BytesIO(tar), errors="surrogateescape") as unpacked:
+            inside = [
+                one.name.encode("utf-8", "surrogateescape") for one in unpacked if not one.isdir()
+            ]
+        assert inside == [prefix.encode() + one.path for one in files]
+        with zipfile.ZipFile(
+            io.BytesIO(self.bytes("archive", ref=self.head, format="zip"))
+        ) as zipped:
+            names = [one for one in zipped.namelist() if not one.endswith("/")]
+            assert len(names) == len(files)
+            for one in files:
+                if is_text(one.path) and one.type == "file":
+                    assert zipped.read(prefix + text(one.path)) == self.git.out(
+                        "cat-file", "blob", one.sha
+                    )
+
+    def pull(self) -> None:
+        """A pull of each branch that has something for `main`; its answers are stored."""
+        for name, (sha, _) in self.git.refs("refs/heads").items():
+            base = self.commits[0]
+            if name == "main" or sha == base:
+                continue
+            self.git.out("update-ref", "refs/heads/begin", base)
+            reconcile(repo=self.repo)
+            met = self.git.merge_base(base, sha)
+            number = self.opened(name)
+            commits = self.git.lines("rev-list", "--reverse", f"{base}..{sha}")
+            assert [one["sha"] for one in self.all(f"pulls/{number}/commits")] == commits
+            if met is None:
+                continue
+            files = self.git.files(met, sha)
+            check_files(self.all(f"pulls/{number}/files"), files)
+            assert self.bytes(f"pulls/{number}/diff") == self.git.patch(met, sha)
+            versions = self.all(f"pulls/{number}/versions")
+            assert [(v["version"], v["head_sha"], v["merge_base_sha"]) for v in versions] == [
+                (1, sha, met)
+            ]
+
+    def opened(self, branch: str) -> int:
+        made = self.api.post(
+            f"{self.repo.api_path}/pulls",
+            title="Pull",
+            body="",
+            source_branch=branch,
+            target_branch="begin",
+        ).gives(201)
+        number: int = made["number"]
+        return number
+
+
+def address(what: str, path: bytes) -> tuple[str, dict[str, str]]:
+    """Where something is asked for at a path, and the query where that is not UTF-8."""
+    if not path:
+        return what, {}
+    if is_text(path):
+        return f"{what}/{quote(path)}", {}
+    return f"{what}/{quote(text(path))}", {"path_base64": packed(path)}
+
+
+def is_text(path: bytes) -> bool:
+    return "\ufffd" not in text(path)
+
+
+def packed(path: bytes) -> str:
+    return base64.urlsafe_b64encode(path).decode().rstrip("=")
+
+
+def check_entries(got: list[dict[str, Any]], known: list[Entry]) -> None:
+    assert [
+        (one["path"], one["type"], int(one["mode"], 8), one["sha"], one["size"]) for one in got
+    ] == [(text(one.path), one.type, int(one.mode, 8), one.sha, one.size) for one in known]
+    for one, entry in zip(got, known, strict=True):
+        assert one.get("path_base64") == (None if is_text(entry.path) else packed(entry.path))
+
+
+def check_files(got: list[dict[str, Any]], known: list[dict[str, Any]]) -> None:
+    assert [{name: one[name] for name in known[0]} for one in got] == known if known else not got
+
+
+def totals(files: list[dict[str, Any]]) -> dict[str, int]:
+    return {
+        "additions": sum(one["additions"] or 0 for one in files),
+        "deletions": sum(one["deletions"] or 0 for one in files),
+        "changed_files": len(files),
+    }
+
+
+@settings(TRIED, max_examples=IN_PLAIN_RUN)
+@given(world=worlds())
+def test_answers_are_those_of_the_program(make, alice, world):
+    Asked(make, alice, world).everything()
+
+
+@settings(TRIED, max_examples=IN_PLAIN_RUN)
+@given(world=worlds())
+def test_what_pulls_contain_is_what_the_program_says(make, alice, world):
+    Asked(make, alice, world).pull()
+
+
+@pytest.mark.slow
+@settings(TRIED, max_examples=IN_CI)
+@given(world=worlds())
+def test_more_answers_are_those_of_the_program(make, alice, world):
+    asked = Asked(make, alice, world)
+    asked.everything()
+    asked.pull()
+
+
+@pytest.mark.long
+@settings(TRIED, max_examples=IN_ALL)
+@given(world=worlds())
+def test_many_answers_are_those_of_the_program(make, alice, world):
+    asked = Asked(make, alice, world)
+    asked.everything()
+    asked.pull()
