@@ -11,7 +11,7 @@ from apps.browse import commits as browse_commits
 from apps.browse.models import GitCache
 from apps.git import run
 from apps.git.diff import FILES_MAX
-from apps.git.run import LIMITS, Limits
+from apps.git.run import LIMITS, GitTimeout, Limits
 from tests.browse.code import SUBMODULE, code_of, push
 from tests.git.scratch import git
 from tests.test_queries import costing
@@ -131,7 +131,10 @@ def test_what_takes_long_is_asked_once(get, line):
 
 
 def test_what_git_cannot_tell_in_time_is_not_asked_again(get, line, monkeypatch):
-    monkeypatch.setitem(LIMITS, "log", Limits(deadline=0))
+    def late(*_, **__):
+        raise GitTimeout("git log took more than 5 s")
+
+    monkeypatch.setattr(browse_commits, "log", late)
     assert "less" in get("?author=x").fails(422, "too_expensive")
     monkeypatch.undo()
     before = run.spawned

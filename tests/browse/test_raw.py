@@ -195,7 +195,7 @@ def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the
         with closing(server.connect()) as leaving:
             leaving.request("GET", path, headers=headers)
             assert leaving.getresponse().status == 200
-            assert gits(server.pid)
+            eventually(lambda: gits(server.pid))
         eventually(lambda: not gits(server.pid))
 
 
