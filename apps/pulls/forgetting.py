@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from apps.browse.models import GitCache
 from apps.git import forget as in_git
-from apps.pulls.models import IS_ACTIVE
+from apps.pulls.models import IS_ACTIVE, PullVersion, VersionContents
+from apps.pulls.packing import pack_commits, pack_files
 from apps.repos.models import BRANCHES, TAGS, NamedCommit, Repo
 
 PULL = re.compile(r"refs/pull/([0-9]+)/head")
@@ -59,3 +60,23 @@ def forget_answers(repo: Repo) -> None:
     named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
     gone = in_git.missing(repo.git, {*named.values_list("sha", flat=True)})
     named.filter(sha__in=gone).update(sha="")
+    forget_versions(repo)
+
+
+def forget_versions(repo: Repo) -> None:
+    """Empty the lists of versions whose head is gone; their numbers stay, and say that the lists
+    are cut. Nobody asks git about them again.
+    """
+    versions = PullVersion.objects.filter(pull__repo=repo)
+    heads = in_git.missing(repo.git, {*versions.values_list("head_sha", flat=True)})
+    lost = versions.filter(head_sha__in=heads)
+    zeros = dict.fromkeys(("commit_count", "additions", "deletions", "changed_files"), 0)
+    lost.filter(commit_count=None).update(**zeros)
+    lost.update(due_at=None)
+    empty = {"commits": pack_commits([]), "files": pack_files([])}
+    VersionContents.objects.bulk_create(
+        [VersionContents(version=version, **empty) for version in lost],
+        update_conflicts=True,
+        unique_fields=["version"],
+        update_fields=[*empty],
+    )

@@ -126,6 +126,25 @@ def test_the_commit_is_gone_from_git_and_from_all_that_is_stored(clone, leaked, 
     clone.git("--git-dir", str(repo.git.path), "commit-graph", "verify")
 
 
+def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
+    """The one that has the secret; the one that was pushed after it stays as it is."""
+    pull = Pull.objects.get()
+    version = f"{clone.repo.api_path}/pulls/{pull.number}"
+    clone.commit("topic", {"b": "2\n"}, onto="main")
+    clone.push("topic")
+    before = api(alice).get(f"{version}/commits?version=1").gives()["results"]
+    assert [one["subject"] for one in before] == ["oops"]
+    clone.repo.git.git("update-ref", pull_ref(pull.number), clone.sha("topic"))
+    clone.repo.git.git("update-ref", "-d", approved_ref(pull.number, leaked))
+    told(clone.repo.path, leaked)
+    assert not clone.repo.git.has_commit(leaked)
+    assert api(alice).get(f"{version}/commits?version=1").gives()["results"] == []
+    files = api(alice).get(f"{version}/files?version=1").gives()
+    assert (files["results"], files["files_truncated"]) == ([], True)
+    assert [one["path"] for one in api(alice).get(f"{version}/files").gives()["results"]] == ["b"]
+    assert api(alice).get(f"{version}/versions").gives()["results"][0]["head_sha"] == leaked
+
+
 def test_done_again_it_does_what_it_had_not_come_to(clone, leaked):
     let_go(clone, leaked)
     told(clone.repo.path, leaked)
