@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, cast
 
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
@@ -68,8 +68,7 @@ def operation(
     def declare(method: Method) -> Handler:
         @wraps(method)
         def run(view: Any, request: Request, *_: Any, **__: Any) -> HttpResponseBase:
-            answered: HttpResponseBase = view.respond(lambda: _response(method(view), status))
-            return answered
+            return cast("HttpResponseBase", view.respond(lambda: _response(method(view), status)))
 
         summary, _, rest = (method.__doc__ or "").strip().partition("\n")
         vars(run)["operation"] = Operation(

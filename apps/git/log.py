@@ -4,7 +4,7 @@ import datetime as dt
 import os
 import re
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Final
 
 from apps.git.repo import GitRepo, is_sha
@@ -43,8 +43,8 @@ class Commit:
     @property
     def subject(self) -> str:
         """The first paragraph of the message as one line, as git shows it."""
-        lines = (line.strip() for line in self.message.lstrip().split("\n"))
-        return " ".join(takewhile(bool, lines))
+        lines = (line.rstrip() for line in self.message.split("\n"))
+        return " ".join(takewhile(bool, dropwhile(lambda line: not line, lines)))
 
 
 def log(

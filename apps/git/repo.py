@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from apps.git.configuration import CONFIG
 from apps.git.graph import write_graph
+from apps.git.leftovers import LEFTOVER_SECONDS, remove_leftovers
 from apps.git.protocol import ZERO, Service
 from apps.git.refs import read_refs
 from apps.git.run import (
@@ -50,13 +51,7 @@ _BAD_NAME: Final = re.compile(
 )
 _NAME_BYTES: Final = 255
 _COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
-_LEFTOVERS: Final = (
-    *("**/*.lock", "packed-refs.new"),
-    *("objects/tmp_objdir-*", "objects/??/tmp_obj_*", "objects/info/**/tmp_*"),
-    *("objects/pack/tmp_*", "objects/pack/.tmp-*", "gc.pid"),
-)
 _DRY: Final = "tmp_objdir-dry-"
-_LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
 _MOST_AUTHORS: Final = 1000
 
 
@@ -233,20 +228,9 @@ class GitRepo:
         )
         write_graph(self.path)
 
-    def remove_leftovers(self, age: float = _LEFTOVER_SECONDS) -> int:
-        """Remove what killed gits left: a lock file blocks its branch for ever, half a list of
-        packed refs keeps each of them from being deleted, half a pack may be large.
-
-        Only what is at least `age` seconds old goes. Returns how many files and folders went.
-        """
-        removed = 0
-        for pattern in _LEFTOVERS:
-            for path in list(self.path.glob(pattern)):
-                with suppress(FileNotFoundError):
-                    if time.time() - path.stat().st_mtime >= age:
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
-                        removed += 1
-        return removed
+    def remove_leftovers(self, age: float = LEFTOVER_SECONDS) -> int:
+        """Remove what killed gits left; see `leftovers.remove_leftovers`."""
+        return remove_leftovers(self.path, age)
 
     def mend_config(self) -> bool:
         """Rewrite the configuration if it differs from the present one; returns whether it did."""

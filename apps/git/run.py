@@ -300,9 +300,7 @@ def _exchange(
     *,
     kept: bool = True,
 ) -> Iterator[bytes]:
-    """Feed and drain the process until it ends, within its deadline and, where its output is
-    `kept`, its cap; `err` takes what it complains of.
-    """
+    """Feed and drain the process until it ends, within its deadline and, if `kept`, its cap."""
     limits = LIMITS[subcommand]
     ends = min(ends, time.monotonic() + limits.deadline)
     late = GitTimeout(f"git {subcommand} took more than {limits.deadline} s")

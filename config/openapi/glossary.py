@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-SHA = "9f4c2a7be1d05836c4f2907db8e61a3f5c70d924"
-EARLIER_SHA = "1b7d90c3e5a2486f0d3c9b5e7a1f2468ace13579"
+from config.openapi import code_glossary
+
+SHA = code_glossary.SHA
+EARLIER_SHA = code_glossary.EARLIER_SHA
 UUID = "0b6b6a5e-3f0c-4a51-9a39-5d0f5f2c8f11"
-SITE = "https://guildhall.example.org"
-REPO = f"{SITE}/api/v1/teams/acme/repos/hello"
+SITE = code_glossary.SITE
+REPO = code_glossary.REPO
 
 PROPERTIES: dict[str, tuple[str, Any]] = {
+    **code_glossary.PROPERTIES,
     # who
     "uuid": ("What this is known by for good, whatever it is called.", None),
     "username": ("The name of an account.", "alice"),
@@ -134,42 +137,6 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "caller_can_review": ("Whether a review by the caller would count.", True),
     "caller_can_merge": ("Whether a merge by the caller would succeed.", True),
     "blocked_reasons": ("All that stands in the way of a merge, as error codes.", []),
-    # what a pull contains
-    "PullVersionRecord.version": ("Its number: 1 for the first head.", 2),
-    "PullVersionRecord.head_sha": ("The newest commit of the source at that time.", SHA),
-    "PullVersionRecord.base_sha": (
-        "The newest commit of the target at that time; null while there was no target.",
-        EARLIER_SHA,
-    ),
-    "merge_base_sha": (
-        "Where the two had parted; null without common history, and while git has not told.",
-        EARLIER_SHA,
-    ),
-    "PullVersionRecord.pushed_by_uuid": ("Who pushed it; null where nobody is known.", None),
-    "PullVersionRecord.pushed_by_username": ("Who pushed it; null where nobody is known.", "bob"),
-    "is_forced": (
-        "Whether it lacks commits of the version before; null where git could not tell.",
-        False,
-    ),
-    "PullVersionRecord.commit_count": ("How many commits it has; null while not known.", 1),
-    "PullVersionRecord.additions": ("Lines added; null while not known.", 12),
-    "PullVersionRecord.deletions": ("Lines removed; null while not known.", 4),
-    "PullVersionRecord.changed_files": ("How many files differ; null while not known.", 1),
-    "PullCommitPage.version": ("The version that has them; null without a head.", 2),
-    "PullCommitPage.commit_count": ("How many there are, also of those that are left out.", 1),
-    "commits_truncated": ("Whether there are more commits than are listed.", False),
-    "PullFilePage.version": ("The version that changes them; null without a head.", 2),
-    "PullFilePage.changed_files": ("How many there are, also of those that are left out.", 1),
-    "PullFileRecord.path": ("Where it is; what is not UTF-8 as U+FFFD.", "hello.txt"),
-    "PullFileRecord.sha": ("The name of what it is now; null for nothing.", SHA),
-    "PullFileRecord.status": ("What became of it.", None),
-    "PullFileRecord.additions": ("How many lines came; null where it is binary.", 2),
-    "PullFileRecord.deletions": ("How many lines went; null where it is binary.", 1),
-    "is_rebased": (
-        "With `from`: whether the two versions part from the target elsewhere; else null.",
-        None,
-    ),
-    "HeadMoved.version": ("The number of the version that the head is.", 2),
     # threads and replies
     "kind": ("What sort of thing it is.", "comment"),
     "priority": ("How urgent it is.", None),
@@ -216,100 +183,6 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "pushes": ("Branches pushed.", 7),
     "available": ("Whether the name can be had.", False),
     "suggestion": ("The nearest name that is free, or null.", "hello-2"),
-    # code
-    "sha": ("The name of the object in git; of a submodule its commit.", SHA),
-    "tree_sha": ("The name of its tree.", EARLIER_SHA),
-    "parents": ("The commits that it follows; of a merge several.", [EARLIER_SHA]),
-    "message": ("All that was written of it; what is not UTF-8 as U+FFFD.", "Greet the world\n"),
-    "author": ("Who wrote it.", None),
-    "committer": ("Who committed it.", None),
-    "is_signed": ("Whether it has a signature, which nobody has checked.", False),
-    "pull_numbers": ("The pulls whose head it is, or that it merged: at most 10.", [42]),
-    "stats": ("How much changed, in all files.", None),
-    "files": ("A page of the files that changed.", None),
-    "files_truncated": ("Whether there are more than the 3,000 files of all pages.", False),
-    "is_truncated": ("Whether there is more than all pages have.", False),
-    "path_base64": (
-        "The bytes of a path that is not UTF-8, in URL-safe base64; else absent.",
-        "Y2Fm6Q",
-    ),
-    "previous_path": ("Where it was before it was renamed, or null.", None),
-    "previous_path_base64": (
-        "The bytes of a previous path that is not UTF-8, in URL-safe base64; else absent.",
-        "Y2Fm6Q",
-    ),
-    "previous_sha": ("The name of what it was before; null for nothing.", EARLIER_SHA),
-    "previous_mode": ("The mode that it had; null for nothing.", "100644"),
-    "mode": ("What git knows of it: 100755 is a program.", "100644"),
-    "is_binary": ("Whether it is no text, as git sees it.", False),
-    "is_too_large": ("Whether it is too large for its patch to be shown.", False),
-    "patch": ("What changed, from the first `@@`; null where that is not shown.", None),
-    "type": ("What there is.", None),
-    "encoding": ("`base64`, or null without content.", "base64"),
-    "content": ("Its bytes in base64; null over 1 MiB, and for what is no file.", "SGVsbG8K"),
-    "lfs": ("What it stands for, where it is a pointer of Git LFS; else null.", None),
-    "oid": ("The SHA-256 of the file in Git LFS, in hexadecimal digits.", "5891b5b5" * 8),
-    "ref": ("The branch, tag or commit that it was read of.", "refs/heads/main"),
-    "ContentRecord.commit_sha": ("The commit that it was read of.", SHA),
-    "raw_url": ("Where its bytes are.", f"{REPO}/raw/hello.txt?ref={SHA}"),
-    "FileRecord.path": ("Where it is; what is not UTF-8 as U+FFFD.", "src/hello.txt"),
-    "FileRecord.sha": ("The name of what it is now; null for nothing.", SHA),
-    "FileRecord.status": ("What became of it.", None),
-    "FileRecord.additions": ("How many lines came; null where it is binary.", 2),
-    "FileRecord.deletions": ("How many lines went; null where it is binary.", 1),
-    "TreeEntryRecord.path": ("Where it is; what is not UTF-8 as U+FFFD.", "src/hello.txt"),
-    "TreeEntryRecord.name": ("The last part of its path.", "hello.txt"),
-    "TreeEntryRecord.size": ("Bytes of a file or a symlink, with `sizes=true`; else null.", 6),
-    "ContentRecord.path": ("Where it is; what is not UTF-8 as U+FFFD.", "src/hello.txt"),
-    "ContentRecord.name": ("The last part of its path.", "hello.txt"),
-    "ContentRecord.size": ("How many bytes it has; null for a submodule.", 6),
-    "ContentRecord.is_binary": ("Whether it is no text; null for what is no file.", False),
-    "ContentRecord.target": (
-        "Where a symlink leads, which nobody has followed; of a submodule its commit.",
-        None,
-    ),
-    "SignatureRecord.name": ("As the commit has it.", "Alice Archer"),
-    "SignatureRecord.email": ("As the commit has it.", "alice@example.org"),
-    "SignatureRecord.date": (
-        "ISO 8601 with the offset of the commit; 1970 for what is no date.",
-        "2026-01-31T09:30:00+01:00",
-    ),
-    "SignatureRecord.username": ("Whose address this is here; null for nobody's.", "alice"),
-    "CommitRecord.subject": ("The first paragraph of its message in one line.", "Greet the world"),
-    "PullCommitRecord.subject": (
-        "The first paragraph of its message in one line.",
-        "Greet the world",
-    ),
-    "SingleCommitRecord.subject": (
-        "The first paragraph of its message in one line.",
-        "Greet the world",
-    ),
-    "ComparisonRecord.base_sha": ("The commit before the dots.", EARLIER_SHA),
-    "ComparisonRecord.head_sha": ("The commit after the dots.", SHA),
-    "ComparisonRecord.merge_base_sha": (
-        "The best commit that both have; null where there is none.",
-        EARLIER_SHA,
-    ),
-    "ahead_by": ("How many commits it has that the other has not.", 2),
-    "behind_by": ("How many commits the other has that it has not.", 0),
-    "commits": ("The newest 250 commits that the head has and the base has not.", None),
-    "ComparisonRecord.commits_truncated": ("Whether there are more than these.", False),
-    "total_lines": ("How many lines the file has.", 120),
-    "ranges": ("The lines in their order, those together that came together.", None),
-    "original_path": ("Where the file was in that commit.", "src/hello.txt"),
-    "original_path_base64": (
-        "The bytes of an original path that is not UTF-8, in URL-safe base64; else absent.",
-        "Y2Fm6Q",
-    ),
-    "original_line": ("Which line of the file its first line was in that commit.", 1),
-    "BlamedRangeRecord.commit": ("Where these lines are from.", None),
-    "BlamedRangeRecord.from": ("The first of these lines.", 1),
-    "BlamedRangeRecord.to": ("The last of these lines.", 12),
-    "BlamedCommitRecord.subject": ("The first line of its message.", "Greet the world"),
-    "BlameRecord.commit_sha": ("The commit that the file was read of.", SHA),
-    "BlameRecord.path": ("Where it is; what is not UTF-8 as U+FFFD.", "src/hello.txt"),
-    "BlameRecord.from": ("The first line that is told.", 1),
-    "BlameRecord.to": ("The last line that is told; 0 of an empty file.", 120),
     # lists, events, pings, errors
     "results": ("The records of this page.", None),
     "next": ("The address of the next page, or null.", f"{REPO}/pulls?page=3"),
@@ -348,44 +221,6 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "changed": ("The names of the fields that changed.", ["title"]),
     "moderated": ("There, and true, where staff did it.", True),
     "RepoRecord.upstream_path": ("What it is a fork of; null if of nothing.", None),
-    # branches and tags
-    "BranchRecord.sha": ("The commit that it leads to.", SHA),
-    "SingleBranchRecord.sha": ("The commit that it leads to.", SHA),
-    "is_default": ("Whether it is the default branch.", True),
-    "BranchRecord.is_protected": ("Whether a protection is for it.", True),
-    "SingleBranchRecord.is_protected": ("Whether a protection is for it.", True),
-    "open_pull_numbers": ("Open and draft pulls from it into this repository, ten at most.", [12]),
-    "BranchRecord.commit": ("The commit that it leads to.", None),
-    "SingleBranchRecord.commit": ("The commit that it leads to.", None),
-    "TagRecord.commit": ("The commit that it leads to; null where it leads to none.", None),
-    "TipRecord.sha": ("The full name of the commit.", SHA),
-    "TipRecord.subject": (
-        "The first paragraph of the message; null while that is not known.",
-        "Say hello",
-    ),
-    "author_name": ("Who wrote the commit, by its own words; may be null.", "Alice Archer"),
-    "committed_at": ("When it was committed, with its own offset; may be null.", None),
-    "pushed_by_uuid": ("Who pushed it here; null where nobody is known.", None),
-    "pushed_by_username": ("Who pushed it here; null where nobody is known.", "alice"),
-    "SingleBranchRecord.ahead_by": (
-        "How many commits it has that the default branch has not; may be null.",
-        2,
-    ),
-    "SingleBranchRecord.behind_by": (
-        "How many commits of the default branch it has not; may be null.",
-        0,
-    ),
-    "SingleBranchRecord.protections": ("The protections that are for it.", []),
-    "TagRecord.sha": ("The commit that it leads to; null for a tag of a file or a folder.", SHA),
-    "tag_sha": ("The object of an annotated tag; null for a lightweight one.", EARLIER_SHA),
-    "TagRecord.message": (
-        "The message of an annotated tag; null for a lightweight one.",
-        "Version 1.0",
-    ),
-    "message_truncated": ("Whether the message goes on.", False),
-    "TagRecord.tagger": ("Who made an annotated tag, by its own words; may be null.", None),
-    "TaggerRecord.name": ("What they are called.", "Alice Archer"),
-    "TaggerRecord.date": ("When, with their own offset; null where git has no such time.", None),
     # the document itself
     "openapi": ("The version of OpenAPI.", "3.1.0"),
     "info": ("The title and version of the description.", {"title": "Guildhall"}),

@@ -20,6 +20,9 @@ BY_PATH = {
     for path, group in groupby(sorted(routed(), key=lambda one: one.path), key=lambda one: one.path)
 }
 EXAMPLES = {
+    "{branch}": "main",
+    "{tag}": "v1",
+    "{basehead}": "main...main",
     "{uuid}": "00000000-0000-0000-0000-000000000000",
     "{review_uuid}": "00000000-0000-0000-0000-000000000000",
     "{protection_uuid}": "00000000-0000-0000-0000-000000000000",

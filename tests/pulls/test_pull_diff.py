@@ -21,7 +21,7 @@ def text(api):
     def read(person, url):
         answer = api(person).client.get(PREFIX + url, headers=api(person).headers)
         assert answer.status_code == 200
-        kind = "text/x-diff" if "/diff" in url else "text/plain"
+        kind = "text/x-diff" if "/diff" in url else "text/plain; charset=utf-8"
         assert answer.headers["Content-Type"] == kind
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert "sandbox" in answer.headers["Content-Security-Policy"]
@@ -76,9 +76,12 @@ def test_the_patches_are_the_commits_oldest_first(pull, clone, alice, text):
     clone.push("feature")
     mails = text(alice, f"{paths.pull(pull)}/patch")
     subjects = [line for line in mails.splitlines() if line.startswith(b"Subject: ")]
-    assert subjects == [b"Subject: add an arch", b"Subject: add a window"]
-    first, _ = mails.split(b"\nFrom ")
-    assert text(alice, f"{paths.pull(pull)}/patch?version=1") == first
+    assert subjects == [
+        b"Subject: [PATCH 1/2] add an arch",
+        b"Subject: [PATCH 2/2] add a window",
+    ]
+    first = text(alice, f"{paths.pull(pull)}/patch?version=1")
+    assert b"Subject: [PATCH] add an arch" in first and b"window" not in first
 
 
 def test_a_pull_without_a_head_has_an_empty_text(bare_pull, carol, text):
@@ -93,7 +96,7 @@ def test_what_is_too_large_is_refused_before_the_first_byte_and_then_at_once(
 ):
     url = f"{paths.pull(pull)}/{name}"
     with monkeypatch.context() as impatient:
-        impatient.setitem(LIMITS, "diff-tree", limit)
+        impatient.setitem(LIMITS, {"diff": "diff-tree", "patch": "format-patch"}[name], limit)
         said = api(alice).get(url).fails(422, "diff_too_large")
     assert f"git fetch origin refs/pull/{pull.number}/head" in said
     before = run.spawned

@@ -1,0 +1,30 @@
+"""What killed gits leave in a repository."""
+
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+PATTERNS: Final = (
+    *("**/*.lock", "packed-refs.new"),
+    *("objects/tmp_objdir-*", "objects/??/tmp_obj_*", "objects/info/**/tmp_*"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*", "gc.pid"),
+)
+LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
+
+
+def remove_leftovers(repo: Path, age: float) -> int:
+    """Remove what killed gits left: a lock file blocks its branch for ever, half a list of
+    packed refs keeps each of them from being deleted, half a pack may be large.
+
+    Only what is at least `age` seconds old goes. Returns how many files and folders went.
+    """
+    removed = 0
+    for pattern in PATTERNS:
+        for path in list(repo.glob(pattern)):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime >= age:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    removed += 1
+    return removed
