@@ -2,7 +2,8 @@
 
     .venv/bin/python bench/crawler.py [folder of the snapshot] [--kind=gunicorn-asgi]
 
-Sixteen connections of one person, for SECONDS (60); bad is a ratio over 3, or another 5xx than 503.
+Sixteen connections of one person, for SECONDS (60), which wait as Retry-After says unless --rude is
+given; bad is a ratio over 3, or another 5xx than 503.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from threading import Event, Thread
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 SECONDS = float(os.environ.get("SECONDS", "60"))
+HONOURS = "--rude" not in sys.argv
 CONNECTIONS, QUIET_SECONDS, SEED = 16, 10.0, 15
 MOST = 3.0
 PATIENCE = 90.0
@@ -42,20 +44,25 @@ class Crawler(Thread):
 
     def run(self) -> None:
         while not self.stop.is_set():
+            again: str | None = None
             what, path = self.next()
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
             try:
                 asked = f"/api/v1/users/alice/repos/snapshot/{path}"
                 connection.request("GET", asked, headers=self.headers)
                 answer = connection.getresponse()
-                self.statuses[what, answer.status, "Retry-After" in answer.headers] += 1
+                again = answer.headers.get("Retry-After")
+                self.statuses[what, answer.status, again is not None] += 1
                 while (piece := answer.read(PIECE)) and not self.stop.is_set():
                     self.bytes += len(piece)
             except (OSError, http.client.HTTPException) as error:
                 if not self.stop.is_set():
                     self.statuses[f"{what}: {type(error).__name__}", 0, False] += 1
+                again = None
             finally:
                 connection.close()
+            if again and HONOURS:
+                self.stop.wait(float(again))
 
     def next(self) -> tuple[str, str]:
         one, other = self.random.sample(self.commits, 2)

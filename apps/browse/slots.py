@@ -1,7 +1,8 @@
 """How many gits answer reads at once in this process, so that crawlers leave room for others.
 
 Light: what takes milliseconds. Heavy: compare, blame, archive, a filtered log; of these one person,
-or one address of nobody, has two at most. Who finds no place within five seconds gets a 503.
+or one address of nobody, has two at most. Who finds no place within five seconds gets a 503; who
+would be one too many to wait, at once: each who waits keeps a thread of the server from others.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ RETRY_AFTER = 5
 CPUS = os.cpu_count() or 1
 MOST_HEAVY = max(1, CPUS // 2)
 MOST_OF_ONE = 2
+MOST_WAITING, MOST_WAITING_OF_ONE = 4, 2
 MOST_ARCHIVES = 2 * CPUS
 
 _light = BoundedSemaphore(2 * CPUS)
@@ -31,18 +33,21 @@ class HeavySlots:
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self.most, self.most_of_one = most, most_of_one
-        self.held = Counter[str]()
+        self.held, self.waiting = Counter[str](), Counter[str]()
         self.changed = Condition()
 
     def is_free(self, who: str) -> bool:
         return self.held.total() < self.most and self.held[who] < self.most_of_one
 
+    def may_wait(self, who: str) -> bool:
+        return self.waiting.total() < MOST_WAITING and self.waiting[who] < MOST_WAITING_OF_ONE
+
     @contextmanager
     def place(self, who: str) -> Iterator[None]:
-        """Hold a place; 503 when there is none in time."""
+        """Hold a place; 503 when there is none in time, or too many wait."""
         with self.changed:
-            if not self.changed.wait_for(lambda: self.is_free(who), PATIENCE):
-                raise busy()
+            if not self.is_free(who):
+                self.wait(who)
             self.held[who] += 1
         try:
             yield
@@ -50,6 +55,17 @@ class HeavySlots:
             with self.changed:
                 self.held -= Counter([who])  # what has come to nothing goes
                 self.changed.notify_all()
+
+    def wait(self, who: str) -> None:
+        """Wait until there is a place; 503. The caller holds the lock."""
+        if not self.may_wait(who):
+            raise busy()
+        self.waiting[who] += 1
+        try:
+            if not self.changed.wait_for(lambda: self.is_free(who), PATIENCE):
+                raise busy()
+        finally:
+            self.waiting -= Counter([who])
 
 
 heavy_slots = HeavySlots(MOST_HEAVY, MOST_OF_ONE)

@@ -101,6 +101,7 @@ def test_commits_are_listed_newest_first(get, repo, line):
 
 def test_who_is_gone_is_not_named(get, api, repo, line, alice, bob):
     User.objects.filter(pk=alice.pk).update(is_active=False)
+    type(repo).objects.update(visibility="internal")
     found = api(bob).get(f"{repo.api_path}/commits").gives()["results"]
     assert {one["author"]["username"] for one in found} == {None}
 
