@@ -19,5 +19,5 @@ def with_html(
     add_html(access, "", records, *rows)
     for record in records:
         # The renderer writes what it lets through by itself: see `apps/core/markdown.py`.
-        record["body_html"] = mark_safe(record["body_html"])  # noqa: S308
+        record["body_html"] = mark_safe(record["body_html"])  # noqa: S308 - as said above
     return records

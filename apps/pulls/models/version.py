@@ -27,7 +27,7 @@ class PullVersion(models.Model):
     head_sha = models.CharField(max_length=SHA_MAX)
     base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no target yet
     """The tip of the target when the version was made, or when there first was one."""
-    merge_base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
+    merge_base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: none
     """Null where the two have no common history, or git has not told yet (`is_known`)."""
     pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
