@@ -1,9 +1,7 @@
 """What other people notice of a crawler on blame, archive and compare. See bench/README.md.
 
-    .venv/bin/python bench/crawler.py [folder of the snapshot] [--kind=gunicorn-asgi]
-
-Sixteen connections of one person, for SECONDS (60), which wait as Retry-After says unless --rude is
-given; bad is a ratio over 3, or another 5xx than 503.
+`bench/crawler.py [folder of the snapshot] [--kind=gunicorn-asgi] [--rude]`: 16 connections of one
+person for SECONDS (60); bad is a ratio over 3, or another 5xx than 503. Rude ignores Retry-After.
 """
 
 from __future__ import annotations
