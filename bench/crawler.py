@@ -91,7 +91,7 @@ def ordinary(
             answer.read()
             took.append(time.perf_counter() - begin)
             statuses[answer.status] += 1
-        time.sleep(0.01)
+        time.sleep(0.01)  # a person, not a second crawler
     connection.close()
     return took, statuses
 

@@ -172,7 +172,7 @@ def putting_off(version: PullVersion) -> Iterator[None]:
     """Inside, git is asked what the version lacks; an error puts off the next time and goes on."""
     try:
         yield
-    except Exception:
+    except Exception:  # whatever it is goes on to the caller
         put_off(version)
         version.save(update_fields=["due_at", "tries"])
         raise

@@ -9,7 +9,7 @@ import pytest
 
 from apps.browse.trees import INLINE_MAX, TARGET_MAX
 from apps.git import run
-from tests.browse.code import LINK, SUBMODULE, code_of, push
+from tests.browse.code import LINK, SUBMODULE, push
 
 MAIN = "refs/heads/main"
 OID = "a" * 64
@@ -29,19 +29,6 @@ FILES: dict[bytes, Any] = {
     b"large binary": bytes(INLINE_MAX + 1),
     b"long link": (LINK, b"a" * (TARGET_MAX + 1)),
 }
-
-
-@pytest.fixture
-def code(repo):
-    return code_of(repo)
-
-
-@pytest.fixture
-def commit(repo, code, alice):
-    """What `main` is at."""
-    sha = code.commit_with(FILES)
-    push(repo, MAIN, sha, by=alice)
-    return sha
 
 
 @pytest.fixture

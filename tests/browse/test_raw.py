@@ -14,7 +14,7 @@ from apps.browse.trees import INLINE_MAX
 from apps.core.slugs import PREFIX
 from apps.git import run
 from apps.repos.http import slots
-from tests.browse.code import LINK, SUBMODULE, code_of, push
+from tests.browse.code import LINK, SUBMODULE, push
 from tests.gitclient import Git
 from tests.uploads.conftest import PNG
 from tests.waiting import eventually
@@ -35,19 +35,6 @@ FILES = {
     b"large.txt": "ö".encode() * INLINE_MAX,
     b'sl"ow\r\n\xc3\xa9.bin': b"\0",
 }
-
-
-@pytest.fixture
-def code(repo):
-    return code_of(repo)
-
-
-@pytest.fixture
-def commit(repo, code, alice):
-    """What `main` is at."""
-    sha = code.commit_with(FILES)
-    push(repo, MAIN, sha, by=alice)
-    return sha
 
 
 @pytest.fixture

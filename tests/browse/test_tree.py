@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from apps.git import run
-from tests.browse.code import LINK, SCRIPT, SUBMODULE, code_of, push
+from tests.browse.code import LINK, SCRIPT, SUBMODULE, push
 
 MAIN = "refs/heads/main"
 FILES = {
@@ -20,19 +20,6 @@ FILES = {
     b"src.txt": b"",
     b"caf\xe9/menu": b"333",
 }
-
-
-@pytest.fixture
-def code(repo):
-    return code_of(repo)
-
-
-@pytest.fixture
-def commit(repo, code, alice):
-    """What `main` is at."""
-    sha = code.commit_with(FILES)
-    push(repo, MAIN, sha, by=alice)
-    return sha
 
 
 @pytest.fixture
