@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.browse import slots
 from apps.browse.cache import cached
-from apps.browse.names import shown_path
+from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
 from apps.browse.trees import find_file
 from apps.core.errors import Invalid
@@ -37,7 +37,9 @@ class Blame:
     ranges: Sequence[BlamedRange]
 
 
-def blame_lines(repo: Repo, sha: str, path: bytes, first: int, last: int | None, who: str) -> Blame:
+def blame_lines(
+    repo: Repo, wanted: Revision, path: bytes, first: int, last: int | None, who: str
+) -> Blame:
     """Blame these lines, or 500 from `first` on, as far as there are any. `who` asks, a person or
     an address.
 
@@ -46,7 +48,7 @@ def blame_lines(repo: Repo, sha: str, path: bytes, first: int, last: int | None,
     """
     check_lines(first, last)
     with quick():
-        commit, entry = find_file(repo, sha, path)
+        commit, entry = find_file(repo, wanted, path)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
         if entry.size is None or entry.size > FILE_MAX:

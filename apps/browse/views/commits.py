@@ -105,7 +105,7 @@ class CommitViewSet(RepoScoped):
                 raise
             return self.get_paginated_response(self.paginate([]))
         with quick():
-            commit = find_commit(self.repo, wanted.sha)
+            commit = find_commit(self.repo, wanted)
         filters = {name: sent.get(name, "") for name in ("author", "since", "until")}
         page = self.paginate(History(self.repo, commit, self.who, path, **filters))
         paginator: Any = self.paginator
