@@ -12,7 +12,7 @@ from apps.browse.downloads import KINDS, archive_response
 from apps.browse.names import Revision, path_in_tree, revision
 from apps.core.access import Level
 from apps.core.operation import operation
-from apps.core.query import QuerySerializer, TextParameter
+from apps.core.query import Base64Parameter, QuerySerializer, TextParameter
 from apps.core.serializers import StrictChoiceField
 from apps.repos.access import RepoScoped
 from apps.repos.http import slots as http_slots
@@ -22,7 +22,7 @@ class ArchiveQuery(QuerySerializer):
     ref = TextParameter(required=False)
     format = StrictChoiceField([*KINDS], default="tar.gz")
     path = TextParameter(required=False)
-    path_base64 = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
 
 
 class ArchiveViewSet(RepoScoped):

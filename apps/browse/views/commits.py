@@ -23,7 +23,7 @@ from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PER_PAGE_DEFAULT
-from apps.core.query import QuerySerializer, TextParameter, number
+from apps.core.query import Base64Parameter, QuerySerializer, TextParameter, number
 from apps.git.diff import Changes
 from apps.git.repo import is_sha
 from apps.repos.access import RepoScoped
@@ -58,7 +58,7 @@ class CountParameter(serializers.Field[Any, Any, Any, Any]):
 class CommitsQuery(QuerySerializer):
     ref = TextParameter(required=False)
     path = TextParameter(required=False)
-    path_base64 = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
     author = TextParameter(required=False)
     since = MomentParameter(required=False)
     until = MomentParameter(required=False)

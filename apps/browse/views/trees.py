@@ -21,7 +21,7 @@ from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PagePagination
-from apps.core.query import FlagParameter, QuerySerializer, TextParameter
+from apps.core.query import Base64Parameter, FlagParameter, QuerySerializer, TextParameter
 from apps.repos.access import RepoScoped
 
 OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
@@ -29,7 +29,7 @@ OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
 
 class FileQuery(QuerySerializer):
     ref = TextParameter(required=False)
-    path_base64 = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
 
 
 class TreeQuery(FileQuery):
