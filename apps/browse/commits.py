@@ -85,8 +85,31 @@ def too_long() -> Invalid:
     return Invalid("too_expensive", text)
 
 
-def find_one(repo: Repo, sha: str) -> tuple[Commit, bool]:
-    """The commit of this full name, and whether it has a signature; 404."""
+@dataclass(frozen=True)
+class SingleCommit:
+    """A commit, whether it has a signature, and what it changes since its first parent."""
+
+    commit: Commit
+    is_signed: bool
+    changes: Changes
+
+
+def read_commit(repo: Repo, sha: str, who: str) -> SingleCommit:
+    """The commit of this full name; `who` as for `History`. git is asked once.
+
+    404, 422 `diff_too_large`, `too_expensive`.
+    """
+    try:
+        kept = cached(repo, ("commit", sha), lambda: ask_for_commit(repo, sha, who))
+    except GitTooLarge:
+        text = "The commit changes too much: fetch it with git."
+        raise Invalid("diff_too_large", text) from None
+    commit, found = commit_of_kept(kept["commit"]), changes_of_kept(kept["changes"])
+    return SingleCommit(commit, kept["is_signed"], found)
+
+
+def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
+    """The same from git, as it is kept."""
     with quick():
         if find_commit(repo, Revision("", sha)) != sha:  # of a tag
             raise no_commit(sha)
@@ -94,21 +117,11 @@ def find_one(repo: Repo, sha: str) -> tuple[Commit, bool]:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-        return commit, is_signed(repo.git, sha)
-
-
-def changes_of(repo: Repo, commit: Commit, who: str) -> Changes:
-    """What a commit changes since its first parent; `who` as for `History`. 422 `diff_too_large`,
-    `too_expensive`.
-    """
-    parent = next(iter(commit.parents), None)
-
-    def ask() -> dict[str, Any]:
-        with slots.heavy(who):
-            return kept_changes(changes(repo.git, parent, commit.sha))
-
-    try:
-        return changes_of_kept(cached(repo, ("changes", parent, commit.sha), ask))
-    except GitTooLarge:
-        text = "The commit changes too much: fetch it with git."
-        raise Invalid("diff_too_large", text) from None
+        signed = is_signed(repo.git, sha)
+    with slots.heavy(who):
+        found = changes(repo.git, next(iter(commit.parents), None), sha)
+    return {
+        "commit": kept_commit(commit),
+        "is_signed": signed,
+        "changes": kept_changes(found),
+    }

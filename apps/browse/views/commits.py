@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.browse.commits import History, changes_of, find_one
+from apps.browse.commits import History, read_commit
 from apps.browse.conditional import by_body
 from apps.browse.names import invalid_ref, path_in_tree, pulls_of_code, revision
 from apps.browse.objects import find_commit, quick
@@ -129,10 +129,10 @@ class CommitViewSet(RepoScoped):
         sha = self.kwargs["sha"]
         if not is_sha(sha):
             raise invalid_ref(sha)
-        commit, is_signed = find_one(self.repo, sha)
-        changes = changes_of(self.repo, commit, self.who)
-        [record] = commit_records([commit], self.repo, self.principal, self.base_url)
-        record["is_signed"] = is_signed
+        found = read_commit(self.repo, sha, self.who)
+        changes = found.changes
+        [record] = commit_records([found.commit], self.repo, self.principal, self.base_url)
+        record["is_signed"] = found.is_signed
         record["pull_numbers"] = pulls_of_code().numbers_with(self.repo, sha)
         record["stats"] = {
             "additions": changes.additions,
