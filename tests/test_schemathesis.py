@@ -2,7 +2,7 @@
 every answer is one that is described. Schemathesis makes the requests up; each is rolled back.
 
 All of it, as four sorts of people: `bin/test -m long tests/test_schemathesis.py`, on PostgreSQL
-with `DATABASE_URL`. `FUZZ_SEEDS="4 5"` tries other seeds than 1, 2 and 3.
+with `DATABASE_URL`. `FUZZ_SEEDS="1 2 3"` tries three seeds instead of one.
 """
 
 from __future__ import annotations
@@ -30,14 +30,28 @@ SHORT = {
     "PUT /teams/{team_slug}/repos/{repo_slug}/pulls/{number}",
 }
 """One of each sort, for CI: making requests up takes much longer than answering them."""
-
+ON_BOTH = {
+    "DELETE /teams/{team_slug}/repos/{repo_slug}/threads/{number}/replies/{reply_number}",
+    "GET /events",
+    "POST /teams/{team_slug}/members",
+    "PUT /teams/{team_slug}/repos/{repo_slug}/pulls/{number}",
+}
+"""Those that CI tries on PostgreSQL as well, one of each method."""
 
 WHO = ("anonymous", "stranger", "member", "staff")
-SEEDS = [int(seed) for seed in os.environ.get("FUZZ_SEEDS", "1 2 3").split()]
+SEEDS = [int(seed) for seed in os.environ.get("FUZZ_SEEDS", "1").split()]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operation", [one for one in ALL if str(one) in SHORT], ids=str)
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pytest.param(one, marks=[] if str(one) in ON_BOTH else [pytest.mark.once])
+        for one in ALL
+        if str(one) in SHORT
+    ],
+    ids=str,
+)
 def test_the_api_does_what_it_says(operation, sample, db):
     from tests.fuzz import check
 

@@ -13,7 +13,7 @@ from apps.git.run import LIMITS, Limits
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SUBMODULE, Thing, code_of, push
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.once, pytest.mark.django_db]
 LATIN = b"caf\xe9/x"
 FILES: dict[bytes, Thing] = {
     b"a/b": b"one\ntwo\nthree",

@@ -16,6 +16,7 @@ from apps.git.repo import GitRepo
 from tests.browse.code import Code
 from tests.repos.test_git_http import api_path
 
+pytestmark = pytest.mark.once
 MIB = 1024 * 1024
 GROWTH = 64 * 1024
 """KiB by which a server may grow."""
@@ -84,7 +85,6 @@ QUESTIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.once
 @pytest.mark.parametrize("kind", ["bomb", "zeros", "many"])
 def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, code, kind) -> None:
     old = code.commit_with({b"f": b"1\n"})

@@ -19,6 +19,7 @@ from tests.gitclient import Git
 from tests.uploads.conftest import PNG
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.once
 MAIN = "refs/heads/main"
 MIB = 1024 * 1024
 POLICY = "default-src 'none'; sandbox"
@@ -138,7 +139,6 @@ def test_304_runs_no_git_and_access_is_asked_first(get, repo, code, commit, alic
     assert get("nothing", **tag).status_code == 404
 
 
-@pytest.mark.once
 def test_a_file_of_more_than_512_mib_is_left_to_git(api, repo, code, alice):
     sha = code.commit_of(code.tree("100644", {"fit": code.zeros(512), "zeros": code.zeros(513)}))
     push(repo, MAIN, sha, by=alice)
@@ -163,7 +163,6 @@ def test_a_large_file_takes_a_place_of_git_until_it_is_sent(get, commit, setting
 
 
 @pytest.mark.slow
-@pytest.mark.once
 @pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
 def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the_client(
     new_server, tmp_path, kind
