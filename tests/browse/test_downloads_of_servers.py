@@ -6,6 +6,7 @@ import http.client
 import os
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,13 @@ class Asked:
         finally:
             self.connection.close()
         return size
+
+
+def status_of(server: Any, address: str) -> int:
+    """The status of an answer that is read to its end."""
+    asked = Asked(server, address)
+    asked.size()
+    return int(asked.response.status)
 
 
 def peak(pid: int) -> int:
@@ -107,6 +115,21 @@ def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, 
         assert took < PATIENCE
         assert grown < GROWTH
     server.api("alice").get(api_path(path)).gives()
+
+
+@pytest.mark.slow
+def test_others_are_answered_while_git_compares_a_bomb(server, path, code) -> None:
+    old = code.commit_with({b"f": b"1\n"})
+    new = code.commit_of(code.tree_bomb(), old)
+    address = f"{api_path(path)}/compare/{old}...{new}"
+    with ThreadPoolExecutor() as pool:
+        bombs = [pool.submit(status_of, server, address) for _ in range(3)]
+        answered = 0
+        while not all(bomb.done() for bomb in bombs):
+            server.api("alice").get(api_path(path)).gives()
+            answered += not all(bomb.done() for bomb in bombs)
+    assert {bomb.result() for bomb in bombs} <= {200, 422, 503}
+    assert answered > 3
 
 
 def test_an_archive_comes_whole_and_in_pieces(server, path, code, tmp_path) -> None:
