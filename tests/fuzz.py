@@ -70,11 +70,18 @@ def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 @cache
 def schema_for(
-    token: str | None, repo: str, *, examples: int, seed: int, guesses: bool = True
+    token: str | None,
+    repo: str,
+    *,
+    examples: int,
+    seed: int,
+    guesses: bool = True,
+    covering: bool = True,
 ) -> Any:
     """The description as it is served, and how to call what it describes.
 
-    `guesses`: whether each operation is also tried without our token.
+    `guesses`: whether each operation is also tried without our token. `covering`: whether the
+    examples of the description and each part of its schemas are tried, before what is made up.
     """
     config = {
         "seed": seed,
@@ -89,6 +96,7 @@ def schema_for(
             "path.version": 1,
         },
         "checks": checks(guesses=guesses),
+        "phases": {name: {"enabled": covering} for name in ("examples", "coverage")},
         "operations": [
             {
                 "include-name": str(one),
@@ -135,12 +143,19 @@ def schema_of(identity: str, sample: SampleData, **how: Any) -> Any:
 
 
 def check(
-    operation: Routed, sample: SampleData, identity: str, *, seed: int, examples: int
+    operation: Routed,
+    sample: SampleData,
+    identity: str,
+    *,
+    seed: int,
+    examples: int,
+    covering: bool = True,
 ) -> None:
     """Make requests of one operation up, and have every check look at the answers: first with the
-    examples of the description, then with each part of its schemas, then at random.
+    examples of the description, then with each part of its schemas, which is `covering`, then at
+    random.
     """
-    schema = schema_of(identity, sample, examples=examples, seed=seed)
+    schema = schema_of(identity, sample, examples=examples, seed=seed, covering=covering)
 
     @relaxed
     def send(case: Any) -> None:

@@ -84,7 +84,8 @@ def test_what_one_answer_names_the_next_request_may_use(identity, sample, db):
 def test_the_api_does_what_it_says_at_length(operation, identity, seed, sample, db):
     from tests.fuzz import check
 
-    check(operation, sample, identity, seed=seed, examples=20)
+    covering = seed == SEEDS[0]  # another seed would try the same parts again
+    check(operation, sample, identity, seed=seed, examples=20, covering=covering)
 
 
 @pytest.mark.long
