@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from django.db import connection
 
 from tests.routes import routed
 
@@ -26,7 +27,6 @@ SHORT = {
     "POST /teams",
     "POST /teams/{team_slug}/members",
     "POST /teams/{team_slug}/repos/{repo_slug}/pulls/{number}/merge",
-    "PUT /teams/{team_slug}/repos/{repo_slug}",
     "PUT /teams/{team_slug}/repos/{repo_slug}/pulls/{number}",
 }
 """One of each sort, for CI: making requests up takes much longer than answering them."""
@@ -55,7 +55,9 @@ SEEDS = [int(seed) for seed in os.environ.get("FUZZ_SEEDS", "1").split()]
 def test_the_api_does_what_it_says(operation, sample, db):
     from tests.fuzz import check
 
-    check(operation, sample, "staff", seed=1, examples=3)
+    # Most parts of a schema are tried by what is refused before a database is asked.
+    covering = connection.vendor == "sqlite"
+    check(operation, sample, "staff", seed=1, examples=3, covering=covering)
 
 
 @pytest.mark.slow
@@ -65,7 +67,7 @@ def test_the_api_says_the_same_to_everybody(identity, sample, db):
     from tests.fuzz import check
 
     [operation] = [one for one in ALL if str(one) == OF_EVERYBODY]
-    check(operation, sample, identity, seed=1, examples=3)
+    check(operation, sample, identity, seed=1, examples=3, covering=False)
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ QUESTIONS = [
 @pytest.mark.parametrize("kind", ["bomb", "zeros", "many"])
 def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, code, kind) -> None:
     old = code.commit_with({b"f": b"1\n"})
-    trees = {"bomb": code.tree_bomb, "zeros": lambda: code.tree("100644", {"z": code.zeros(600)})}
+    trees = {"bomb": code.tree_bomb, "zeros": lambda: code.tree("100644", {"z": code.zeros(150)})}
     tree = trees[kind]() if kind in trees else many_files(code, 200_000)
     blob = bytes.fromhex(code.store("blob", [b"2\n"], 2))
     body = b"40000 d\0%b100644 f\0%b" % (bytes.fromhex(tree), blob)
