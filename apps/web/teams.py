@@ -16,6 +16,7 @@ from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
 from apps.web.decorators import FORM, page, team_page
+from apps.web.forms import PageForm
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
@@ -24,7 +25,7 @@ from apps.web.responses import (
     redirect_to_path,
     render_page,
 )
-from apps.web.team_forms import NewMember, SetRole
+from apps.web.team_forms import NewMember, SetRole, TeamSettings
 
 MOST_MEMBERS = 30
 """Members that stand beside the repositories."""
@@ -48,7 +49,9 @@ def context_of(access: TeamAccess, tab: str) -> dict[str, Any]:
         "team": access.team,
         "tab": tab,
         "role": access.team.role_of(access.principal.person_id),
+        "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
+        "may_own": access.level >= Level.OWNER,
     }
 
 
@@ -107,6 +110,35 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     return render_page(
         request, "remove_member", member=found, own=own, **context_of(access, "members")
     )
+
+
+@team_page(Level.OWNER, methods=FORM, signed_in=True, even_inactive=True)
+def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Name and address of a team."""
+    found = access.team
+    known = {"name": found.name, "slug": found.slug}
+    form = TeamSettings(request, **known)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.update_team(by=access, **(known | form.changes()))
+            messages.success(request, "The team is saved.")
+            return redirect_to_path(f"/{found.path}/~settings")
+        found.refresh_from_db()  # what was refused must not stand on the page
+    return form.shown(request, "team_settings", **context_of(access, "settings"))
+
+
+@team_page(Level.OWNER, methods=FORM, signed_in=True, even_inactive=True)
+def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Asks first: its repositories are closed with it. The same page revives it."""
+    found, form = access.team, PageForm(request)
+    if request.method == "POST":
+        with form.refusals():
+            active = request.POST.get("is_active") == "true"
+            actions.update_team(by=access, name=found.name, slug=found.slug, is_active=active)
+            said = "is active again" if active else "is inactive now"
+            messages.success(request, f"The team {said}.")
+            return redirect_to_path(f"/{found.path}/~settings")
+    return form.shown(request, "retire_team", **context_of(access, "settings"))
 
 
 def member_of(access: TeamAccess, username: str) -> Member:
