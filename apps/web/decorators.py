@@ -53,7 +53,7 @@ def page(
                 patch_cache_control(response, private=True, no_cache=True)
             return response
 
-        vars(run)["page"] = needs
+        vars(run).update(page=needs, methods=methods)
         return run
 
     return declare

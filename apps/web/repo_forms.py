@@ -105,7 +105,6 @@ class RepoSettings(EditForm):
         "Default branch",
         length=most(UpdateRepo, "default_branch"),
         help_text="What is shown and cloned first, and what pulls are merged into.",
-        required=False,
         list="branches",
         **PLAIN,
     )
@@ -140,7 +139,7 @@ class EditProtection(EditForm):
     branch = text_field(
         "Branch", length=most(UpdateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field(required=False)
+    required_approvals = approvals_field(required=True)
 
 
 class NewApprover(PageForm):

@@ -15,8 +15,9 @@ from apps.teams import actions
 from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
+from apps.teams.rules import check_may_set, may_set
 from apps.web.decorators import FORM, page, team_page
-from apps.web.forms import PageForm
+from apps.web.forms import PageForm, words
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
@@ -82,7 +83,13 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
             messages.success(request, f"{user.username} is in the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
     page = page_of(request, page_number(request), list_members(access.team), same)
-    return form.shown(request, "members", page=page, roles=[*Role], **context_of(access, "members"))
+    for one in page["results"]:
+        one.may_change = may_set(access, one.role)
+    roles = [role for role in Role if may_set(access, role)]
+    menu: Any = form.fields["role"]
+    menu.choices = words(roles)
+    context = context_of(access, "members")
+    return form.shown(request, "members", page=page, roles=roles, **context)
 
 
 @team_page(Level.ADMIN, methods=("POST",))
@@ -102,6 +109,8 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     if not own:
         access.require(Level.ADMIN)
     found = member_of(access, member)
+    if not own:
+        check_may_set(access, found.role)
     if request.method == "POST":
         actions.remove_member(by=access, member=found)
         said = "You have left the team." if own else f"{found.user.username} is removed."
