@@ -110,13 +110,12 @@ class RepoSettings(EditForm):
     )
 
 
-def approvals_field(*, required: bool) -> forms.IntegerField:
+def approvals_field() -> forms.IntegerField:
     """How many approvals a protection asks for."""
     return forms.IntegerField(
         label="Required approvals",
         min_value=0,
         max_value=REQUIRED_MAX,
-        required=required,
         help_text="With 0 the branch is changed by merging alone, without an approval.",
     )
 
@@ -130,7 +129,7 @@ class NewProtection(PageForm):
     branch = text_field(
         "Branch", length=most(CreateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field(required=False)
+    required_approvals = approvals_field()
 
 
 class EditProtection(EditForm):
@@ -139,7 +138,7 @@ class EditProtection(EditForm):
     branch = text_field(
         "Branch", length=most(UpdateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field(required=True)
+    required_approvals = approvals_field()
 
 
 class NewApprover(PageForm):

@@ -81,8 +81,7 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form = NewProtection(request, required_approvals=1)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            wanted = {name: value for name, value in form.cleaned_data.items() if value is not None}
-            made = actions.create_protection(by=access, **wanted)
+            made = actions.create_protection(by=access, **form.cleaned_data)
             return saved(request, repo.path, f"{made.branch} is protected.", "/protections")
     branches = newest_branches(repo, MOST_BRANCHES)
     page = page_of(request, page_number(request), list_protections(repo), protection_row)

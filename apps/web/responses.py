@@ -152,7 +152,8 @@ def typed(request: HttpRequest) -> dict[str, str]:
 def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
     """A page that says what is wrong, with the status and the headers of the refusal."""
     if error.status in WITHOUT_DATABASE:
-        response = HttpResponse(render_to_string(f"web/{error.status}.html"), status=error.status)
+        html = render_to_string(f"web/{error.status}.html", {"id": getattr(request, "id", "")})
+        response = HttpResponse(html, status=error.status)
     else:
         response = render_page(
             request,

@@ -88,8 +88,15 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
     roles = [role for role in Role if may_set(access, role)]
     menu: Any = form.fields["role"]
     menu.choices = words(roles)
-    context = context_of(access, "members")
-    return form.shown(request, "members", page=page, roles=roles, **context)
+    owners = access.team.members.filter(role=Role.OWNER)[:2]
+    return form.shown(
+        request,
+        "members",
+        page=page,
+        roles=roles,
+        last_owner=owners[0] if len(owners) == 1 else None,
+        **context_of(access, "members"),
+    )
 
 
 @team_page(Level.ADMIN, methods=("POST",))

@@ -89,7 +89,7 @@ PAGES: dict[str, Page] = {
     f"GET {REPO}": read(IN_REPO),
     f"PUT {REPO}": Page(SETTINGS, settings_of),
     f"GET {REPO}/protections": Page(f"{SETTINGS}/protections", cases=()),
-    f"POST {REPO}/protections": Page(f"{SETTINGS}/protections", {}),
+    f"POST {REPO}/protections": Page(f"{SETTINGS}/protections", {"required_approvals": "1"}),
     f"PUT {REPO}/protections/{{protection_uuid}}": Page(
         PROTECTION, lambda body: {"branch": "main", "required_approvals": "1", **body}
     ),

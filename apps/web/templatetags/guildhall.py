@@ -58,6 +58,16 @@ def when(moment: dt.datetime) -> SafeString:
     )
 
 
+@register.filter
+def lasting(seconds: str | int) -> str:
+    """So many seconds as people say it: "40 seconds", "12 minutes", never less than it takes."""
+    left = int(seconds)
+    for unit, size in UNITS:
+        if left >= 2 * size:
+            return f"{-(-left // size)} {unit}s"
+    return f"{left} second{'' if left == 1 else 's'}"
+
+
 def words(moment: dt.datetime, now: dt.datetime) -> str:
     """How far the moment is from now, or its day."""
     apart = abs(moment - now)
