@@ -42,6 +42,8 @@ class PageForm(forms.Form):
     request_serializer: type[RequestSerializer] | None = None
     """The request serializer of the API that asks for the same."""
     refused = 422
+    ids = "id_%s"
+    """How the ids of its fields are made of their names; forms of one page need different ones."""
 
     def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:
         """`again`: an empty form after one that was sent.
@@ -53,7 +55,8 @@ class PageForm(forms.Form):
         self.old = hasattr(request, "kept")
         kept = request.kept if self.old else typed(request) if self.is_preview else {}
         data = None if self.is_preview else sent
-        super().__init__(data, initial={**initial, **kept}, label_suffix="")
+        known = {**initial, **kept}
+        super().__init__(data, initial=known, label_suffix="", auto_id=self.ids)
         self.headers: dict[str, str] = {}
 
     def clean(self) -> dict[str, Any]:

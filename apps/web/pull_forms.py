@@ -66,6 +66,7 @@ class SetStatus(PageForm):
 
 class ReviewForm(TextForm):
     request_serializer = CreateReview
+    ids = "review_%s"
 
     body = BodyField(length=most(CreateReview, "body"), required=False, rows=5)
     status = menu("Decision", DECISIONS)
@@ -74,6 +75,7 @@ class ReviewForm(TextForm):
 
 class MergeForm(PageForm):
     request_serializer = MergePull
+    ids = "merge_%s"
 
     merge_strategy = forms.ChoiceField(
         label="How", choices=[(str(one), text) for one, text in STRATEGIES.items()]

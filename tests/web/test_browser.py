@@ -99,6 +99,8 @@ FOR_ADA += [
 """Pages of what people make, with hostile names and texts."""
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+REPEATED_IDS = """[...document.querySelectorAll('[id]')].map(one => one.id)
+    .filter((id, place, all) => all.indexOf(id) < place)"""
 FOCUSED = """() => {
     const focused = document.activeElement;
     const style = getComputedStyle(focused);
@@ -150,10 +152,13 @@ def sign_in(page: Page, username: str) -> None:
 
 
 def check(page: Page, where: str) -> None:
-    """axe finds nothing, nothing is wider than the window, and there is one main heading."""
+    """axe finds nothing, nothing is wider than the window, there is one main heading, and no id
+    stands twice.
+    """
     assert not violations(page, TAGS), where
     assert page.evaluate(EXCESS_WIDTH) == 0, where
     assert page.locator("h1").count() == 1, where
+    assert page.evaluate(REPEATED_IDS) == [], where
 
 
 def check_path(page: Page, path: str, looks: list[Look]) -> None:
