@@ -236,3 +236,18 @@ def test_owners_change_a_team_and_retire_it(visit, acme, team_repo, alice, bob, 
 @pytest.mark.parametrize("path", ["/users/bob", "/teams"])
 def test_empty_lists_lead_to_what_can_be_made(visit, bob, path):
     assert "/new/" in visit(bob).get(path).gives().html.partition("<main")[2]
+
+
+def test_a_form_that_has_grown_old_comes_back_with_what_was_typed(visit, team_repo, alice, events):
+    person, ours = visit(alice, strict=True), {"Sec-Fetch-Site": "same-origin"}
+    repo, team = f"/{team_repo.path}", "/teams/acme"
+    forms = ["/new/team", "/new/repo", f"{repo}/settings", f"{team}/~settings"]
+    with events():
+        for path in forms:
+            page = person.post(path, ours, name="Typed", slug="typed", owner="teams/acme")
+            assert "Your page was old" in page.gives(403).alert(), path
+            assert (page.value("name"), page.value("slug")) == ("Typed", "typed"), path
+        page = person.post(f"{repo}/settings/protections", ours, branch="typed/*")
+        assert page.gives(403).value("branch") == "typed/*"
+        for path in (f"{repo}/settings/archive", f"{team}/~settings/active", f"{repo}/forks"):
+            person.post(path, ours, is_archived="true", is_active="false").gives(403)
