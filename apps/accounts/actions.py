@@ -110,10 +110,9 @@ def update_user(
 ) -> None:
     """Change a profile, one's own or as staff anybody's; only staff says who is staff.
 
-    None leaves a property as it is. Another address than one's own or none is given by staff, or
-    by `confirm_email`. Locks the active staff where one is taken away, then the person. Errors:
-    403 `staff_required`, 409 `invalid_transition` for the last active member of
-    the staff, 422 for an address that is none or is in use, and for a name that cannot be one.
+    None leaves a property as it is; another address is given by staff, or by `confirm_email`. Locks
+    the active staff where one is taken away, then the person. Errors: 403 `staff_required`, 409
+    `invalid_transition` for the last active of the staff, 422 for what will not do or is in use.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")

@@ -38,7 +38,7 @@ def spaces_of(principal: Principal) -> list[str]:
     """The paths of the spaces where somebody may make repositories: their own, then those of their
     active teams, by slug.
     """
-    teams = list_teams(principal).filter(is_active=True)
+    teams: Any = list_teams(principal).filter(is_active=True)
     own = [team.path for team in teams if team_level(principal, team.caller_role) >= Level.WRITE]
     return [principal.user.path, *own]
 

@@ -53,7 +53,7 @@ def page(
                 patch_cache_control(response, private=True, no_cache=True)
             return response
 
-        vars(run).update(page=needs, methods=methods)
+        vars(run)["page"], vars(run)["methods"] = needs, methods
         return run
 
     return declare

@@ -148,7 +148,7 @@ def words(choices: Any) -> list[tuple[str, str]]:
     return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
 
 
-def explained(texts: Mapping[str, str]) -> list[tuple[str, SafeString]]:
+def explained(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
     """Choices of which each has a sentence: its word, then what it means."""
     return [
         (str(word), format_html("<b>{}</b> {}", str(word).capitalize(), text))

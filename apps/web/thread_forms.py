@@ -9,7 +9,7 @@ from django import forms
 from django.http import HttpResponse, QueryDict
 from django.utils.safestring import SafeString
 
-from apps.core.serializers import VISIBLE
+from apps.core.serializers import VISIBLE, RequestSerializer
 from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
 from apps.threads.rules import KINDS, ORDERINGS, WORD_MAX
 from apps.threads.serializers import CreateReply, CreateThread, UpdateReply, UpdateThread
@@ -61,7 +61,7 @@ class TextForm(PageForm):
 
 
 class ThreadForm(TextForm):
-    request_serializer = CreateThread
+    request_serializer: type[RequestSerializer] = CreateThread
 
     title = text_field("Title", length=most(CreateThread, "title"), autocomplete="off")
     body = BodyField(length=most(CreateThread, "body"), required=False)

@@ -14,7 +14,7 @@ PATH = "/settings/appearance"
 
 
 def look_of(page):
-    return re.search(r"<html[^>]*>", page.html)[0]
+    return "".join(re.findall(r"<html[^>]*>", page.html))
 
 
 def test_an_account_keeps_its_colours_and_shortcuts_in_every_browser(visit, ada, events):

@@ -201,8 +201,8 @@ def test_a_fork_is_asked_for_and_the_page_says_how_far_it_is(
     assert "users/bob" not in visit(carol).get(address).gives().text
     Fork.objects.update(status=ForkStatus.FAILED, error="There is no room.")
     assert "There is no room." in person.get(address).text
-    done = ForkFactory.create(upstream=team_repo, owner=bob, created_by=bob)
-    assert f'href="/{done.repo.path}"' in visit().get(address).gives().html
+    ForkFactory.create(upstream=team_repo, owner=bob, created_by=bob, repo__slug="copy")
+    assert 'href="/users/bob/copy"' in visit().get(address).gives().html
 
 
 def test_owners_change_a_team_and_retire_it(visit, acme, team_repo, alice, bob, events):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -30,7 +31,8 @@ handler404, handler500 = urls.handler404, urls.handler500
 
 
 def id_on(page):
-    return re.search(r"Request ([0-9a-f]{8})", page.text)[1]
+    [found] = re.findall(r"Request ([0-9a-f]{8})", page.text)
+    return found
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/teams/acme/api", "/new/repo?owner=teams/acme"])
@@ -48,14 +50,15 @@ def test_the_log_of_an_error_has_the_id_that_its_page_shows(visit, caplog):
         shown = visit().get("/breaks").gives(500)
     [record] = [one for one in caplog.records if one.exc_info]
     assert RequestId().filter(record)
-    line = logging.Formatter(settings.LOGGING["formatters"]["line"]["format"]).format(record)
+    formatters: Any = settings.LOGGING["formatters"]
+    line = logging.Formatter(formatters["line"]["format"]).format(record)
     assert "Internal Server Error: /breaks" in line
     assert line.splitlines()[0].endswith(f"(request {id_on(shown)})")
 
 
 def test_a_line_about_no_request_stays_as_it_is():
     record = logging.makeLogRecord({"msg": "Began"})
-    assert RequestId().filter(record) and record.about == ""
+    assert RequestId().filter(record) and vars(record)["about"] == ""
 
 
 def test_a_wait_is_told_in_words():
