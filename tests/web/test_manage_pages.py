@@ -197,7 +197,8 @@ def test_a_fork_is_asked_for_and_the_page_says_how_far_it_is(
         answer.redirects_to(f"{address}#fork-{fork.uuid}")
         assert "already" in person.post(address, owner="users/bob").gives(409).alert()
     waiting = person.get(address).gives()
-    assert "Waiting" in waiting.text and "Look again" in waiting.text
+    assert "Waiting" in waiting.text
+    assert f'href="{address}">Look again' in waiting.html  # with a # it would load nothing anew
     assert "users/bob" not in visit(carol).get(address).gives().text
     Fork.objects.update(status=ForkStatus.FAILED, error="There is no room.")
     assert "There is no room." in person.get(address).text

@@ -70,3 +70,17 @@ def test_a_wait_is_told_in_words():
         "2 hours",
         "90 days",
     ]
+
+
+def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, bob, events):
+    thread = make.thread(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{thread.number}"
+    visit(alice).post(f"{address}/delete")
+    with events():
+        page = (
+            visit(bob).post(f"{address}/replies", kind="comment", body="Long <b>thought").gives(404)
+        )
+    assert "This is what you had written" in page.text and "Long <b>thought" in page.text
+    assert ">Kind</label>" not in page.html
+    foreign = visit(bob, strict=True).post(f"{address}/replies", body="Long thought").gives(403)
+    assert "Long thought" not in foreign.html
