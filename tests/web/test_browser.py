@@ -290,3 +290,17 @@ def test_everything_works_without_javascript(site):
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
+
+
+def test_a_chosen_theme_wins_over_that_of_the_system(page):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    page.goto("/settings/appearance")
+    light = page.evaluate(paper)
+    page.check("[name=theme][value=dark]")
+    page.get_by_role("main").get_by_role("button").click()
+    expect(page.get_by_text("It is saved.")).to_be_visible()
+    assert page.evaluate(paper) != light
+    page.goto("/signin")
+    assert page.evaluate(paper) != light
+    assert complaints(page) == []
