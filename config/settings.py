@@ -201,8 +201,15 @@ SPECTACULAR_SETTINGS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s%(about)s"}},
+    "filters": {"request": {"()": "config.logs.RequestId"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["request"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     # A refusal (4xx) is an answer, not news; Django tells of some with a stack trace.
     "loggers": {

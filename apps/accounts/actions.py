@@ -12,7 +12,16 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.accounts import rules
-from apps.accounts.models import SHOWN, ApiToken, Invite, InviteStatus, User, digest, new_token
+from apps.accounts.models import (
+    SHOWN,
+    ApiToken,
+    Invite,
+    InviteStatus,
+    Theme,
+    User,
+    digest,
+    new_token,
+)
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
 from apps.core.changes import Told, given, set_changed
@@ -96,13 +105,14 @@ def update_user(
     email: str | None = None,
     is_staff: bool | None = None,
     wants_mail: bool | None = None,
+    theme: Theme | None = None,
+    has_shortcuts: bool | None = None,
 ) -> None:
     """Change a profile, one's own or as staff anybody's; only staff says who is staff.
 
-    None leaves a property as it is. Another address than one's own or none is given by staff, or
-    by `confirm_email`. Locks the active staff where one is taken away, then the person. Errors:
-    403 `staff_required`, 409 `invalid_transition` for the last active member of
-    the staff, 422 for an address that is none or is in use, and for a name that cannot be one.
+    None leaves a property as it is; another address is given by staff, or by `confirm_email`. Locks
+    the active staff where one is taken away, then the person. Errors: 403 `staff_required`, 409
+    `invalid_transition` for the last active of the staff, 422 for what will not do or is in use.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
@@ -116,8 +126,9 @@ def update_user(
     if address not in {None, "", user.email}:
         by.check_staff()
     told = Told(user, *PUBLIC)
-    wanted = given(display_name=display_name, wants_mail=wants_mail)
-    changed = set_changed(user, wanted | given(email=address, is_staff=is_staff))
+    wanted = given(display_name=display_name, wants_mail=wants_mail, email=address)
+    wanted |= given(is_staff=is_staff, theme=theme, has_shortcuts=has_shortcuts)
+    changed = set_changed(user, wanted)
     if "display_name" in changed:
         rules.check_display_name(user.display_name)
     if not changed:

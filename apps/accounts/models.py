@@ -41,6 +41,14 @@ def validate_username(name: str) -> None:
         raise ValidationError(problem)
 
 
+class Theme(StrEnum):
+    """The colours of the pages: those of the person's system, or always the same."""
+
+    SYSTEM = "system"
+    LIGHT = "light"
+    DARK = "dark"
+
+
 class UserQuerySet(models.QuerySet["User"]):
     def visible_to(self, principal: Principal) -> UserQuerySet:
         """People are known to everybody signed in, the inactive too."""
@@ -98,6 +106,11 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
     """How often the account was closed: sessions from before have ended for good."""
     wants_mail = models.BooleanField(default=False)
     """Whether pings come by mail as well."""
+    theme = models.CharField(
+        max_length=6, default=Theme.SYSTEM.value, db_default=Theme.SYSTEM.value
+    )
+    has_shortcuts = models.BooleanField(default=True, db_default=True)
+    """Whether single keys are shortcuts on the pages."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()

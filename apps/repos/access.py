@@ -13,6 +13,7 @@ from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import Conflict
 from apps.core.locks import lock
+from apps.core.slugs import TEAM_SLUG, USERNAME
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
@@ -147,6 +148,19 @@ def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
     if isinstance(owner, User):
         return access_to_user(principal, owner)
     return access_to_team(principal, owner)
+
+
+def open_space(principal: Principal, path: str) -> OwnerAccess:
+    """Access to where a repository is to be made: `teams/<slug>` or `users/<username>`.
+
+    Errors: 404, 403 `team_inactive`, 403 for who may not write there.
+    """
+    kind, _, name = path.lower().partition("/")
+    if kind == "teams" and TEAM_SLUG.fullmatch(name):
+        return open_team(principal, name, needs=Level.WRITE, writing=True)
+    if kind == "users" and USERNAME.fullmatch(name):
+        return open_user(principal, name, needs=Level.WRITE)
+    raise Http404
 
 
 def open_repo(

@@ -11,6 +11,7 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.repos.access import OwnerAccess
 from apps.repos.models import (
+    BRANCHES,
     Approver,
     Fork,
     ForkQuerySet,
@@ -19,7 +20,9 @@ from apps.repos.models import (
     ProtectionQuerySet,
     Repo,
 )
+from apps.teams.access import team_level
 from apps.teams.models import Team
+from apps.teams.queries import list_teams
 
 
 def list_repos(space: OwnerAccess) -> Any:
@@ -29,6 +32,21 @@ def list_repos(space: OwnerAccess) -> Any:
     if space.level is Level.NONE:
         rows = rows & Repo.objects.visible_to(space.principal)
     return rows.rows()
+
+
+def spaces_of(principal: Principal) -> list[str]:
+    """The paths of the spaces where somebody may make repositories: their own, then those of their
+    active teams, by slug.
+    """
+    teams: Any = list_teams(principal).filter(is_active=True)
+    own = [team.path for team in teams if team_level(principal, team.caller_role) >= Level.WRITE]
+    return [principal.user.path, *own]
+
+
+def newest_branches(repo: Repo, most: int) -> list[str]:
+    """The names of so many branches, what was pushed last first."""
+    names = repo.refs.branches().in_order("-updated_at").values_list("full_name", flat=True)
+    return [name.removeprefix(BRANCHES) for name in names[:most]]
 
 
 def list_protections(repo: Repo) -> ProtectionQuerySet:

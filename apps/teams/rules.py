@@ -12,6 +12,13 @@ from apps.teams.models import KEPT_FOR, KEPT_MOST, Member, Role, Team, kept_sinc
 OWNERS_ONLY = frozenset({Role.ADMIN, Role.OWNER})
 
 
+def may_set(by: TeamAccess, *roles: str) -> bool:
+    """Whether somebody may give and take these roles, as far as their access knows: what pages
+    offer. `check_may_set` decides.
+    """
+    return by.level >= (Level.OWNER if OWNERS_ONLY.intersection(roles) else Level.ADMIN)
+
+
 def check_may_set(by: TeamAccess, *roles: str) -> None:
     """Admins give and take viewer and member, only owners admin and owner; 403.
 

@@ -48,12 +48,12 @@ def page(
                 error = as_api_error(exception)
                 if error is None:
                     raise
-                response = refuse(request, error)
+                response = refuse(request, error, keeps_texts=True)
             if not response.has_header("Cache-Control"):
                 patch_cache_control(response, private=True, no_cache=True)
             return response
 
-        vars(run)["page"] = needs
+        vars(run)["page"], vars(run)["methods"] = needs, methods
         return run
 
     return declare

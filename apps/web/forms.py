@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
-from django.http import HttpResponse, QueryDict
+from django.http import Http404, HttpResponse, QueryDict
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
-from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX
-from apps.accounts.serializers import CreateInvite, CreateToken
+from apps.accounts.models import EMAIL_MAX, Theme
+from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_what_was_shown
 from apps.core.durations import parse_future
-from apps.core.errors import ApiError
-from apps.core.serializers import RequestSerializer
+from apps.core.errors import ApiError, as_api_error
+from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
-from apps.web.responses import PageRequest, render_page
+from apps.web.responses import PageRequest, render_page, typed
 
+PREVIEW = "preview"
+"""The name of the button that asks to see a text before it is sent."""
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
 HINT = "At least 8 characters, not only digits, and none of those that everybody takes."
@@ -38,14 +42,33 @@ class PageForm(forms.Form):
     request_serializer: type[RequestSerializer] | None = None
     """The request serializer of the API that asks for the same."""
     refused = 422
+    ids = "id_%s"
+    """How the ids of its fields are made of their names; forms of one page need different ones."""
 
     def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:
-        """`again`: an empty form after one that was sent."""
-        data = request.POST if request.method == "POST" and not again else None
+        """`again`: an empty form after one that was sent.
+
+        One that was sent to be previewed is a new one, with what was typed: nothing is done.
+        """
+        sent = request.POST if request.method == "POST" and not again else None
+        self.is_preview = sent is not None and PREVIEW in sent
         self.old = hasattr(request, "kept")
-        kept = request.kept if self.old else {}
-        super().__init__(data, initial={**initial, **kept}, label_suffix="")
+        kept = request.kept if self.old else typed(request) if self.is_preview else {}
+        data = None if self.is_preview else sent
+        known = {**initial, **kept}
+        super().__init__(data, initial=known, label_suffix="", auto_id=self.ids)
         self.headers: dict[str, str] = {}
+
+    def clean(self) -> dict[str, Any]:
+        """What the API's request says of each text beside its length holds here too."""
+        sent = cast("dict[str, Any]", super().clean())
+        fields = self.request_serializer().fields if self.request_serializer else {}
+        for name, text in [*sent.items()]:
+            field = fields.get(name)
+            problem = field.problem(text) if text and isinstance(field, RuleCharField) else None
+            if problem is not None:
+                self.add_error(name, problem)
+        return sent
 
     @property
     def status_code(self) -> int:
@@ -57,7 +80,8 @@ class PageForm(forms.Form):
         """Show what an action refuses in the form; the page answers with the refusal's status."""
         try:
             yield
-        except ApiError as error:
+        except (ApiError, Http404) as refusal:
+            error = cast("ApiError", as_api_error(refusal))
             self.is_valid()  # an action may be refused before the form was looked at
             name, colon, text = error.detail.partition(": ")
             field = name if colon and name in self.fields else None
@@ -77,6 +101,20 @@ class PageForm(forms.Form):
         for bound in self:
             found += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
         return found
+
+
+class EditForm(PageForm):
+    """Changes something that is there: it sends along what the page has shown of it."""
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        # What was typed into an old page, or one with a preview, is shown, but not yet sent.
+        if not (self.old or self.is_preview):
+            compare_with_what_was_shown(self)
+
+    def changes(self) -> dict[str, Any]:
+        """What its reader has changed on the page, however old that is."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
@@ -108,6 +146,14 @@ def chosen_of(asked: QueryDict, names: Iterable[str]) -> QueryDict:
 def words(choices: Any) -> list[tuple[str, str]]:
     """The choices of a menu: each word as people read it."""
     return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
+
+
+def explained(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
+    """Choices of which each has a sentence: its word, then what it means."""
+    return [
+        (str(word), format_html("<b>{}</b> {}", str(word).capitalize(), text))
+        for word, text in texts.items()
+    ]
 
 
 def menu(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
@@ -142,10 +188,12 @@ class SignIn(PageForm):
     password = password_field("Password", "current-password")
 
 
-class Account(PageForm):
+class Account(EditForm):
+    request_serializer = UpdateSelf
+
     display_name = text_field(
         "Name",
-        length=DISPLAY_NAME_MAX,
+        length=most(UpdateSelf, "display_name"),
         required=False,
         help_text="How you are called, beside your username.",
         autocomplete="name",
@@ -176,8 +224,27 @@ class Account(PageForm):
         super().__init__(request, **initial)
         if not settings.SENDS_MAIL:
             del self.fields["wants_mail"]
-        if not self.old:  # what was typed into an old one is shown, but not yet sent
-            compare_with_what_was_shown(self)
+
+
+THEMES = {
+    Theme.SYSTEM: "As your system is set.",
+    Theme.LIGHT: "Dark letters on light paper, always.",
+    Theme.DARK: "Light letters on dark paper, always.",
+}
+
+
+class Appearance(PageForm):
+    theme = forms.ChoiceField(label="Colours", choices=explained(THEMES), widget=forms.RadioSelect)
+    has_shortcuts = forms.BooleanField(
+        label="Keys as shortcuts",
+        required=False,
+        help_text="Single keys lead on, such as / to the search. The key ? lists them.",
+    )
+
+    def __init__(self, request: PageRequest, **initial: Any) -> None:
+        super().__init__(request, **initial)
+        if not request.principal.is_signed_in:
+            del self.fields["has_shortcuts"]
 
 
 class TwiceForm(PageForm):

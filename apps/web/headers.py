@@ -1,7 +1,10 @@
-"""What browsers are told about every page: load from here alone, run nothing written inside."""
+"""What browsers are told about every page: load from here alone, run nothing written inside; and
+the id of the request, by which the logs can be searched.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
 from django.http import HttpRequest
@@ -19,6 +22,7 @@ OWN = {
     "frame-ancestors": "'none'",
 }
 ADMIN = "/admin/"
+REQUEST_ID = "X-Request-ID"
 
 
 def policy(**changed: str) -> str:
@@ -33,13 +37,19 @@ ADMIN_PAGES = policy(style_src="'self' 'unsafe-inline'", font_src="'self'")
 
 
 def page_headers(get_response: Next) -> Next:
-    """Send the policy with every HTML answer, refusals of Django's own included."""
+    """Send the policy with every HTML answer, refusals of Django's own included.
+
+    `request.id` is in the log of errors, on the pages that say what went wrong, and in a header
+    that a proxy can log.
+    """
 
     def answer(request: HttpRequest) -> HttpResponseBase:
+        vars(request)["id"] = secrets.token_hex(4)
         response = get_response(request)
         if response.get("Content-Type", "").startswith("text/html"):
             admin = request.path_info.startswith(ADMIN)
             response.setdefault("Content-Security-Policy", ADMIN_PAGES if admin else PAGES)
+            response[REQUEST_ID] = vars(request)["id"]
         return response
 
     return answer

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django import forms
 from django.http import QueryDict
 
-from apps.core.changes import compare_with_what_was_shown
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus
 from apps.pulls.rules import DECISIONS, ORDERINGS, SETTABLE
-from apps.pulls.serializers import CreatePull, CreateReview
-from apps.web.forms import ANY, PageForm, chosen_of, menu, most, text_field, words
-from apps.web.responses import PageRequest
-from apps.web.thread_forms import BodyField
+from apps.pulls.serializers import CreatePull, CreateReview, MergePull, SetPullStatus, UpdatePull
+from apps.web.forms import ANY, EditForm, PageForm, chosen_of, menu, most, text_field, words
+from apps.web.thread_forms import BodyField, TextForm
 
 STRATEGIES = {
     Strategy.MERGE: "Merge commit",
@@ -30,7 +26,7 @@ ORDERS = {
 }
 
 
-class PullForm(PageForm):
+class PullForm(TextForm):
     request_serializer = CreatePull
 
     source_branch = text_field(
@@ -55,28 +51,22 @@ class PullForm(PageForm):
     status = menu("State", [PullStatus.OPEN, PullStatus.DRAFT])
 
 
-class EditPull(PageForm):
-    request_serializer = CreatePull
+class EditPull(EditForm, TextForm):
+    request_serializer = UpdatePull
 
     title = text_field("Title", length=most(CreatePull, "title"), autocomplete="off")
     body = BodyField(length=most(CreatePull, "body"), required=False)
 
-    def __init__(self, request: PageRequest, **initial: Any) -> None:
-        super().__init__(request, **initial)
-        if not self.old:
-            compare_with_what_was_shown(self)
-
-    def changes(self) -> dict[str, Any]:
-        """What its reader has changed on the page, however old that is."""
-        return {name: self.cleaned_data[name] for name in self.changed_data}
-
 
 class SetStatus(PageForm):
+    request_serializer = SetPullStatus
+
     status = menu("State", SETTABLE)
 
 
-class ReviewForm(PageForm):
+class ReviewForm(TextForm):
     request_serializer = CreateReview
+    ids = "review_%s"
 
     body = BodyField(length=most(CreateReview, "body"), required=False, rows=5)
     status = menu("Decision", DECISIONS)
@@ -84,6 +74,9 @@ class ReviewForm(PageForm):
 
 
 class MergeForm(PageForm):
+    request_serializer = MergePull
+    ids = "merge_%s"
+
     merge_strategy = forms.ChoiceField(
         label="How", choices=[(str(one), text) for one, text in STRATEGIES.items()]
     )

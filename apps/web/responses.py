@@ -37,6 +37,8 @@ TEXTS = {
     404: "The address may be mistyped, or what was here is gone.",
     413: "What was sent is larger than this page takes.",
 }
+GONE = (403, 404, 409)
+"""Refusals that a form may meet because something has changed while somebody was writing."""
 HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
 HIDDEN |= {"password", "again", "current"}
 SHOWN = "initial-"
@@ -120,7 +122,7 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
         return secret(HttpResponseRedirect(signin))
-    sent = {name.replace("_", " ").capitalize(): text for name, text in typed(request).items()}
+    sent = labelled(typed(request))
     page = render_page(
         request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent
     )
@@ -149,10 +151,25 @@ def typed(request: HttpRequest) -> dict[str, str]:
     }
 
 
-def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """A page that says what is wrong, with the status and the headers of the refusal."""
+def labelled(sent: dict[str, str]) -> dict[str, str]:
+    """What was typed, by names as people read them."""
+    return {name.replace("_", " ").capitalize(): text for name, text in sent.items()}
+
+
+def texts_of(request: HttpRequest) -> dict[str, str]:
+    """What a person has written into the form that was sent, in more than one word."""
+    return {name: text for name, text in typed(request).items() if len(text.split()) > 1}
+
+
+def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) -> HttpResponse:
+    """A page that says what is wrong, with the status and the headers of the refusal.
+
+    `keeps_texts`: it shows what was written, where the form is gone that could show it.
+    """
+    keeps = keeps_texts and request.method == "POST" and error.status in GONE
     if error.status in WITHOUT_DATABASE:
-        response = HttpResponse(render_to_string(f"web/{error.status}.html"), status=error.status)
+        html = render_to_string(f"web/{error.status}.html", {"id": getattr(request, "id", "")})
+        response = HttpResponse(html, status=error.status)
     else:
         response = render_page(
             request,
@@ -162,6 +179,7 @@ def refuse(request: HttpRequest, error: ApiError) -> HttpResponse:
             title=TITLES.get(error.status, TITLES[400]),
             text=said(error),
             seconds=error.headers.get("Retry-After"),
+            sent=labelled(texts_of(request)) if keeps else {},
         )
     for name, value in error.headers.items():
         response[name] = value

@@ -5,13 +5,16 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.web import (
+    forks,
     home,
     invites,
+    new,
     passwords,
     pulls,
     reference,
     replies,
     repo,
+    repo_settings,
     settings,
     signin,
     teams,
@@ -30,8 +33,11 @@ urlpatterns = [
     path("reset", passwords.reset, name="reset"),
     path("reset/sent", passwords.reset_sent, name="reset-sent"),
     path("reset/new", passwords.new_password, name="new-password"),
+    path("new/team", new.new_team, name="new-team"),
+    path("new/repo", new.new_repo, name="new-repo"),
     path("settings", settings.settings, name="settings"),
     path("settings/email", settings.confirm_email, name="confirm-email"),
+    path("settings/appearance", settings.appearance, name="appearance"),
     path("unsubscribe", settings.unsubscribe, name="unsubscribe"),
     path("settings/password", passwords.password, name="password"),
     path("settings/invites", invites.invites, name="invites"),
@@ -43,6 +49,8 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~members", teams.members),
     path("teams/<team_slug:team_slug>/~members/<username:member>/role", teams.set_role),
     path("teams/<team_slug:team_slug>/~members/<username:member>/remove", teams.remove_member),
+    path("teams/<team_slug:team_slug>/~settings", teams.team_settings),
+    path("teams/<team_slug:team_slug>/~settings/active", teams.retire_team),
     path("users/<username:username>", users.user),
 ]
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
@@ -50,6 +58,17 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     urlpatterns += [
         path(f"{below}.git", repo.clone_address),
         path(below, repo.repo),
+        path(f"{below}/forks", forks.forks),
+        path(f"{below}/settings", repo_settings.repo_settings),
+        path(f"{below}/settings/archive", repo_settings.archive_repo),
+        path(f"{below}/settings/protections", repo_settings.protections),
+        path(f"{below}/settings/protections/<uid:uid>", repo_settings.protection),
+        path(f"{below}/settings/protections/<uid:uid>/delete", repo_settings.delete_protection),
+        path(f"{below}/settings/protections/<uid:uid>/approvers", repo_settings.add_approver),
+        path(
+            f"{below}/settings/protections/<uid:uid>/approvers/<uid:person>/remove",
+            repo_settings.remove_approver,
+        ),
         path(f"{below}/pulls", pulls.pulls),
         path(f"{below}/pulls/new", pulls.new_pull),
         path(f"{below}/pulls/<number:number>", pulls.pull),

@@ -4,19 +4,22 @@ about pings ends.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts import actions
-from apps.accounts.models import User
+from apps.accounts.models import Theme, User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
 from apps.accounts.rules import check_email
 from apps.core.access import Level
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
-from apps.web.forms import NOT_YOURS, Account, PageForm
+from apps.web.forms import NOT_YOURS, Account, Appearance, PageForm
+from apps.web.look import remember_theme, theme_of
 from apps.web.mail import send_confirmation
 from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
 
@@ -48,6 +51,25 @@ def settings(request: PageRequest) -> HttpResponse:
                     messages.success(request, send_confirmation(user, email))
                 return redirect_to("settings")
     return form.shown(request, "settings")
+
+
+@page(Level.PUBLIC, methods=FORM)
+def appearance(request: PageRequest) -> HttpResponse:
+    """Colours and shortcuts: kept with the account, and the colours in a cookie for whoever is
+    signed out.
+    """
+    known: dict[str, Any] = {"theme": theme_of(request)}
+    if request.principal.is_signed_in:
+        known["has_shortcuts"] = request.user.has_shortcuts
+    form = Appearance(request, **known)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            wanted = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
+            if request.principal.is_signed_in:
+                actions.update_user(by=request.principal, user=request.user, **wanted)
+            messages.success(request, "It is saved.")
+            return remember_theme(redirect_to("appearance"), wanted["theme"])
+    return form.shown(request, "appearance")
 
 
 @page(Level.NONE, methods=FORM)

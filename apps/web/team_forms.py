@@ -3,8 +3,38 @@
 from __future__ import annotations
 
 from apps.teams.models import Role
-from apps.teams.serializers import AddMember
-from apps.web.forms import PageForm, menu, most, text_field
+from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
+from apps.web.forms import EditForm, PageForm, menu, most, text_field
+
+SLUG = "Lower-case letters and digits, with single - _ or . between them."
+
+
+class NewTeam(PageForm):
+    request_serializer = CreateTeam
+
+    name = text_field("Name", length=most(CreateTeam, "name"), autocomplete="off")
+    slug = text_field(
+        "Address",
+        length=most(CreateTeam, "slug"),
+        help_text=SLUG,
+        autocomplete="off",
+        autocapitalize="none",
+        spellcheck="false",
+    )
+
+
+class TeamSettings(EditForm):
+    request_serializer = UpdateTeam
+
+    name = text_field("Name", length=most(UpdateTeam, "name"), autocomplete="off")
+    slug = text_field(
+        "Address",
+        length=most(UpdateTeam, "slug"),
+        help_text=f"{SLUG} Old addresses keep working; other teams may take one after 90 days.",
+        autocomplete="off",
+        autocapitalize="none",
+        spellcheck="false",
+    )
 
 
 class NewMember(PageForm):
@@ -21,4 +51,6 @@ class NewMember(PageForm):
 
 
 class SetRole(PageForm):
+    request_serializer = UpdateMember
+
     role = menu("Role", Role)

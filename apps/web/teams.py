@@ -15,7 +15,9 @@ from apps.teams import actions
 from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
+from apps.teams.rules import check_may_set, may_set
 from apps.web.decorators import FORM, page, team_page
+from apps.web.forms import PageForm, words
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
@@ -24,7 +26,7 @@ from apps.web.responses import (
     redirect_to_path,
     render_page,
 )
-from apps.web.team_forms import NewMember, SetRole
+from apps.web.team_forms import NewMember, SetRole, TeamSettings
 
 MOST_MEMBERS = 30
 """Members that stand beside the repositories."""
@@ -48,7 +50,9 @@ def context_of(access: TeamAccess, tab: str) -> dict[str, Any]:
         "team": access.team,
         "tab": tab,
         "role": access.team.role_of(access.principal.person_id),
+        "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
+        "may_own": access.level >= Level.OWNER,
     }
 
 
@@ -79,7 +83,20 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
             messages.success(request, f"{user.username} is in the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
     page = page_of(request, page_number(request), list_members(access.team), same)
-    return form.shown(request, "members", page=page, roles=[*Role], **context_of(access, "members"))
+    for one in page["results"]:
+        one.may_change = may_set(access, one.role)
+    roles = [role for role in Role if may_set(access, role)]
+    menu: Any = form.fields["role"]
+    menu.choices = words(roles)
+    owners = access.team.members.filter(role=Role.OWNER)[:2]
+    return form.shown(
+        request,
+        "members",
+        page=page,
+        roles=roles,
+        last_owner=owners[0] if len(owners) == 1 else None,
+        **context_of(access, "members"),
+    )
 
 
 @team_page(Level.ADMIN, methods=("POST",))
@@ -99,6 +116,8 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     if not own:
         access.require(Level.ADMIN)
     found = member_of(access, member)
+    if not own:
+        check_may_set(access, found.role)
     if request.method == "POST":
         actions.remove_member(by=access, member=found)
         said = "You have left the team." if own else f"{found.user.username} is removed."
@@ -107,6 +126,35 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     return render_page(
         request, "remove_member", member=found, own=own, **context_of(access, "members")
     )
+
+
+@team_page(Level.OWNER, methods=FORM, signed_in=True, even_inactive=True)
+def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Name and address of a team."""
+    found = access.team
+    known = {"name": found.name, "slug": found.slug}
+    form = TeamSettings(request, **known)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.update_team(by=access, **(known | form.changes()))
+            messages.success(request, "The team is saved.")
+            return redirect_to_path(f"/{found.path}/~settings")
+        found.refresh_from_db()  # what was refused must not stand on the page
+    return form.shown(request, "team_settings", **context_of(access, "settings"))
+
+
+@team_page(Level.OWNER, methods=FORM, signed_in=True, even_inactive=True)
+def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Asks first: its repositories are closed with it. The same page revives it."""
+    found, form = access.team, PageForm(request)
+    if request.method == "POST":
+        with form.refusals():
+            active = request.POST.get("is_active") == "true"
+            actions.update_team(by=access, name=found.name, slug=found.slug, is_active=active)
+            said = "is active again" if active else "is inactive now"
+            messages.success(request, f"The team {said}.")
+            return redirect_to_path(f"/{found.path}/~settings")
+    return form.shown(request, "retire_team", **context_of(access, "settings"))
 
 
 def member_of(access: TeamAccess, username: str) -> Member:

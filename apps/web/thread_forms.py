@@ -6,14 +6,15 @@ import re
 from typing import Any
 
 from django import forms
-from django.http import QueryDict
+from django.http import HttpResponse, QueryDict
+from django.utils.safestring import SafeString
 
-from apps.core.changes import compare_with_what_was_shown
-from apps.core.serializers import VISIBLE
+from apps.core.serializers import VISIBLE, RequestSerializer
 from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
-from apps.threads.rules import KINDS, ORDERINGS, WORD_MAX, word_problem
-from apps.threads.serializers import CreateReply, CreateThread
-from apps.web.forms import ANY, PageForm, chosen_of, menu, most, text_field, words
+from apps.threads.rules import KINDS, ORDERINGS, WORD_MAX
+from apps.threads.serializers import CreateReply, CreateThread, UpdateReply, UpdateThread
+from apps.web.bodies import with_html
+from apps.web.forms import ANY, EditForm, PageForm, chosen_of, menu, most, text_field, words
 from apps.web.responses import PageRequest
 
 ROWS_OF_TEXT = 10
@@ -43,8 +44,24 @@ class BodyField(forms.CharField):
         super().validate(value if re.search(VISIBLE, value) else "")
 
 
-class ThreadForm(PageForm):
-    request_serializer = CreateThread
+class TextForm(PageForm):
+    """A form with a text in Markdown, which can be seen before it is sent."""
+
+    fields: dict[str, Any]
+    preview = SafeString("")
+    """The text as HTML, where that was asked for."""
+
+    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+        """As for any form; the text is rendered for who looks at it."""
+        if self.is_preview:
+            text = str(self.initial["body"])[: self.fields["body"].max_length]
+            [record] = with_html(context["access"], [{"body": text}])
+            self.preview = record["body_html"]
+        return super().shown(request, template, **context)
+
+
+class ThreadForm(TextForm):
+    request_serializer: type[RequestSerializer] = CreateThread
 
     title = text_field("Title", length=most(CreateThread, "title"), autocomplete="off")
     body = BodyField(length=most(CreateThread, "body"), required=False)
@@ -52,48 +69,25 @@ class ThreadForm(PageForm):
     priority = menu("Priority", Priority)
 
 
-class EditThread(ThreadForm):
+class EditThread(EditForm, ThreadForm):
+    request_serializer = UpdateThread
+
     status = menu("Status", ThreadStatus)
 
-    def __init__(self, request: PageRequest, **initial: Any) -> None:
-        super().__init__(request, **initial)
-        if not self.old:
-            compare_with_what_was_shown(self)
 
-    def changes(self) -> dict[str, Any]:
-        """What its reader has changed on the page, however old that is."""
-        return {name: self.cleaned_data[name] for name in self.changed_data}
-
-
-class ReplyForm(PageForm):
+class ReplyForm(TextForm):
     request_serializer = CreateReply
 
     kind = menu("Kind", REPLY_KINDS)
     body = BodyField(length=most(CreateReply, "body"), required=True, rows=5)
 
 
-class EditReply(PageForm):
-    request_serializer = CreateReply
+class EditReply(EditForm, TextForm):
+    request_serializer = UpdateReply
 
     kind = text_field("Kind", length=WORD_MAX, autocomplete="off", list="kinds")
     status = menu("Status", ReplyStatus)
     body = BodyField(length=most(CreateReply, "body"), required=True)
-
-    def __init__(self, request: PageRequest, **initial: Any) -> None:
-        super().__init__(request, **initial)
-        if not self.old:
-            compare_with_what_was_shown(self)
-
-    def clean_kind(self) -> str:
-        word: str = self.cleaned_data["kind"]
-        problem = word_problem(word)
-        if problem is not None:
-            raise forms.ValidationError(problem)
-        return word
-
-    def changes(self) -> dict[str, Any]:
-        """What its reader has changed on the page, however old that is."""
-        return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 ORDERS = {

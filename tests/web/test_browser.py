@@ -33,7 +33,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.pulls.actions import create_pull
 from apps.repos.access import access_to
-from apps.repos.actions import create_repo
+from apps.repos.actions import add_approver, create_fork, create_protection, create_repo
 from apps.site.models import SiteSettings
 from apps.teams.actions import create_team
 from apps.threads.actions import create_reply, create_thread
@@ -55,20 +55,26 @@ for level in range(9):
     number = create_reply(
         by=access, thread=thread, kind="w" * 30, body={HOSTILE!r}, parent_reply_number=number
     ).number
+protection = create_protection(by=access, branch="p" * 200 + "/*")
+add_approver(by=access, protection=protection, user=people[1])
+reader = Principal(people[1])
+create_fork(by=access_to(reader, repo), into=access_to_user(reader, people[1]))
 create_pull(by=access, source_branch="b" * 255, target_branch="main", **hostile)
 team = create_team(by=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
 invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
     "token": str(tokens[0].uuid), "invite": str(invite.uuid),
+    "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
 }}))
 """
 PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
-PUBLIC += ["/reset/new?{reset}", "/nowhere"]
+PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
 SIGNED_IN += ["/settings/tokens/{token}/revoke", "/settings/invites"]
 SIGNED_IN += ["/settings/invites/{invite}/delete", "/settings/email?token={proof}"]
+SIGNED_IN += ["/settings/appearance", "/new/team", "/new/repo"]
 REPO = f"/users/Ada0/{'a' * 100}"
 FOR_ALL = [
     "/users/Ada0",
@@ -77,15 +83,24 @@ FOR_ALL = [
     f"{REPO}/threads/1",
     f"{REPO}/pulls",
     f"{REPO}/pulls/2",
+    f"{REPO}/forks",
 ]
 FOR_ALL += [f"{REPO}/threads/1/versions", f"{REPO}/threads/1/replies/2/versions"]
 FOR_ADA = [f"{REPO}/threads/new", f"{REPO}/threads/1/edit", f"{REPO}/threads/1/delete", "/teams"]
 FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "delete")]
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
+FOR_ADA += [f"/teams/{'t' * 64}/~settings", f"/teams/{'t' * 64}/~settings/active"]
+FOR_ADA += [f"{REPO}/settings", f"{REPO}/settings/protections"]
+FOR_ADA += [
+    f"{REPO}/settings/protections/{{protection}}{below}"
+    for below in ("", "/delete", "/approvers/{approver}/remove")
+]
 """Pages of what people make, with hostile names and texts."""
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+REPEATED_IDS = """[...document.querySelectorAll('[id]')].map(one => one.id)
+    .filter((id, place, all) => all.indexOf(id) < place)"""
 FOCUSED = """() => {
     const focused = document.activeElement;
     const style = getComputedStyle(focused);
@@ -101,8 +116,8 @@ class Site:
     url: str
     browser: Browser
     values: dict[str, str]
-    """A token, an invite and an unconfirmed address of Ada0's, and a link by which Ada2 may reset
-    her password.
+    """A token, an invite, a protection with its approver, and an unconfirmed address of Ada0's, and
+    a link by which Ada2 may reset her password.
     """
     signed_in: StorageState
     """The cookies of Ada0, who has signed in."""
@@ -137,10 +152,13 @@ def sign_in(page: Page, username: str) -> None:
 
 
 def check(page: Page, where: str) -> None:
-    """axe finds nothing, nothing is wider than the window, and there is one main heading."""
+    """axe finds nothing, nothing is wider than the window, there is one main heading, and no id
+    stands twice.
+    """
     assert not violations(page, TAGS), where
     assert page.evaluate(EXCESS_WIDTH) == 0, where
     assert page.locator("h1").count() == 1, where
+    assert page.evaluate(REPEATED_IDS) == [], where
 
 
 def check_path(page: Page, path: str, looks: list[Look]) -> None:
@@ -196,7 +214,7 @@ def test_hostile_names_and_texts_do_nothing_on_any_page(site, is_ada, paths, loo
     signed_in = {"storage_state": site.signed_in} if is_ada else {}
     with new_page(site.browser, site.url, **signed_in) as page:
         for path in paths:
-            check_path(page, path, looks)
+            check_path(page, path.format(**site.values), looks)
 
 
 @pytest.mark.parametrize("status", [500, 503])
@@ -272,3 +290,17 @@ def test_everything_works_without_javascript(site):
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
+
+
+def test_a_chosen_theme_wins_over_that_of_the_system(page):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    page.goto("/settings/appearance")
+    light = page.evaluate(paper)
+    page.check("[name=theme][value=dark]")
+    page.get_by_role("main").get_by_role("button").click()
+    expect(page.get_by_text("It is saved.")).to_be_visible()
+    assert page.evaluate(paper) != light
+    page.goto("/signin")
+    assert page.evaluate(paper) != light
+    assert complaints(page) == []

@@ -4,6 +4,7 @@ import pytest
 
 from apps.site.limits import MOST_MAIL, admits_mail
 from apps.site.models import RateLimit
+from apps.web.templatetags.guildhall import lasting
 from tests.factories import UserFactory
 from tests.web.page_client import PASSWORD, PageClient
 from tests.web.test_passwords import mails
@@ -26,7 +27,7 @@ def test_attempts_to_sign_in_are_counted_by_address_and_looking_is_free(visit, a
         assert visit().post(path, **fields).status in {303, 422}
     refused = visit().post(path, **fields).gives(429)
     seconds = refused.header("Retry-After")
-    assert refused.h1 == "Too many attempts" and f"in {seconds} second" in refused.text
+    assert refused.h1 == "Too many attempts" and f"in {lasting(seconds)}" in refused.text
     assert 0 < int(seconds) <= 120
     visit().sign_in("Ada", PASSWORD).gives(429)
     visit().get(path).gives(200)

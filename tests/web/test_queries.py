@@ -11,6 +11,7 @@ from apps.pulls.models import Pull
 from apps.repos.models import Repo
 from apps.threads.actions import create_reply, create_thread
 from apps.threads.models import Thread
+from tests.factories import ForkFactory, MemberFactory
 from tests.principals import access_of
 from tests.test_queries import costing
 
@@ -69,9 +70,32 @@ def reviews(ada, count):
         create_review(by=access_of(ada, pull.repo), pull=pull, status="commented", body="#1")
 
 
+def protections(ada, count):
+    """Each with an approver, and a branch that it matches."""
+    repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
+    for n in range(count):
+        protection = repo.protections.create(branch=f"{count}-{n}/*", created_by=ada)
+        protection.approvers.create(user=ada)
+        repo.refs.create(full_name=f"refs/heads/{count}-{n}/x", sha="1" * 40)
+
+
+def forks(ada, count):
+    repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
+    for _ in range(count):
+        ForkFactory.create(upstream=repo)
+
+
+def own_teams(ada, count):
+    for _ in range(count):
+        MemberFactory.create(user=ada)
+
+
 @pytest.mark.parametrize(
     ("path", "add", "most"),
     [
+        ("/users/ada/r/settings/protections", protections, 12),
+        ("/users/ada/r/forks", forks, 8),
+        ("/new/repo", own_teams, 4),
         ("/users/ada/r/threads", threads, 8),
         ("/users/ada/r/threads/1", replies, 15),
         ("/users/ada/r/pulls", pulls, 8),

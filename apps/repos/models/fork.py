@@ -47,7 +47,7 @@ class ForkQuerySet(models.QuerySet["Fork"]):
         if principal.sees_all:
             return self
         readable = Repo.objects.visible_to(principal).values("pk")
-        return self.filter(Q(repo__in=readable) | Q(created_by=principal.user.pk))
+        return self.filter(Q(repo__in=readable) | Q(created_by=principal.person_id))
 
     def of_owner(self, **owner: Any) -> Fork | None:
         """The owner's newest that is not failed, else the newest failed (docs/forks.md)."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 
 from django import template
+from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.accounts import rules
 from apps.accounts.principal import Principal
+from apps.web.look import look
 
 register = template.Library()
 WEEK = dt.timedelta(days=7)
@@ -21,6 +23,13 @@ UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 def may_invite(principal: Principal) -> bool:
     """Whether there is a page of invites for whoever looks at a page."""
     return rules.may_invite(principal)
+
+
+@register.filter
+def data_attributes(request: HttpRequest | None) -> SafeString:
+    """How a page looks to who asks for it, as attributes of `<html>`."""
+    found = look(request).items() if request is not None else ()
+    return format_html_join("", ' data-{}="{}"', found)
 
 
 @register.filter
@@ -47,6 +56,16 @@ def when(moment: dt.datetime) -> SafeString:
         f"{moment:%-d %B %Y, %H:%M} UTC",
         words(moment, timezone.now()),
     )
+
+
+@register.filter
+def lasting(seconds: str | int) -> str:
+    """So many seconds as people say it: "40 seconds", "12 minutes", never less than it takes."""
+    left = int(seconds)
+    for unit, size in UNITS:
+        if left >= 2 * size:
+            return f"{-(-left // size)} {unit}s"
+    return f"{left} second{'' if left == 1 else 's'}"
 
 
 def words(moment: dt.datetime, now: dt.datetime) -> str:

@@ -1,0 +1,262 @@
+"""The permission table holds for pages: what `permissions.csv` says of an operation of the API is
+tried on the page that does the same, by the same people, with the same rows.
+
+A page answers 303 where the API has done something, and asks to sign in where the API says 401;
+of a public repository it shows everybody what there is to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
+from tests.sample_data import SampleData
+from tests.test_permissions import OWNERS, undone, writing
+from tests.web.page_client import PageClient, PageResponse
+
+pytestmark = pytest.mark.once
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of an operation. `path`: its address, with the names of the API's path in it.
+
+    `fields` are what its form sends beside the body of the row; None: it is a page to read.
+    `form` is where the form stands, if that is elsewhere; "" if it has no page of its own.
+    """
+
+    path: str
+    fields: Fields | Callable[[Fields], Fields] | None = None
+    form: str | None = None
+    cases: tuple[str, ...] | None = None
+    """The cases of the table that the page has; None: all."""
+    is_public: bool = False
+    """Whether those who are signed out read it where the repository is public."""
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.fields is None else "POST"
+
+
+REPO = "/{owner}/repos/{repo_slug}"
+IN_REPO = "/{owner}/{repo_slug}"
+SETTINGS = f"{IN_REPO}/settings"
+PROTECTION = f"{SETTINGS}/protections/{{protection_uuid}}"
+THREAD, PULL = f"{REPO}/threads/{{number}}", f"{REPO}/pulls/{{number}}"
+OF_THREAD, OF_PULL = f"{IN_REPO}/threads/{{number}}", f"{IN_REPO}/pulls/{{number}}"
+OF_REPLY = f"{OF_THREAD}/replies/{{reply_number}}"
+MEMBERS = "/teams/{team_slug}/~members"
+TEXTS = {"title": "t", "body": "b", "kind": "issue", "priority": "normal", "status": "open"}
+OWN, ALL = ("own",), None
+
+
+def read(path: str, *cases: str) -> Page:
+    return Page(path, cases=cases or ("",), is_public=IN_REPO in path or "/teams/{" in path)
+
+
+def settings_of(body: Fields) -> Fields:
+    return {"description": "", "visibility": "private", "default_branch": "main", **body}
+
+
+PAGES: dict[str, Page] = {
+    "GET /api-tokens": read("/settings/tokens"),
+    "POST /api-tokens": Page("/settings/tokens", {}, cases=("",)),
+    "PUT /api-tokens/{uuid}/revoke": Page("/settings/tokens/{uuid}/revoke", {}, cases=OWN),
+    "GET /signup-invites": read("/settings/invites"),
+    "POST /signup-invites": Page("/settings/invites", {"expires_at": "7 days"}),
+    "DELETE /signup-invites/{uuid}": Page("/settings/invites/{uuid}/delete", {}),
+    "PUT /users/self": Page("/settings", {"email": ""}),
+    "GET /users/{username}": Page("/users/{username}", cases=("a member",)),
+    "GET /teams": read("/teams"),
+    "POST /teams": Page("/new/team", {}),
+    "GET /teams/{team_slug}": read("/teams/{team_slug}"),
+    "PUT /teams/{team_slug}": Page("/teams/{team_slug}/~settings/active", {"is_active": "false"}),
+    "GET /teams/{team_slug}/members": Page(MEMBERS),
+    "POST /teams/{team_slug}/members": Page(MEMBERS, {}, form=""),
+    "PUT /teams/{team_slug}/members/{username}": Page(f"{MEMBERS}/{{username}}/role", {}, form=""),
+    "DELETE /teams/{team_slug}/members/{username}": Page(f"{MEMBERS}/{{username}}/remove", {}),
+    "POST /{owner}/repos": Page(
+        "/new/repo?owner={owner}", {"owner": "{owner}", "visibility": "private"}
+    ),
+    f"GET {REPO}": read(IN_REPO),
+    f"PUT {REPO}": Page(SETTINGS, settings_of),
+    f"GET {REPO}/protections": Page(f"{SETTINGS}/protections", cases=()),
+    f"POST {REPO}/protections": Page(f"{SETTINGS}/protections", {"required_approvals": "1"}),
+    f"PUT {REPO}/protections/{{protection_uuid}}": Page(
+        PROTECTION, lambda body: {"branch": "main", "required_approvals": "1", **body}
+    ),
+    f"DELETE {REPO}/protections/{{protection_uuid}}": Page(f"{PROTECTION}/delete", {}),
+    f"POST {REPO}/protections/{{protection_uuid}}/approvers": Page(
+        f"{PROTECTION}/approvers", {}, form=PROTECTION
+    ),
+    f"DELETE {REPO}/protections/{{protection_uuid}}/approvers/{{user_uuid}}": Page(
+        f"{PROTECTION}/approvers/{{user_uuid}}/remove", {}
+    ),
+    f"GET {REPO}/forks": read(f"{IN_REPO}/forks"),
+    f"POST {REPO}/forks": Page(f"{IN_REPO}/forks", {"owner": "{self}"}, form=""),
+    f"GET {REPO}/threads": read(f"{IN_REPO}/threads"),
+    f"POST {REPO}/threads": Page(f"{IN_REPO}/threads/new", TEXTS),
+    f"GET {THREAD}": read(OF_THREAD),
+    f"PATCH {THREAD}": Page(f"{OF_THREAD}/edit", TEXTS),
+    f"DELETE {THREAD}": Page(f"{OF_THREAD}/delete", {}),
+    f"GET {THREAD}/versions": read(f"{OF_THREAD}/versions"),
+    f"POST {THREAD}/replies": Page(f"{OF_THREAD}/replies", TEXTS, form=OF_THREAD),
+    f"GET {THREAD}/replies/{{reply_number}}/versions": read(
+        f"{OF_REPLY}/versions", "", "deleted already"
+    ),
+    f"PATCH {THREAD}/replies/{{reply_number}}": Page(f"{OF_REPLY}/edit", TEXTS, cases=OWN),
+    f"DELETE {THREAD}/replies/{{reply_number}}": Page(
+        f"{OF_REPLY}/delete", {}, cases=("own", "another's")
+    ),
+    f"GET {REPO}/pulls": read(f"{IN_REPO}/pulls"),
+    f"POST {REPO}/pulls": Page(f"{IN_REPO}/pulls/new", {"status": "open"}),
+    f"GET {PULL}": read(OF_PULL),
+    f"PUT {PULL}": Page(f"{OF_PULL}/edit", {"title": "t", "body": ""}),
+    f"PUT {PULL}/status": Page(f"{OF_PULL}/status", {}, form=""),
+    f"POST {PULL}/merge": Page(
+        f"{OF_PULL}/merge", {"merge_strategy": "merge", "expected_head_sha": "{head}"}, form=""
+    ),
+    f"POST {PULL}/reviews": Page(f"{OF_PULL}/reviews", {}, form=""),
+}
+ARCHIVE = Page(f"{SETTINGS}/archive", {}, form="")
+CREATED = {"POST /api-tokens": 201}
+"""Where a page answers otherwise than with 303: a new token is shown once."""
+
+
+def page_of(cell: Cell) -> Page | None:
+    """The page that does what the row says; None where there is none."""
+    body = cell.body or {}
+    if cell.operation == f"PUT {REPO}" and "is_archived" in body:
+        return ARCHIVE
+    if cell.operation == f"PUT {PULL}" and "status" in body:
+        return Page(f"{OF_PULL}/status", {}, form="")
+    if cell.operation == "POST /signup-invites":
+        return Page("/settings/invites", lambda _: {"email": "", "expires_at": "7 days"})
+    page = PAGES.get(cell.operation)
+    if page is None or (page.cases is not None and cell.case not in page.cases):
+        return None
+    return page
+
+
+def expected(cell: Cell, page: Page) -> int:
+    """The status of the page: that of the API, as far as browsers know it."""
+    if cell.status == 401:
+        if page.is_public and cell.visibility == "public":
+            return 404 if cell.case == "deleted already" else 200
+        return 401 if page.method == "POST" else 302
+    if cell.status >= 400:
+        return cell.status
+    return 200 if page.method == "GET" else CREATED.get(cell.operation, 303)
+
+
+class Try:
+    """One cell, tried on its page."""
+
+    def __init__(self, case: PermissionCase, api_path: str) -> None:
+        self.case, name = case, PEOPLE[case.cell.who]
+        user = User.objects.get(pk=case.person.pk) if name else None
+        self.client = PageClient(user)
+        template = case.cell.operation.partition(" ")[2].replace(
+            "{owner}", "(?P<owner>[^/]+/[^/]+)"
+        )
+        template = re.sub(r"(?<!P<owner>){(\w+)}", r"(?P<\1>[^/]+)", template)
+        found = re.fullmatch(template, api_path.partition("?")[0])
+        assert found, api_path
+        self.names = found.groupdict()
+        self.names["self"] = user.path if user else "users/nobody"
+        self.names["head"] = getattr(getattr(case, "of", None), "head_sha", None) or "1" * 40
+
+    def fill(self, text: Any) -> Any:
+        return text.format(**self.names) if isinstance(text, str) else text
+
+    def fields(self, page: Page) -> Fields:
+        body = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in (self.case.cell.body or {}).items()
+        }
+        given = page.fields or {}
+        sent = given(body) if callable(given) else {**given, **body}
+        return {name: self.fill(value) for name, value in sent.items()}
+
+    def send(self, page: Page) -> PageResponse:
+        path = self.fill(page.path)
+        if page.method == "GET":
+            return self.client.get(path)
+        return self.client.post(path, **self.fields(page))
+
+
+def rows() -> Iterator[Any]:
+    """The cells of each row of the table that has a page, of one owner at a time."""
+    found: dict[str, list[Cell]] = {}
+    for cell in CELLS:
+        if page_of(cell) is not None:
+            words = [cell.operation.replace("{owner}", cell.owner), cell.case, cell.body or ""]
+            found.setdefault(" ".join(filter(None, map(str, words))), []).append(cell)
+    for name, cells in found.items():
+        yield pytest.param(cells, id=name, marks=OWNERS[cells[0].owner])
+
+
+def changes(statements: list[str]) -> list[str]:
+    """Those that change more than that somebody was here."""
+    return [sql for sql in statements if "django_session" not in sql]
+
+
+@pytest.mark.parametrize("cells", list(rows()))
+def test_a_page_lets_each_person_do_exactly_what_the_table_says(
+    cells: list[Cell], sample: SampleData, db: None, tmp_path_factory: Any, case: Any
+) -> None:
+    for cell in cells:
+        page = page_of(cell)
+        assert page
+        with case(str(cell)), undone():
+            permission_case = PermissionCase(cell, sample, tmp_path_factory)
+            attempt = Try(permission_case, permission_case.request()[1])
+            status = expected(cell, page)
+            form = page.path if page.form is None else page.form
+            if form and page.method == "POST" and status in {201, 303, 403}:
+                shown = attempt.client.get(attempt.fill(form))
+                assert shown.status == (403 if status == 403 else 200), f"the form {form}"
+            with writing() as written:
+                answer = attempt.send(page)
+            assert answer.status == status, f"{answer.status} {answer.text[:500]}"
+            if status not in {201, 303, 409}:  # with 409 the database has undone what was written
+                assert not changes(written)
+
+
+UNTRIED = {
+    "reset": "a way to sign in",
+    "reset/new": "a way to sign in",
+    "settings/appearance": "the API has no pages to look at",
+    "settings/email": "a way to sign in",
+    "settings/password": "a way to sign in",
+    "signin": "a way to sign in",
+    "signout": "a way to sign in",
+    "signup": "a way to sign in",
+    "teams/{}/~settings": "its row is tried on the page that retires a team",
+    "unsubscribe": "its link says who asks",
+    "{}/{}/threads/{}/replies/{}/reply": "tried on the page of replies to the thread",
+}
+"""Pages that take a POST and have no row in the table of the API, and why."""
+
+
+def shape(path: str) -> str:
+    """An address of the table above, or of a route, with nothing but the places of its names."""
+    text = re.sub(r"<\w+:(\w+)>", r"{\1}", path).partition("?")[0].lstrip("/")
+    text = re.sub(r"^(teams/{team_slug}|users/{username})/{repo_slug}", "{owner}/{repo_slug}", text)
+    return re.sub(r"{\w+}", "{}", text)
+
+
+def test_every_page_that_changes_something_is_tried() -> None:
+    tried = {shape(one.path) for one in [*PAGES.values(), ARCHIVE] if one.method == "POST"}
+    routes = import_module("apps.web.routes").urlpatterns
+    posts = {shape(str(one.pattern)) for one in routes if "POST" in one.callback.methods}
+    assert posts - tried == set(UNTRIED) and tried <= posts
+    assert set(PAGES) <= {cell.operation for cell in CELLS}

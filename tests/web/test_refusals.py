@@ -1,0 +1,86 @@
+"""A refusal is a page that says what is wrong, by which id the log has it, and where to go on."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import override_settings
+from django.urls import path
+
+from apps.core.access import Level
+from apps.web.decorators import page
+from apps.web.templatetags.guildhall import lasting
+from config import urls
+from config.logs import RequestId
+
+pytestmark = pytest.mark.once
+
+
+@page(Level.PUBLIC)
+def breaks(request):
+    raise ZeroDivisionError("on purpose")
+
+
+urlpatterns = [path("breaks", breaks), *urls.urlpatterns]
+handler400, handler403 = urls.handler400, urls.handler403
+handler404, handler500 = urls.handler404, urls.handler500
+
+
+def id_on(page):
+    [found] = re.findall(r"Request ([0-9a-f]{8})", page.text)
+    return found
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/teams/acme/api", "/new/repo?owner=teams/acme"])
+def test_a_refusal_names_its_request_and_one_way_on(visit, team_repo, carol, path):
+    pages = [visit(carol).get(path) for _ in range(2)]
+    for found in pages:
+        assert found.status in {403, 404} and found.h1 and 'href="/"' in found.html
+        assert found.header("X-Request-ID") == id_on(found)
+    assert id_on(pages[0]) != id_on(pages[1])
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_the_log_of_an_error_has_the_id_that_its_page_shows(visit, caplog):
+    with caplog.at_level(logging.ERROR):
+        shown = visit().get("/breaks").gives(500)
+    [record] = [one for one in caplog.records if one.exc_info]
+    assert RequestId().filter(record)
+    formatters: Any = settings.LOGGING["formatters"]
+    line = logging.Formatter(formatters["line"]["format"]).format(record)
+    assert "Internal Server Error: /breaks" in line
+    assert line.splitlines()[0].endswith(f"(request {id_on(shown)})")
+
+
+def test_a_line_about_no_request_stays_as_it_is():
+    record = logging.makeLogRecord({"msg": "Began"})
+    assert RequestId().filter(record) and vars(record)["about"] == ""
+
+
+def test_a_wait_is_told_in_words():
+    assert [lasting(n) for n in (1, 90, 120, 121, 7200, 90 * 86400)] == [
+        "1 second",
+        "90 seconds",
+        "2 minutes",
+        "3 minutes",
+        "2 hours",
+        "90 days",
+    ]
+
+
+def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, bob, events):
+    thread = make.thread(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{thread.number}"
+    visit(alice).post(f"{address}/delete")
+    with events():
+        page = (
+            visit(bob).post(f"{address}/replies", kind="comment", body="Long <b>thought").gives(404)
+        )
+    assert "This is what you had written" in page.text and "Long <b>thought" in page.text
+    assert ">Kind</label>" not in page.html
+    foreign = visit(bob, strict=True).post(f"{address}/replies", body="Long thought").gives(403)
+    assert "Long thought" not in foreign.html
