@@ -31,6 +31,8 @@ BEYOND_A_SCHEMA = {
     "POST /rate-limits": "scopes",
     "PUT /rate-limits/{uuid}": "scopes",
     "POST /signup-invites": "a time to come, an e-mail address",
+    "PUT /signup-invites/{uuid}": "a time to come, an e-mail address",
+    "PUT /users/self": "something in a name that can be seen",
     "POST /teams": "reserved names",
     "PUT /teams/{team_slug}": "reserved names",
     "POST /teams/{team_slug}/members": "a person who is there",

@@ -10,6 +10,7 @@ from rest_framework.fields import empty
 
 from apps.accounts.models import DISPLAY_NAME_MAX, EMAIL_MAX, ApiToken, Invite, InviteStatus, User
 from apps.accounts.rules import TokenStatus, display_name_problem, token_status
+from apps.core.controls import NO_CONTROLS
 from apps.core.durations import FORM, WHAT, parse_future
 from apps.core.serializers import (
     RecordSerializer,
@@ -81,6 +82,7 @@ class UpdateSelf(RequestSerializer):
     display_name = RuleCharField(
         problem=display_name_problem,
         max_length=DISPLAY_NAME_MAX,
+        pattern=NO_CONTROLS,
         allow_blank=True,
         required=False,
         help_text="Shown beside the username; empty for none.",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 CONTROLS = "control characters or marks that turn the direction of text"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CHARACTERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{_CHARACTERS}]")
+NO_CONTROLS = f"[^{_CHARACTERS}]*"
+"""The regular expression of a name without them."""
 
 
 def has_controls(name: str) -> bool:
