@@ -34,6 +34,8 @@ ACCESSES = {"RepoAccess", "TeamAccess", "UserAccess", "ResourceAccess"}
 
 
 EXAMPLES = {"docs/setup.md", "tests/test_hello.py"}
+EXAMPLES |= {"bin/print-week.sh", "bin/week.sh", "tests/test_harmonics.py"}
+EXAMPLES |= {"docs/README.md", "docs/curve.png", "docs/how-it-works.md"}
 """Files of somebody else's repository: in the demo's, and in what a link of a thread may name."""
 
 

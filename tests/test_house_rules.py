@@ -27,6 +27,8 @@ PAPERS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "pyproject.
 TEXTS = (*PYTHON, *FOLDERS, *PAPERS, "requirements.txt", "requirements-dev.txt")
 SELF = ("tests/house_rules.py", "tests/house_words.py", "tests/test_house_rules.py")
 """They have to spell out what they forbid."""
+EXAMPLES = ROOT / "config/demo/files"
+"""Files of the demo's repositories: somebody else's code."""
 
 
 @cache
@@ -53,7 +55,7 @@ def files(top: Path) -> Iterator[Path]:
     if top.is_file():
         yield top
     for path in sorted(top.rglob("*")) if top.is_dir() else []:
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and "__pycache__" not in path.parts and EXAMPLES not in path.parents:
             yield path
 
 

@@ -1,0 +1,1 @@
+"""Heights of the tide, from the constituents of a harbour."""
