@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -18,6 +18,7 @@ from apps.repos.models import (
     Protection,
     ProtectionQuerySet,
     Repo,
+    RepoQuerySet,
 )
 from apps.teams.models import Team
 
@@ -29,6 +30,23 @@ def list_repos(space: OwnerAccess) -> Any:
     if space.level is Level.NONE:
         rows = rows & Repo.objects.visible_to(space.principal)
     return rows.rows()
+
+
+def list_own_repos(principal: Principal) -> RepoQuerySet:
+    """The repositories of a person and of their teams, those pushed to last first, with owners."""
+    teams = Team.objects.visible_to(principal).values("pk")
+    rows = Repo.objects.filter(Q(owner_user=principal.user.pk) | Q(owner_team__in=teams))
+    return _lately(rows)
+
+
+def list_readable_repos(principal: Principal) -> RepoQuerySet:
+    """All repositories that one may read, those pushed to last first, with their owners."""
+    return _lately(Repo.objects.visible_to(principal))
+
+
+def _lately(rows: RepoQuerySet) -> RepoQuerySet:
+    pushed = F("pushed_at").desc(nulls_last=True)
+    return rows.select_related("owner_team", "owner_user").order_by(pushed, "-id")
 
 
 def list_protections(repo: Repo) -> ProtectionQuerySet:
