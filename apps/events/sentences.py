@@ -40,8 +40,8 @@ SENTENCES = {
     Kind.PULL_CREATED: "opened {subject}",
     Kind.PULL_UPDATED: "edited {subject}",
     Kind.PULL_PUSHED: "pushed to {subject}",
-    Kind.PULL_DRAFTED: "made {subject} a draft",
-    Kind.PULL_READIED: "marked {subject} as ready",
+    Kind.PULL_DRAFTED: "made a draft of {subject}",
+    Kind.PULL_READIED: "marked as ready {subject}",
     Kind.PULL_CLOSED: "closed {subject}",
     Kind.PULL_REOPENED: "reopened {subject}",
     Kind.PULL_MERGED: "merged {subject} into {target}",
@@ -78,7 +78,7 @@ OF_ONESELF = {
 }
 """What is said where the person whom it is about has done it."""
 BY_SOMEBODY_ELSE = {Kind.USER_JOINED: "added the account of {person}"}
-DECIDED = {"approved": "approved", "changes_requested": "requested changes of"}
+DECIDED = {"approved": "approved", "changes_requested": "requested changes on"}
 SOMETHING = "something"
 
 

@@ -23,6 +23,14 @@ ROWS = 50
 HEIGHT = 36
 """Of the tallest bar, in units of the drawing; a day without events has one of 1."""
 STEP = 4
+NAMES = {
+    "pulls_created": ("pull", "pulls"),
+    "reviews_created": ("review", "reviews"),
+    "threads_created": ("thread", "threads"),
+    "replies_created": ("reply", "replies"),
+    "pushes": ("push", "pushes"),
+}
+"""What is said below the drawing: the totals of the API, one of them and several."""
 MOST_SCOPES = 20
 """Scopes that one page follows; each costs the stream, and stands in its address."""
 
@@ -88,16 +96,10 @@ def graph(record: dict[str, Any]) -> dict[str, Any]:
         "total": sum(day["count"] for day in days),
         "most": top["count"],
         "most_on": dt.date.fromisoformat(top["date"]),
-        "words": [
-            many(totals["pulls_created"], "pull"),
-            many(totals["reviews_created"], "review"),
-            many(totals["replies_created"], "reply", "replies"),
-            many(totals["threads_created"], "thread"),
-            many(totals["pushes"], "push", "pushes"),
-        ],
+        "words": [many(totals[name], *names) for name, names in NAMES.items() if totals[name]],
     }
 
 
-def many(count: int, one: str, several: str = "") -> str:
+def many(count: int, one: str, several: str) -> str:
     """`1 pull`, `2 pulls`."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
+    return f"{count} {one if count == 1 else several}"

@@ -50,7 +50,7 @@ class Row:
         return replace(
             self,
             at=max(self.at, other.at),
-            reasons=(*self.reasons, *other.reasons),
+            reasons=tuple(dict.fromkeys((*self.reasons, *other.reasons))),
             state=self.state or other.state,
             stat=self.stat or other.stat,
             pings=[*self.pings, *other.pings],
