@@ -18,9 +18,17 @@ HOSTILE = '<script>raise()</script>"'
 def record(kind: str, **changed: Any) -> dict[str, Any]:
     """An event of bob's in team acme and its repository, with all that a sentence may ask for."""
     data = {
-        **{"username": "carol", "role": "viewer", "changed": ["name", "default_branch"]},
-        **{"commit_count": 2, "forced": False, "branch": "release/*", "sha": "1234567890"},
-        **{"target_branch": "main", "after": "in_progress", "name": "laptop", "scope": "write"},
+        "username": "carol",
+        "role": "viewer",
+        "changed": ["name", "default_branch"],
+        "commit_count": 2,
+        "forced": False,
+        "branch": "release/*",
+        "sha": "1234567890",
+        "target_branch": "main",
+        "after": "in_progress",
+        "name": "laptop",
+        "scope": "write",
         "status": "approved",
     }
     found: dict[str, Any] = {
@@ -114,7 +122,7 @@ def test_what_is_missing_or_gone_breaks_no_sentence_and_gets_no_link(kind):
 @pytest.mark.parametrize("kind", [*Kind, "moon-risen"], ids=str)
 def test_what_people_wrote_is_escaped(kind):
     hostile = record(kind)
-    hostile["data"] = {name: HOSTILE for name in hostile["data"]} | {"changed": [HOSTILE]}
+    hostile["data"] = dict.fromkeys(hostile["data"], HOSTILE) | {"changed": [HOSTILE]}
     hostile["target"] |= {"name": HOSTILE}
     hostile["summary"] = {"thread_title": HOSTILE, "web_url": "/x"}
     assert "<script" not in sentence(hostile)

@@ -33,7 +33,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.proofs import address_proof, reset_proof
 from apps.pulls.actions import create_pull
 from apps.repos.access import access_to
-from apps.repos.actions import create_repo
+from apps.repos.actions import create_protection, create_repo
 from apps.site.models import SiteSettings
 from apps.teams.actions import create_team
 from apps.threads.actions import create_reply, create_thread
@@ -56,6 +56,10 @@ for level in range(9):
         by=access, thread=thread, kind="w" * 30, body={HOSTILE!r}, parent_reply_number=number
     ).number
 create_pull(by=access, source_branch="b" * 255, target_branch="main", **hostile)
+other = access_to(Principal(people[1]), repo)
+create_reply(by=other, thread=thread, kind="comment", body="@Ada0")
+create_pull(by=other, source_branch="c" * 255, target_branch="main", **hostile)
+create_protection(by=access, branch="main")
 team = create_team(by=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
 invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
@@ -73,6 +77,7 @@ REPO = f"/users/Ada0/{'a' * 100}"
 FOR_ALL = [
     "/users/Ada0",
     REPO,
+    f"{REPO}/activity",
     f"{REPO}/threads",
     f"{REPO}/threads/1",
     f"{REPO}/pulls",
@@ -83,6 +88,10 @@ FOR_ADA = [f"{REPO}/threads/new", f"{REPO}/threads/1/edit", f"{REPO}/threads/1/d
 FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "delete")]
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
 FOR_ADA += [f"/teams/{'t' * 64}/~members", f"/teams/{'t' * 64}/~members/Ada0/remove"]
+FOR_ADA += ["/", "/inbox", "/inbox?unread=false", "/activity", "/activity?scope=user:Ada1"]
+FOR_ADA += [f"/pulls?show={show}" for show in ("you", "others", "done")]
+FOR_ADA += [f"/search?type={sort}" for sort in ("repos", "pulls", "threads", "users")]
+FOR_ADA += [f"/search?q={'W' * 200}", f"/teams/{'t' * 64}/~activity"]
 """Pages of what people make, with hostile names and texts."""
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -223,8 +232,11 @@ def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
     tab_to(page, "password")
     keyboard.type(PASSWORD)
     keyboard.press("Enter")
-    expect_heading(page, "Hello, Ada1")
+    expect_heading(page, "Home")
+    tab_to(page, "Ada1")
+    keyboard.press("Enter")
     tab_to(page, "Tokens")
+    check(page, "the menu")
     keyboard.press("Enter")
     expect_heading(page, "Tokens")
     tab_to(page, "name")
@@ -261,6 +273,7 @@ def test_an_error_gets_the_focus_and_its_link_leads_to_the_field(page):
 def test_everything_works_without_javascript(site):
     with new_page(site.browser, site.url, java_script_enabled=False) as page:
         sign_in(page, "Ada2")
+        page.click("summary")
         page.click("a[href='/settings/tokens']")
         page.fill("[name=name]", "phone")
         page.get_by_role("button", name="Make token").click()
@@ -269,6 +282,7 @@ def test_everything_works_without_javascript(site):
         page.get_by_role("button", name="Revoke token").click()
         expect(page.get_by_text("The token phone is revoked.")).to_be_visible()
         expect(page).to_have_url("/settings/tokens")
+        page.click("summary")
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()
