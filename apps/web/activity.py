@@ -29,7 +29,8 @@ def activity(request: PageRequest) -> HttpResponse:
     """
     principal, before = request.principal, before_of(request)
     teams = [*list_teams(principal)[:MOST_PLACES]]
-    places = places_of(principal, teams, list_own_repos(principal)[:MOST_PLACES])
+    repos = list_own_repos(principal).filter(owner_user=principal.user.pk)
+    places = places_of(principal, teams, repos[:MOST_PLACES])
     scope = request.GET.get("scope", "")
     if scope:
         selection = Selection(principal, resolve(principal, [scope]), frozenset())
