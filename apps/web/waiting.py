@@ -15,7 +15,7 @@ from apps.events.kinds import PING_WORDS
 from apps.events.queries import PingRow
 from apps.events.sentences import short_path
 from apps.pulls.models import Pull, PullStatus
-from apps.pulls.standing import Standing, own_standings, pulls_awaiting
+from apps.pulls.progress import OwnPull, own_pulls, pulls_awaiting
 
 MOST = 50
 """Rows of each sort that are looked at, those of the newest activity."""
@@ -60,8 +60,8 @@ class Row:
 def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
     """The pulls that wait for the person, and theirs that wait for others; five queries."""
     yours, others = [awaiting_row(pull) for pull in pulls_awaiting(principal, MOST)], list[Row]()
-    for standing in own_standings(principal, MOST):
-        is_yours, row = standing_row(standing)
+    for own in own_pulls(principal, MOST):
+        is_yours, row = own_row(own)
         (yours if is_yours else others).append(row)
     return in_order(yours), in_order(others)
 
@@ -97,10 +97,10 @@ def awaiting_row(pull: Pull) -> Row:
     return replace(row, stat=(pull.additions, pull.deletions) if count else None)
 
 
-def standing_row(standing: Standing) -> tuple[bool, Row]:
+def own_row(own: OwnPull) -> tuple[bool, Row]:
     """A pull of the person's, and whether it waits for them."""
-    pull, approval = standing.pull, standing.approval
-    if (branch := standing.missing_branch) is not None:
+    pull, approval = own.pull, own.approval
+    if (branch := own.missing_branch) is not None:
         missing = f"there is no branch {branch}"
         return True, pull_row(pull, "your pull", missing, state=("bad", "no", "branch missing"))
     if pull.status == PullStatus.DRAFT:
@@ -115,7 +115,7 @@ def standing_row(standing: Standing) -> tuple[bool, Row]:
         count = f"{approval.required - wanting} of {approval.required} approvals"
         return False, pull_row(pull, "your pull", text, state=("wait", "wait", count))
     given = "all approvals are in" if approval.required else "no approval is asked for"
-    if standing.may_write:
+    if own.may_write:
         return True, pull_row(pull, "your pull", given, state=READY)
     waits = ("wait", "wait", "to be merged")
     return False, pull_row(pull, "your pull", given, state=waits)

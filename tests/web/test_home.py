@@ -25,7 +25,7 @@ HEAD = "a" * 40
 
 
 @pytest.fixture
-def repo(team_repo) -> Repo:
+def repo(team_repo: Repo) -> Repo:
     """Both its branches exist, and main wants bob's approval."""
     for name in ("main", "feature"):
         RefFactory.create(repo=team_repo, full_name=BRANCHES + name)

@@ -6,7 +6,7 @@ import pytest
 
 from apps.pulls.approval import approval_of
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.standing import list_ended, own_standings, pulls_awaiting
+from apps.pulls.progress import list_ended, own_pulls, pulls_awaiting
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.teams.models import Member, Team
 from tests.factories import (
@@ -51,10 +51,10 @@ def test_approvals_of_many_pulls_are_those_of_each(alice, bob, carol, sam, acme,
                 given = {"pull": pull, "created_by": person, "commit_sha": HEAD}
                 ReviewFactory.create(**given, by_pusher=False)
                 ReviewFactory.create(**given, by_pusher=False, status=status)
-    standings = own_standings(principal_of(alice), 100)
-    assert len(standings) == 32
+    found = own_pulls(principal_of(alice), 100)
+    assert len(found) == 32
     seen = set()
-    for one in standings:
+    for one in found:
         pull = Pull.objects.select_related("thread", "repo__owner_team").get(pk=one.pull.pk)
         single = approval_of(pull)
         wanted = (single.required, single.wanting, single.changes_requested_by)
@@ -72,7 +72,7 @@ def test_an_approval_of_another_head_does_not_count_and_starts_no_git(alice, bob
     for sha in (HEAD, OLD):
         ReviewFactory.create(pull=pull_of(alice, repo), commit_sha=sha, **review)
     with costing() as cost:
-        wanting = [one.approval.wanting for one in own_standings(principal_of(alice), 9)]
+        wanting = [one.approval.wanting for one in own_pulls(principal_of(alice), 9)]
     assert sorted(wanting) == [0, 1] and cost.git == 0
 
 
@@ -83,21 +83,21 @@ def test_only_open_pulls_that_one_may_read_and_change_are_looked_at(alice, bob, 
     ended = [pull_of(bob, repo, status=one) for one in (PullStatus.CLOSED, PullStatus.MERGED)]
     pull_of(bob, RepoFactory.create(owner=acme, is_archived=True))
     who = principal_of(bob)
-    assert {one.pull.pk for one in own_standings(who, 9)} == {mine.pk, draft.pk}
+    assert {one.pull.pk for one in own_pulls(who, 9)} == {mine.pk, draft.pk}
     assert {one.pk for one in list_ended(who)} == {one.pk for one in ended}
     Member.objects.filter(user=bob).delete()
-    assert not own_standings(who, 9) and not list_ended(who)
+    assert not own_pulls(who, 9) and not list_ended(who)
     Repo.objects.update(visibility=Visibility.PUBLIC)
-    assert {one.may_write for one in own_standings(who, 9)} == {False}
+    assert {one.may_write for one in own_pulls(who, 9)} == {False}
     Team.objects.update(is_active=False)
-    assert not own_standings(who, 9)
+    assert not own_pulls(who, 9)
 
 
 def test_it_says_which_branch_is_missing(alice, repo):
     pull = pull_of(alice, repo, source_branch="topic", target_branch="main")
 
     def missing() -> str | None:
-        [one] = own_standings(principal_of(alice), 9)
+        [one] = own_pulls(principal_of(alice), 9)
         return one.missing_branch
 
     assert missing() == "topic"
@@ -122,7 +122,7 @@ def test_it_costs_the_same_for_thirty_pulls_as_for_two(alice, bob, repo):
             ReviewFactory.create(pull=pull_of(alice, repo), created_by=bob, commit_sha=HEAD)
             pull_of(bob, repo)
         with costing() as cost:
-            own = own_standings(principal_of(alice), 50)
+            own = own_pulls(principal_of(alice), 50)
             [one.approval.pending for one in own]
             awaiting = pulls_awaiting(principal_of(alice), 50)
             [(one.thread.created_by.username, one.repo.path) for one in awaiting]

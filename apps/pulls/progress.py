@@ -51,7 +51,7 @@ class StoredApproval(Approval):
 
 
 @dataclass(frozen=True)
-class Standing:
+class OwnPull:
     """A pull that somebody opened, and what rows tell of merging it."""
 
     pull: Pull
@@ -72,7 +72,7 @@ def pulls_awaiting(principal: Principal, most: int) -> list[Pull]:
     return list(rows.order_by(*LATELY)[:most])
 
 
-def own_standings(principal: Principal, most: int) -> list[Standing]:
+def own_pulls(principal: Principal, most: int) -> list[OwnPull]:
     """The newest open pulls and drafts that the person opened and may read; four queries."""
     role = Member.objects.filter(team=OuterRef("repo__owner_team"), user=principal.user.pk)
     moved = Q(source_repo=None) | Q(source_moved=True)
@@ -85,7 +85,7 @@ def own_standings(principal: Principal, most: int) -> list[Standing]:
     pulls = list(found.order_by(*LATELY)[:most])
     reviews, protections = _reviews_of(pulls), _protections_of(pulls)
     return [
-        Standing(
+        OwnPull(
             pull,
             _approval(pull, protections[pull.repo_id], reviews[pull.pk]),
             level_on(principal, pull.repo, getattr(pull, "role", None)) >= Level.WRITE,
