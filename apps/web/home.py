@@ -5,7 +5,6 @@ from __future__ import annotations
 from django.http import HttpResponse
 
 from apps.core.access import Level
-from apps.core.views import base_url
 from apps.events.activity import activity_record
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
@@ -64,4 +63,4 @@ def welcome(request: PageRequest) -> HttpResponse:
     rows = list_readable_repos(request.principal)
     found = page_of(request, page_number(request), rows, lambda repo: repo)
     site = SiteSettings.load()
-    return render_page(request, "welcome", page=found, base=base_url(request), site=site)
+    return render_page(request, "welcome", page=found, site=site)
