@@ -18,6 +18,8 @@ from apps.core.query import number
 PAGE_LIMIT = 10**9
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
+MOST_COUNTED = 99
+"""What people are told the number of; of more there is no telling how many."""
 
 
 class Sliceable(Protocol):
@@ -40,6 +42,12 @@ def slice_page(rows: Sliceable, page: int, per_page: int) -> tuple[list[Any], bo
     start = (page - 1) * per_page
     found = list(rows[start : start + per_page + 1])
     return found[:per_page], len(found) > per_page
+
+
+def count_text(rows: Any) -> str:
+    """How many rows there are, up to `MOST_COUNTED`; it counts no further."""
+    count = rows[: MOST_COUNTED + 1].count()
+    return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)
 
 
 def with_parameters(query: QueryDict, **changed: object) -> str:

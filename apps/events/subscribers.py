@@ -18,9 +18,10 @@ from apps.core import json
 from apps.core.errors import TooMany, unavailable
 from apps.core.views import site_url
 from apps.events.frames import HEARTBEAT, frame
-from apps.events.kinds import Kind, words_of
+from apps.events.kinds import Kind
 from apps.events.models import PINGED, EventRow, Key
 from apps.events.scopes import Selection
+from apps.events.sentences import sentence
 from apps.events.serializers import event_records
 
 HEARTBEAT_AFTER = 20.0
@@ -77,8 +78,9 @@ class Rendered:
         """Made once for all who see the same links in the body."""
         if body not in self._html:
             safe = SafeString(body)
-            seen = {"event": self.record, "words": words_of(self.event.kind), "body": safe}
-            text = render_to_string("events/event.html", seen)
+            base = site_url()
+            seen = {"event": self.record, "words": sentence(self.record, base), "body": safe}
+            text = render_to_string("events/event.html", {**seen, "base": base})
             self._html[body] = frame(self.event.id, self.event.kind, text.strip().encode())
         return self._html[body]
 

@@ -5,7 +5,7 @@ docs/protections.md says whose approval counts, and for how long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import monotonic
@@ -149,12 +149,7 @@ class Approval:
     def decisions(self) -> list[Review]:
         """Each person's review that was decided last, oldest first, without comments; one query."""
         pull = self.eligibility.pull
-        reviews = pull.reviews.with_people(pull.repo).defer("body")
-        latest: dict[int, Review] = {}
-        for review in reviews.exclude(status=ReviewStatus.COMMENTED).order_by("decided_at", "id"):
-            latest.pop(review.created_by_id, None)
-            latest[review.created_by_id] = review
-        return list(latest.values())
+        return decided_last(pull.reviews.with_people(pull.repo).defer("body").decisions())
 
     @property
     def protections(self) -> Sequence[Protection]:
@@ -257,6 +252,15 @@ class Approval:
             text = f"Approvals are missing: {'; '.join(texts)}."
             found.append(Blocker("approval_required", text))
         return found
+
+
+def decided_last(reviews: Iterable[Review]) -> list[Review]:
+    """Each person's last of these decisions, which come oldest first."""
+    latest: dict[int, Review] = {}
+    for review in reviews:
+        latest.pop(review.created_by_id, None)
+        latest[review.created_by_id] = review
+    return list(latest.values())
 
 
 def enough(lacking: Sequence[int], people: Sequence[Sequence[bool]]) -> int:

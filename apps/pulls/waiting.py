@@ -19,6 +19,9 @@ from apps.teams.models import LEVEL_OF, Team
 
 WRITERS = [role.value for role, level in LEVEL_OF.items() if level >= Level.WRITE]
 
+TAKES_CHANGES = Q(repo__is_archived=False) & ~Q(repo__owner_team__is_active=False)
+"""Pulls in repositories that anybody may change: `rules.takes_changes` as a condition."""
+
 
 def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) -> PullQuerySet:
     """Those of these pulls that wait for a decision of this person, as far as the caller may know.
@@ -33,10 +36,9 @@ def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) ->
 
 def _pulls_waiting_for(person: User, caller: Principal) -> QuerySet[Any, Any]:
     """Found from the protections that ask for the person, so that others cost nothing."""
-    takes_changes = Q(repo__is_archived=False) & ~Q(repo__owner_team__is_active=False)
     pushed_by_others = Q(head_sha=None) | ~Q(head_pushed_by=person.pk)
     pulls = Pull.objects.filter(
-        takes_changes,
+        TAKES_CHANGES,
         Repo.objects.where_readable(Principal(person), "repo"),
         pushed_by_others,
         Q(head_sha=None) | Q(head_pushed_by__isnull=False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
@@ -19,6 +19,7 @@ from apps.repos.models import (
     Protection,
     ProtectionQuerySet,
     Repo,
+    RepoQuerySet,
 )
 from apps.teams.access import team_level
 from apps.teams.models import Team
@@ -47,6 +48,23 @@ def newest_branches(repo: Repo, most: int) -> list[str]:
     """The names of so many branches, what was pushed last first."""
     names = repo.refs.branches().in_order("-updated_at").values_list("full_name", flat=True)
     return [name.removeprefix(BRANCHES) for name in names[:most]]
+
+
+def list_own_repos(principal: Principal) -> RepoQuerySet:
+    """The repositories of a person and of their teams, those pushed to last first, with owners."""
+    teams = Team.objects.visible_to(principal).values("pk")
+    rows = Repo.objects.filter(Q(owner_user=principal.user.pk) | Q(owner_team__in=teams))
+    return _lately(rows)
+
+
+def list_readable_repos(principal: Principal) -> RepoQuerySet:
+    """All repositories that one may read, those pushed to last first, with their owners."""
+    return _lately(Repo.objects.visible_to(principal))
+
+
+def _lately(rows: RepoQuerySet) -> RepoQuerySet:
+    pushed = F("pushed_at").desc(nulls_last=True)
+    return rows.select_related("owner_team", "owner_user").order_by(pushed, "-id")
 
 
 def list_protections(repo: Repo) -> ProtectionQuerySet:

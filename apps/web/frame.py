@@ -7,12 +7,10 @@ from typing import Any
 from django.http import HttpResponse
 
 from apps.core.access import Level
+from apps.core.pagination import count_text as count_text
 from apps.pulls.models import IS_ACTIVE
 from apps.repos.access import RepoAccess
 from apps.web.responses import PageRequest, render_page
-
-MOST_COUNTED = 99
-"""A tab that has more says so, and counts no further."""
 
 
 def render_repo_page(
@@ -43,9 +41,3 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
         "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
     }
-
-
-def count_text(rows: Any) -> str:
-    """How many rows there are, up to `MOST_COUNTED`."""
-    count = rows[: MOST_COUNTED + 1].count()
-    return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)

@@ -60,6 +60,10 @@ add_approver(by=access, protection=protection, user=people[1])
 reader = Principal(people[1])
 create_fork(by=access_to(reader, repo), into=access_to_user(reader, people[1]))
 create_pull(by=access, source_branch="b" * 255, target_branch="main", **hostile)
+other = access_to(Principal(people[1]), repo)
+create_reply(by=other, thread=thread, kind="comment", body="@Ada0")
+create_pull(by=other, source_branch="c" * 255, target_branch="main", **hostile)
+create_protection(by=access, branch="main")
 team = create_team(by=Principal(ada), name={HOSTILE!r}, slug="t" * 64)
 invite = create_invite(by=Principal(ada), expires_at=later, email="a" * 60 + "@example.org")
 print(json.dumps({{
@@ -79,6 +83,7 @@ REPO = f"/users/Ada0/{'a' * 100}"
 FOR_ALL = [
     "/users/Ada0",
     REPO,
+    f"{REPO}/activity",
     f"{REPO}/threads",
     f"{REPO}/threads/1",
     f"{REPO}/pulls",
@@ -96,6 +101,10 @@ FOR_ADA += [
     f"{REPO}/settings/protections/{{protection}}{below}"
     for below in ("", "/delete", "/approvers/{approver}/remove")
 ]
+FOR_ADA += ["/", "/inbox", "/inbox?unread=false", "/activity", "/activity?scope=user:Ada1"]
+FOR_ADA += [f"/pulls?show={show}" for show in ("you", "others", "done")]
+FOR_ADA += [f"/search?type={sort}" for sort in ("repos", "pulls", "threads", "users")]
+FOR_ADA += [f"/search?q={'W' * 200}", f"/teams/{'t' * 64}/~activity"]
 """Pages of what people make, with hostile names and texts."""
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -241,8 +250,11 @@ def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
     tab_to(page, "password")
     keyboard.type(PASSWORD)
     keyboard.press("Enter")
-    expect_heading(page, "Hello, Ada1")
+    expect_heading(page, "Home")
+    tab_to(page, "Ada1")
+    keyboard.press("Enter")
     tab_to(page, "Tokens")
+    check(page, "the menu")
     keyboard.press("Enter")
     expect_heading(page, "Tokens")
     tab_to(page, "name")
@@ -279,6 +291,7 @@ def test_an_error_gets_the_focus_and_its_link_leads_to_the_field(page):
 def test_everything_works_without_javascript(site):
     with new_page(site.browser, site.url, java_script_enabled=False) as page:
         sign_in(page, "Ada2")
+        page.click("summary")
         page.click("a[href='/settings/tokens']")
         page.fill("[name=name]", "phone")
         page.get_by_role("button", name="Make token").click()
@@ -287,6 +300,7 @@ def test_everything_works_without_javascript(site):
         page.get_by_role("button", name="Revoke token").click()
         expect(page.get_by_text("The token phone is revoked.")).to_be_visible()
         expect(page).to_have_url("/settings/tokens")
+        page.click("summary")
         page.click("header button")
         expect(page).to_have_url("/")
         expect(page.locator("header").get_by_text("Sign in")).to_be_visible()

@@ -26,6 +26,7 @@ from tests.web.page_client import PageResponse
 ROOT = Path(__file__).resolve().parents[2]
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 PATHS = ["/", "/api/", "/signin", "/settings", "/settings/tokens", "/nowhere"]
+PATHS += ["/inbox", "/pulls", "/activity", "/search"]
 
 
 def test_every_route_declares_who_may_open_it():
@@ -106,7 +107,7 @@ def test_a_session_is_prolonged_once_a_day_and_reading_costs_no_write(visit, ada
     with CaptureQueriesContext(connection) as captured:
         again = person.get("/settings")
     assert settings.SESSION_COOKIE_NAME not in again.response.cookies
-    assert [one["sql"][:6] for one in captured.captured_queries] == 3 * ["SELECT"]
+    assert [one["sql"][:6] for one in captured.captured_queries] == 4 * ["SELECT"]
     session = person.client.session
     session[DAY] -= 1
     session.save()

@@ -119,7 +119,7 @@ def test_a_page_of_what_people_make_costs_the_same_for_thirty_as_for_two(
 
 @pytest.mark.parametrize(
     ("path", "add", "most"),
-    [("/settings/tokens", tokens, 4), ("/settings/invites", invites, 5), ("/", repos, 4)],
+    [("/settings/tokens", tokens, 5), ("/settings/invites", invites, 6), ("/", repos, 11)],
 )
 def test_a_list_costs_the_same_for_thirty_rows_as_for_one(visit, ada, path, add, most):
     ada.is_staff = True

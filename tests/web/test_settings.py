@@ -42,7 +42,7 @@ def test_a_name_is_changed_without_the_password(visit, ada, events):
         save(person).redirects_to("/settings")
     shown = person.get("/settings")
     assert shown.value("display_name") == "Ada L." and "is saved" in shown.text
-    assert "Ada L." in person.get("/").h1
+    assert "Ada L." in person.get("/users/ada").h1
 
 
 def test_letters_that_look_alike_are_another_address(visit, ada, named):

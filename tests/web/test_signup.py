@@ -41,7 +41,7 @@ def test_without_an_invite_nobody_signs_up_unless_the_site_is_open(visit, events
     person = visit()
     with events("user-joined"):
         person.post("/signup", **WANTED).redirects_to("/")
-    assert person.is_signed_in and "Hello, Zoe" in person.get("/").h1
+    assert person.is_signed_in and "Your last 90 days" in person.get("/").text
 
 
 def test_where_sign_up_is_closed_an_invite_does_not_help(visit, invite, events):

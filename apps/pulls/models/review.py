@@ -32,6 +32,11 @@ class ReviewQuerySet(models.QuerySet["Review"]):
         people = self.select_related("created_by", "dismissed_by").defer("body_html")
         return people.annotate(author_role=Subquery(roles.values("role")[:1]))
 
+    def decisions(self) -> ReviewQuerySet:
+        """Those that are no comments, in the order in which they were decided."""
+        rows = self.exclude(status=ReviewStatus.COMMENTED.value)
+        return rows.order_by("decided_at", "id")
+
 
 class Review(Rendered):
     """A person's review of a pull. Always stored; whether it counts is computed when read."""

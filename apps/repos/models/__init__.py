@@ -26,6 +26,7 @@ from apps.repos.models.repo import (
     FormerRepoSlug,
     Repo,
     RepoPath,
+    RepoQuerySet,
     Visibility,
 )
 
@@ -53,6 +54,7 @@ __all__ = [
     "RefQuerySet",
     "Repo",
     "RepoPath",
+    "RepoQuerySet",
     "Visibility",
     "protections_of",
     "protects",

@@ -12,6 +12,9 @@ from django.utils.safestring import SafeString
 
 from apps.accounts import rules
 from apps.accounts.principal import Principal
+from apps.core.pagination import MOST_COUNTED, count_text
+from apps.events import sentences
+from apps.events.queries import list_pings
 from apps.web.look import look
 
 register = template.Library()
@@ -36,6 +39,26 @@ def data_attributes(request: HttpRequest | None) -> SafeString:
 def spoken(word: str) -> str:
     """A word of the API as people read it: `in_progress` as "in progress"."""
     return word.replace("_", " ")
+
+
+@register.filter
+def short_path(path: str) -> str:
+    """`teams/acme/api` as people say it: `acme/api`."""
+    return sentences.short_path(path)
+
+
+@register.filter
+def counted(number: int) -> str:
+    """A number of rows, of which no more than `MOST_COUNTED` were counted."""
+    return f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number)
+
+
+@register.simple_tag
+def unread(principal: Principal) -> str:
+    """How many pings wait for whoever looks at a page; empty for none."""
+    if not principal.is_signed_in:
+        return ""
+    return count_text(list_pings(principal, unread=True)).removeprefix("0")
 
 
 @register.filter

@@ -53,6 +53,8 @@ ICONS = {
 }
 """16 by 16, strokes of the colour of the text."""
 HUES = 6
+COLOURS = ("#8a3b2b", "#4c5d1c", "#1f5f6b", "#3f4c97", "#7b3b73", "#8a5d0b")
+"""Of pictures; in pages the hues are classes, whose colours follow the theme."""
 SIZE = 5
 
 
@@ -76,6 +78,17 @@ def face(uuid: UUID | str, size: str = "") -> SafeString:
         '<svg class="face{} h{}" viewBox="0 0 7 7" aria-hidden="true"><path d="{}"/></svg>',
         f" {size}" if size else "",
         hue,
+        path,
+    )
+
+
+def picture(uuid: UUID) -> SafeString:
+    """The same as a file of its own, in colours that are seen on light and dark pages."""
+    hue, path = drawing(str(uuid))
+    return format_html(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="70" height="70" viewBox="0 0 7 7">'
+        '<rect width="7" height="7" fill="#f2efe9"/><path fill="{}" d="{}"/></svg>',
+        COLOURS[hue],
         path,
     )
 

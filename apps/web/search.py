@@ -1,0 +1,136 @@
+"""`/search`: repositories, pulls, threads and people, by a part of what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.http import HttpResponse, QueryDict
+
+from apps.accounts.queries import list_users
+from apps.core.access import Level
+from apps.core.errors import Invalid
+from apps.core.pagination import with_parameters
+from apps.pulls.filters import PullsAcrossFilterSet
+from apps.pulls.models import PULL_ROW, Pull
+from apps.pulls.queries import with_open_pulls
+from apps.pulls.serializers import pull_records
+from apps.repos.queries import list_readable_repos
+from apps.threads.across import Across
+from apps.threads.filters import ThreadsAcrossFilterSet
+from apps.threads.indexes import LISTED
+from apps.threads.kinds import ThreadKind
+from apps.threads.models import THREAD_ROW, Thread
+from apps.threads.pagination import cursor_of, read_cursor
+from apps.threads.serializers import thread_record
+from apps.web.decorators import page
+from apps.web.responses import ROWS, PageRequest, page_number, page_of, render_page
+
+MOST = 200
+"""Characters of a question."""
+Page = dict[str, Any]
+
+
+class SearchForm(forms.Form):
+    """What is looked for; nothing finds everything, the newest first."""
+
+    q = forms.CharField(
+        label="Search",
+        max_length=MOST,
+        required=False,
+        widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off"}),
+    )
+    type = forms.CharField(required=False, widget=forms.HiddenInput)
+
+
+@page(Level.NONE)
+def search(request: PageRequest) -> HttpResponse:
+    """One sort of thing at a time, as the API finds it; `?type=` says which."""
+    form, sort = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
+    if sort not in SORTS or not form.is_valid():
+        raise Invalid("validation_failed", "This cannot be searched for. Try a shorter text.")
+    text = form.cleaned_data["q"]
+    name, find = SORTS[sort]
+    sorts = [
+        (name, f"{request.path}?{with_parameters(QueryDict(), q=text or None, type=one)}", one)
+        for one, (name, _) in SORTS.items()
+    ]
+    return render_page(
+        request,
+        "search",
+        form=form,
+        asked=text,
+        sort=sort,
+        sort_name=name,
+        sorts=sorts,
+        page=find(request, text),
+    )
+
+
+def repos(request: PageRequest, text: str) -> Page:
+    """By name, address or description."""
+    rows = with_open_pulls(list_readable_repos(request.principal))
+    return page_of(request, page_number(request), rows.search(text) if text else rows, same)
+
+
+def users(request: PageRequest, text: str) -> Page:
+    """By username or display name."""
+    rows = list_users(request.principal)
+    return page_of(request, page_number(request), rows.search(text) if text else rows, same)
+
+
+def pulls(request: PageRequest, text: str) -> Page:
+    """By title."""
+    rows: Any = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
+    found = titled(request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__")
+    placed = [(one.values, one.repo) for one in found["results"]]
+    return {**found, "results": pull_records(placed, request.principal, "")}
+
+
+def threads(request: PageRequest, text: str) -> Page:
+    """By title, without those of pulls."""
+    rows: Any = Thread.objects.filter(LISTED)
+    found = titled(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
+    records = [thread_record(one.values, one.repo, "") for one in found["results"]]
+    return {**found, "results": records}
+
+
+def titled(
+    request: PageRequest, text: str, filters: Any, rows: Any, columns: list[str], thread: str = ""
+) -> Page:
+    """What has the text in its title, newest activity first; `?before=` leads to older activity."""
+    asked = QueryDict(mutable=True)
+    asked["search"] = text
+    filtered = filters(asked, queryset=rows, request=request)
+    across = Across(
+        rows=filtered.filter_queryset(rows) if filtered.is_valid() else rows.none(),
+        columns=columns,
+        principal=request.principal,
+        thread=thread,
+        is_narrow=bool(text),
+    )
+    before = request.GET.get("before")
+    place = read_cursor("before", before) if before else None
+    found = across.find(after=None, before=place, size=ROWS + 1, newest_first=True)
+    shown = found[:ROWS]
+    older = {"before": cursor_of(shown[-1].position)} if len(found) > ROWS else None
+    newest = with_parameters(request.GET, before=None)
+    return {
+        "results": shown,
+        "next": f"{request.path}?{with_parameters(request.GET, **older)}" if older else None,
+        "previous": f"{request.path}?{newest}" if before else None,
+    }
+
+
+def same(row: Any) -> Any:
+    return row
+
+
+SORTS: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {
+    "repos": ("Repositories", repos),
+    "pulls": ("Pulls", pulls),
+    "threads": ("Threads", threads),
+    "users": ("People", users),
+}
+"""By the word in the address."""

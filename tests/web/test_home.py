@@ -1,0 +1,207 @@
+"""Home: what waits for somebody and for others, with the reason; a person's pulls; strangers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from apps.pulls.models import PullStatus, ReviewStatus
+from apps.repos.models import BRANCHES, Repo, Visibility
+from apps.teams.models import Member
+from apps.threads.models import Thread
+from tests.factories import (
+    ApproverFactory,
+    ProtectionFactory,
+    PullFactory,
+    RefFactory,
+    ReviewFactory,
+    TeamFactory,
+)
+from tests.test_queries import costing
+from tests.web.page_client import plain
+
+HEAD = "a" * 40
+
+
+@pytest.fixture
+def repo(team_repo: Repo) -> Repo:
+    """Both its branches exist, and main wants bob's approval."""
+    for name in ("main", "feature"):
+        RefFactory.create(repo=team_repo, full_name=BRANCHES + name)
+    return team_repo
+
+
+@pytest.fixture
+def protection(repo, bob):
+    found = ProtectionFactory.create(repo=repo, branch="main")
+    ApproverFactory.create(protection=found, user=bob)
+    return found
+
+
+def pull_of(author, repo: Repo, title: str, **fields):
+    return PullFactory.create(
+        **{"repo": repo, "head_sha": HEAD, "head_pushed_by": author, **fields},
+        thread__created_by=author,
+        thread__title=title,
+    )
+
+
+def rows(page, heading: str) -> list[str]:
+    """The rows below this heading, as their text."""
+    found = re.search(rf"<h2[^>]*>{heading}.*?</section>", page.html, re.DOTALL)
+    assert found, page.text
+    return [plain(row) for row in re.findall(r"<li.*?</li>", found[0], re.DOTALL)]
+
+
+def test_a_review_waits_for_who_may_give_it_and_the_pull_for_others(
+    visit, repo, protection, alice, bob
+):
+    pull = pull_of(alice, repo, "Renew the lease", changed_files=2, additions=14, deletions=3)
+    [asked] = rows(visit(bob).get("/").gives(), "Waiting for you")
+    assert "Renew the lease acme/api · alice asks for your review · 2 files +14" in asked
+    page = visit(alice).get("/").gives()
+    [waits] = rows(page, "Waiting for others")
+    assert "Renew the lease acme/api · your pull · bob has not approved 0 of 1 approvals" in waits
+    assert not rows(page, "Waiting for you") and "Nothing waits for you" in page.text
+    review = ReviewFactory.create(pull=pull, created_by=bob, commit_sha=HEAD, by_pusher=False)
+    page = visit(alice).get("/").gives()
+    [ready] = rows(page, "Waiting for you")
+    assert "your pull · all approvals are in ready" in ready
+    assert not rows(page, "Waiting for others")
+    assert not rows(visit(bob).get("/"), "Waiting for you")
+    review.status = ReviewStatus.CHANGES_REQUESTED
+    review.save()
+    [refused] = rows(visit(alice).get("/"), "Waiting for you")
+    assert "your pull · bob requested changes changes requested" in refused
+
+
+def test_drafts_and_what_others_merge_wait_for_others_and_a_missing_branch_for_me(
+    visit, repo, alice, carol
+):
+    pull_of(alice, repo, "Half done", status=PullStatus.DRAFT)
+    pull_of(alice, repo, "From nowhere", source_branch="gone")
+    page = visit(alice).get("/").gives()
+    [draft] = rows(page, "Waiting for others")
+    assert "Half done acme/api · your draft draft" in draft
+    [missing] = rows(page, "Waiting for you")
+    assert "there is no branch gone" in missing
+    Repo.objects.update(visibility=Visibility.PUBLIC)
+    pull_of(carol, repo, "From outside")
+    [waits] = rows(visit(carol).get("/"), "Waiting for others")
+    assert "your pull · no approval is asked for to be merged" in waits
+
+
+def test_a_pull_or_thread_has_one_row_with_all_reasons(visit, make, repo, protection, alice, bob):
+    thread = make.thread(repo, by=bob, title="Which language?")
+    make.reply(thread, by=alice, body="German")
+    make.reply(thread, by=alice, body="@bob, or French")
+    pull = make.pull(repo, by=alice, title="Speak German")
+    make.reply(pull.thread, by=alice, body="@bob please")
+    found = rows(visit(bob).get("/").gives(), "Waiting for you")
+    assert len(found) == 2
+    both = "alice mentioned you · alice asks for your review"
+    assert f"unread Speak German acme/api · {both}" in found[0]
+    assert "Which language? acme/api · alice mentioned you · alice replied to you" in found[1]
+
+
+def test_nothing_is_shown_of_what_one_may_not_read_any_more(
+    visit, make, repo, protection, alice, bob
+):
+    make.thread(repo, by=alice, title="Secret plan", body="@bob")
+    make.pull(repo, by=bob, title="Secret change")
+    make.pull(repo, by=alice, title="Secret wish", source="main2")
+    person = visit(bob)
+    for path in ("/", "/inbox", "/pulls", "/pulls?show=others", "/activity"):
+        assert "Secret" in person.get(path).gives().text, path
+    Member.objects.filter(user=bob).delete()
+    paths = ["/", "/inbox", "/inbox?unread=false", "/activity", "/activity?scope=self"]
+    paths += [f"/pulls?show={show}" for show in ("you", "others", "done")]
+    paths += [f"/search?type={one}" for one in ("repos", "pulls", "threads")] + ["/users/alice"]
+    for path in paths:
+        html = person.get(path).gives().html
+        assert "Secret" not in html and "acme/api" not in html, path
+    assert 'class="count hot"' not in person.get("/").html
+
+
+def test_home_of_somebody_new_says_what_will_be_there(visit, carol):
+    page = visit(carol).get("/").gives()
+    assert page.h1 == "Home" and page.text.count("You are in no team") == 1
+    assert "Nothing waits for you" in page.text and "You have no repository" in page.text
+
+
+def test_repositories_of_one_and_of_ones_teams_stand_there_but_not_those_of_others(
+    visit, make, repo, alice, bob, carol
+):
+    make.repo(bob, "notes", by=bob, description="Things to remember")
+    make.repo(carol, "elsewhere", by=carol, visibility="public")
+    pull_of(alice, repo, "One")
+    repos = rows(visit(bob).get("/").gives(), "Repositories")
+    assert repos == [
+        "private bob/notes Things to remember empty",
+        "private acme/api 1 open pull empty",
+    ]
+    assert "acme" in rows(visit(bob).get("/"), "Teams")[0]
+
+
+def test_strangers_see_what_this_is_and_public_repositories_alone(visit, make, repo, alice):
+    assert "No repository is open to everybody yet" in visit().get("/").gives().text
+    make.repo(alice, "open", by=alice, visibility="public")
+    make.repo(alice, "inside", by=alice, visibility="internal")
+    page = visit().get("/").gives()
+    assert page.h1 == "Guildhall" and 'href="/users/alice/open"' in page.html
+    assert "api" not in re.findall(r'href="/(?:users|teams)/\w+/(\w+)"', page.html)
+    assert "inside" not in page.html and "/inbox" not in page.html
+    for path in ("/inbox", "/pulls", "/activity", "/search"):
+        visit().get(path).redirects_to(f"/signin?next={path}", 302)
+
+
+def test_pulls_are_by_who_does_something_next(visit, repo, protection, alice, bob):
+    pull_of(alice, repo, "Reviewed by bob")
+    pull_of(bob, repo, "Merged", status=PullStatus.MERGED)
+    pull_of(bob, repo, "Closed", status=PullStatus.CLOSED)
+    pull_of(bob, repo, "Draft", status=PullStatus.DRAFT)
+    person = visit(bob)
+
+    def titles(show: str) -> set[str]:
+        html = person.get(f"/pulls?show={show}").gives().html
+        return set(re.findall(r'<div class="entry"><a[^>]*>(.*?)</a>', html))
+
+    assert titles("you") == {"Reviewed by bob"}
+    assert titles("others") == {"Draft"}
+    assert titles("done") == {"Merged", "Closed"}
+    assert "Reviewed by bob" in person.get("/pulls").text
+    person.get("/pulls?show=none").gives(422)
+    assert "No pull waits for you" in visit(alice).get("/pulls").text
+    assert "has been merged or closed yet" in visit(alice).get("/pulls?show=done").text
+
+
+def rows_for(alice, bob, acme, repo, make, count: int) -> None:
+    """As many rows of everything that home shows."""
+    for number in range(count):
+        make.reply(make.thread(repo, by=bob), by=alice, body="@bob")
+        make.pull(repo, by=alice, source=f"s{number}-{count}")
+        pull = make.pull(repo, by=bob, source=f"t{number}-{count}")
+        make.review(pull, by=alice)
+        make.repo(bob, by=bob)
+        TeamFactory.create(owner=bob)
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [("/", 15), ("/inbox", 6), ("/pulls", 9), ("/pulls?show=done", 5), ("/activity", 9)],
+)
+def test_a_page_that_gathers_costs_the_same_for_nine_of_everything_as_for_three(
+    visit, make, repo, protection, acme, alice, bob, path, most
+):
+    person = visit(bob)
+    costs = []
+    for count in (3, 6):
+        rows_for(alice, bob, acme, repo, make, count)
+        if count == 3:
+            person.get(path).gives()
+        with costing() as cost:
+            page = person.get(path).gives()
+        costs.append((cost.sql, cost.git))
+    assert Thread.objects.count() == 27 and page.html.count("<li") > 3
+    assert costs[0] == costs[1] and costs[0] <= (most, 0), costs
