@@ -138,6 +138,10 @@ EVENT_SCOPES = {
     "thread": "apps.threads.scopes.ThreadEventScope",
     "pull": "apps.threads.scopes.PullEventScope",
 }
+STREAM_AUTHENTICATION = [
+    "apps.accounts.authentication.TokenAuthentication",
+    "apps.accounts.authentication.StreamSession",
+]
 EVENT_BODIES = "apps.pulls.bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
 # What reading code tells of pulls.
