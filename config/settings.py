@@ -117,6 +117,12 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 FORMAT_MODULE_PATH = ["config.formats"]
 STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "config.static.HashedStorage"},
+}
 WHITENOISE_USE_FINDERS = True
 FILE_UPLOAD_HANDLERS = ["apps.core.form_files.NoFiles"]
 SECURE_CONTENT_TYPE_NOSNIFF = True

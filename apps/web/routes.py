@@ -7,6 +7,7 @@ from django.urls import path
 from apps.web import (
     home,
     invites,
+    parts,
     passwords,
     pulls,
     reference,
@@ -57,6 +58,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
         path(f"{below}/pulls/<number:number>/status", pulls.status),
         path(f"{below}/pulls/<number:number>/edit", pulls.edit_pull),
+        path(f"{below}/pulls/<number:number>/verdict", parts.verdict),
         path(f"{below}/threads", threads.threads),
         path(f"{below}/threads/new", threads.new_thread),
         path(f"{below}/threads/<number:number>", threads.thread),
