@@ -4,45 +4,21 @@ in few streams, and again after whatever ended them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any
+from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, Page, StorageState, expect
+from playwright.sync_api import Page, expect
 
 from apps.events.subscribers import STREAMS_PER_USER
-from tests.server import Remote, Server
+from tests.server import Server
 from tests.tail import follow
 from tests.waiting import eventually
-from tests.web.chromium import chromium, complaints, new_page
-from tests.web.page_client import PASSWORD
+from tests.web.chromium import chromium, complaints
+from tests.web.live_site import OF_REPO, REPO, Site, expect_live, make_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.once, pytest.mark.slow]
-DATA = f"""
-import json
-from apps.accounts.access import access_to_user
-from apps.accounts.actions import create_token, create_user
-from apps.accounts.principal import Principal
-from apps.repos.actions import create_repo
-from apps.site.models import SiteSettings
-
-SiteSettings.load()
-SiteSettings.objects.update(rate_limits_enabled=False)
-people = {{
-    name: create_user(by=None, username=name, password={PASSWORD!r}) for name in ("ada", "ben")
-}}
-space = access_to_user(Principal(people["ada"]), people["ada"])
-create_repo(by=space, name="Api", slug="api", visibility="public")
-print(json.dumps({{
-    name: create_token(by=None, owner=person, name="t")[1] for name, person in people.items()
-}}))
-"""
-REPO = "users/ada/api"
-OF_REPO = "/users/ada/repos/api"
 HIDE = """state => {
     Object.defineProperty(document, "visibilityState", {get: () => state, configurable: true});
     document.dispatchEvent(new Event("visibilitychange"));
@@ -52,61 +28,13 @@ ROWS = "[...document.querySelectorAll('.replies > li')].map(row => row.id)"
 SEEN = "[scrollY, document.activeElement.tagName, document.activeElement.id]"
 
 
-@dataclass
-class Site:
-    server: Server
-    browser: Browser
-    signed_in: StorageState
-    """The cookies of ada, who has signed in."""
-
-    def api(self, name: str) -> Remote:
-        return self.server.api(name)
-
-    def thread(self, replies: int = 0) -> int:
-        """The number of a new thread of ada's, with so many replies of ben's."""
-        fields = {"title": "Live", "body": "text", "kind": "issue"}
-        made = self.api("ada").post(f"{OF_REPO}/threads", **fields).gives(201)
-        for _ in range(replies):
-            self.reply(made["number"])
-        return int(made["number"])
-
-    def reply(self, thread: int, body: str = "Something.", **fields: Any) -> int:
-        """The number of a new reply of ben's."""
-        path = f"{OF_REPO}/threads/{thread}/replies"
-        made = self.api("ben").post(path, kind="comment", body=body, **fields).gives(201)
-        return int(made["number"])
-
-    @contextmanager
-    def open(self, path: str, **options: Any) -> Iterator[Page]:
-        """A window of ada's at a page of the repository."""
-        options = {"storage_state": self.signed_in, **options}
-        with new_page(self.browser, self.server.url, **options) as page:
-            page.goto(f"/{REPO}{path}")
-            yield page
-
-
 @pytest.fixture(scope="module")
 def site(
     tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("live")
     with new_server(folder) as server, chromium(folder) as browser:
-        server.tokens.update(json.loads(server.run(DATA)))
-        with new_page(browser, server.url) as page:
-            sign_in(page)
-            yield Site(server, browser, page.context.storage_state())
-
-
-def sign_in(page: Page) -> None:
-    page.goto("/signin")
-    page.fill("[name=username]", "ada")
-    page.fill("[name=password]", PASSWORD)
-    page.click("main button")
-    expect(page).to_have_url("/")
-
-
-def expect_live(page: Page) -> None:
-    expect(page.locator(".live")).to_have_text("Live")
+        yield make_site(server, browser)
 
 
 def rows(page: Page) -> list[str]:
@@ -145,7 +73,10 @@ def test_a_reply_arrives_once_at_its_place_and_moves_nothing(site):
         expect(page.locator(".pill")).to_have_text(re.compile("1 new reply|new replies"))
         expect(page.get_by_role("status")).to_have_text(re.compile("new replies|New reply by ben"))
         eventually(lambda: has_seen_all(page))
-        expect(page.locator(".fresh")).to_have_count(0)
+        for new in (13, 14, 15, 16):
+            row = page.locator(f"#reply-{new}")
+            row.scroll_into_view_if_needed()
+            expect(row).not_to_contain_class("fresh")
         assert complaints(page) == []
 
 
@@ -230,3 +161,47 @@ def test_many_tabs_have_four_streams(site):
 
 def live_ones(tabs: list[Page]) -> list[Page]:
     return [tab for tab in tabs if tab.locator(".live").inner_text() == "Live"]
+
+
+def test_a_pull_says_anew_whether_it_can_be_merged(site):
+    fields = {"title": "P", "body": "", "source_branch": "topic", "target_branch": "main"}
+    number = site.api("ada").post(f"{OF_REPO}/pulls", **fields).gives(201)["number"]
+    thread = site.thread()
+    with site.open(f"/pulls/{number}") as page:
+        expect_live(page)
+        page.locator("#verdict").evaluate("heading => heading.dataset.old = 'yes'")
+        site.reply(thread)
+        changed = {"title": "P", "body": ""}
+        site.api("ada").put(f"{OF_REPO}/pulls/{number}", status="draft", **changed).gives()
+        expect(page.locator(".verdict")).to_contain_text(f"Open: Pull {number} is a draft")
+        expect(page.locator("#verdict[data-old]")).to_have_count(0)
+        expect(page.locator(".replies > li")).to_have_count(1)
+        expect(page.locator(".replies")).to_contain_text("ada made the pull request a draft")
+        site.reply(number, "In the conversation.")
+        expect(page.locator("#reply-1")).to_be_visible()
+        assert complaints(page) == []
+
+
+def test_a_page_asks_rarely_for_a_server_that_is_away_and_goes_on(site):
+    number = site.thread(1)
+    with site.open(f"/threads/{number}") as page:
+        expect_live(page)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        with site.away():
+            expect(page.locator(".live")).to_have_text("Reconnecting")
+            assert 2 <= len(asked) <= 5
+        expect_live(page)
+        site.reply(number)
+        expect_rows(page, 1, 2)
+
+
+def test_a_page_that_may_read_no_more_says_so_and_asks_no_more(site):
+    number = site.thread(1)
+    with site.open(f"/threads/{number}") as page:
+        expect_live(page)
+        page.context.clear_cookies(name="sessionid")
+        page.evaluate(HIDE, "hidden")
+        page.evaluate(HIDE, "visible")
+        expect(page.get_by_role("link", name="Reload to go on")).to_be_visible()
+        expect(page.get_by_role("button", name="Pause")).to_have_count(0)
