@@ -25,11 +25,13 @@ function forget(path) {
 
 function keep(area) {
   const key = keyOf(area);
-  area.value ||= localStorage.getItem(key) ?? "";
-  area.addEventListener("input", () => {
+  const save = () => {
     if (area.value) localStorage.setItem(key, area.value);
     else localStorage.removeItem(key);
-  });
+  };
+  area.value ||= localStorage.getItem(key) ?? "";
+  if (area.value !== area.defaultValue) save();
+  area.addEventListener("input", save);
 }
 
 if (whose) {

@@ -5,6 +5,8 @@
 // where the server asks for it, hides the status of a refusal, and does not notice a connection
 // that has died. Nothing here scrolls or moves the focus.
 
+import { words } from "./times.js";
+
 const STREAMS = 4; // that one browser has open: HTTP/1.1 allows six connections for all its tabs
 const LOOK_EVERY = 30_000; // how often a tab without a stream looks at its page
 const SILENCE = 60_000; // the server says something every 20 seconds
@@ -37,9 +39,10 @@ function startOrStop() {
 
 async function follow(signal) {
   const looking = setInterval(() => look(signal).catch(() => {}), LOOK_EVERY);
-  say(`Every ${LOOK_EVERY / 1000} seconds`, true);
+  const waiting = setTimeout(() => say(`Every ${LOOK_EVERY / 1000} seconds`, true), FIRST_WAIT);
   await whenFree(signal, async () => {
     clearInterval(looking);
+    clearTimeout(waiting);
     let failures = 0;
     while (!signal.aborted) {
       const began = Date.now();
@@ -51,6 +54,7 @@ async function follow(signal) {
     }
   });
   clearInterval(looking);
+  clearTimeout(waiting);
 }
 
 /** Do this work while no more than `STREAMS` tabs do theirs; a hidden tab gives up its turn. */
@@ -161,16 +165,24 @@ function addToFeed(event) {
   if (put(event, list.firstElementChild)) tell(sentenceOf(event));
 }
 
+// As templates/web/_told.html has it.
 function addToConversation(event) {
-  event.classList.add("d0");
   const { review, kind } = event.dataset;
   if (review && document.getElementById(`review-${review}`)) return;
+  const line = document.createElement("p");
+  const time = event.querySelector("time");
+  time.title = time.dateTime;
+  time.textContent = words(new Date(time.dateTime), new Date());
+  line.className = "byline";
+  line.append(event.querySelector(".sentence"), time);
   if (kind === "pull-pushed") {
     const link = document.createElement("a");
     link.href = location.pathname;
     link.textContent = "Show what was pushed";
-    event.append(" ", link);
+    line.append(link);
   }
+  event.className = "d0";
+  event.replaceChildren(line);
   if (put(event, null)) tell(sentenceOf(event));
 }
 
@@ -325,10 +337,12 @@ function tell(text) {
   }, Math.max(0, told + TELL_EVERY - Date.now()));
 }
 
+const controls = document.querySelector("[data-controls]");
 const word = document.createElement("span");
 const button = document.createElement("button");
 
 function say(text, isOn) {
+  if (!word.isConnected) controls?.prepend(word);
   word.textContent = text;
   word.className = isOn ? "live" : "live off";
 }
@@ -350,7 +364,7 @@ button.addEventListener("click", () => {
   button.textContent = paused ? "Resume" : "Pause";
   startOrStop();
 });
-document.querySelector("[data-controls]")?.append(word, button);
+controls?.append(button);
 list.after(status);
 document.addEventListener("visibilitychange", startOrStop);
 startOrStop();
