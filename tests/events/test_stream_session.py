@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http.client import HTTPConnection
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.web.form_client import FormClient
 from tests.web.page_client import PASSWORD
 
 pytestmark = ON_SERVE
-SAME_ORIGIN = {"Sec_Fetch_Site": "same-origin"}
+SAME_ORIGIN: dict[str, Any] = {"Sec_Fetch_Site": "same-origin"}
 MAKE = """
 from apps.accounts.actions import create_user
 for n in range(4):
@@ -54,7 +55,9 @@ def test_the_stream_opens_for_pages_of_this_site_alone(server, visitor):
     for said in (SAME_ORIGIN, {}):
         with opened(server, "", "scope=self", Cookie=cookie, **said):
             pass
-    others = [{"Sec_Fetch_Site": site} for site in ("cross-site", "same-site", "none")]
+    others: list[dict[str, Any]] = [
+        {"Sec_Fetch_Site": site} for site in ("cross-site", "same-site", "none")
+    ]
     for said in (*others, {"Origin": server.url}, {"Origin": "https://evil.example"}):
         with follow(server, "", "scope=self", Cookie=cookie, **said) as stream:
             stream.refusal().fails(401, "not_authenticated")
