@@ -47,6 +47,7 @@ async function follow(signal) {
     while (!signal.aborted) {
       const began = Date.now();
       const status = await stream(signal).catch(() => 0);
+      if (signal.aborted) return;
       if (GONE.includes(status)) return askToReload();
       failures = Date.now() - began > LONGEST_WAIT ? 1 : failures + 1;
       if (failures >= 3) say("Reconnecting", false);
