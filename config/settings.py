@@ -121,7 +121,10 @@ STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "config.static.HashedStorage"},
+    "staticfiles": {
+        "BACKEND": "config.static.HashedStorage",
+        "OPTIONS": {"file_permissions_mode": 0o600},
+    },
 }
 WHITENOISE_USE_FINDERS = True
 FILE_UPLOAD_HANDLERS = ["apps.core.form_files.NoFiles"]

@@ -161,7 +161,7 @@ def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(shared):
     assert first.data.startswith("<li ") and first.data.endswith("</li>")
     assert "&lt;script&gt;alert(&quot;1&quot;)" in first.data
     assert "<script" not in first.data
-    assert ">alice</span> started a thread:" in first.data
+    assert ">alice</span> started a thread</span>:" in first.data
 
 
 def test_urls_begin_with_the_address_the_server_was_started_on(shared):
