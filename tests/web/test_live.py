@@ -205,3 +205,22 @@ def test_a_page_that_may_read_no_more_says_so_and_asks_no_more(site):
         page.evaluate(HIDE, "visible")
         expect(page.get_by_role("link", name="Reload to go on")).to_be_visible()
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+
+
+def test_a_tab_without_a_stream_looks_at_its_page(site):
+    number = site.thread(1)
+    with site.open(f"/threads/{number}") as page:
+        others = [page.context.new_page() for _ in range(3)]
+        for other in others:
+            other.goto(page.url)
+        for tab in (page, *others):
+            expect_live(tab)
+        waiting = page.context.new_page()
+        waiting.clock.install()
+        waiting.goto(page.url)
+        expect(waiting.locator(".live")).to_have_text("Every 30 seconds")
+        site.reply(number)
+        expect_rows(page, 1, 2)
+        assert rows(waiting) == ["reply-1"]
+        waiting.clock.fast_forward(30_000)
+        expect_rows(waiting, 1, 2)
