@@ -117,6 +117,15 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 FORMAT_MODULE_PATH = ["config.formats"]
 STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "config.static.HashedStorage",
+        "OPTIONS": {"file_permissions_mode": 0o600},
+    },
+}
 WHITENOISE_USE_FINDERS = True
 FILE_UPLOAD_HANDLERS = ["apps.core.form_files.NoFiles"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -138,6 +147,10 @@ EVENT_SCOPES = {
     "thread": "apps.threads.scopes.ThreadEventScope",
     "pull": "apps.threads.scopes.PullEventScope",
 }
+STREAM_AUTHENTICATION = [
+    "apps.accounts.authentication.TokenAuthentication",
+    "apps.accounts.authentication.StreamSession",
+]
 EVENT_BODIES = "apps.pulls.bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
 # What reading code tells of pulls.

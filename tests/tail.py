@@ -93,7 +93,9 @@ class Stream:
 def follow(
     server: Server, name: str, query: str, *, token: str = "", buffer: int = 0, **headers: str
 ) -> Iterator[Stream]:
-    """Ask for a stream as this person; `buffer` bounds what the kernel takes in unread."""
+    """Ask for a stream as this person, or as nobody but whom the headers name; `buffer` bounds what
+    the kernel takes in unread.
+    """
     parts = urlsplit(server.url)
     with socket.socket() as connected:
         connected.settimeout(PATIENCE)
@@ -102,7 +104,7 @@ def follow(
         connected.connect((parts.hostname, parts.port))
         connection = http.client.HTTPConnection(str(parts.hostname), parts.port)
         connection.sock = connected
-        sent = {"Authorization": f"Bearer {token or server.token(name)}"}
+        sent = {"Authorization": f"Bearer {token or server.token(name)}"} if name else {}
         sent.update({key.replace("_", "-"): value for key, value in headers.items()})
         connection.request("GET", f"{PREFIX}/tail-events?{query}", headers=sent)
         stream = Stream(connection)

@@ -1,13 +1,19 @@
-"""Who is calling: bearer and basic authentication, both with an API token."""
+"""Who is calling: bearer and basic authentication, both with an API token; and the session of who
+is signed in, where a page of this site asks.
+"""
 
 from __future__ import annotations
 
 import base64
+import datetime as dt
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any, NoReturn, cast
 
 from django.conf import settings
-from django.contrib.auth import get_user
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user
 from django.http import HttpRequest
+from django.utils.crypto import constant_time_compare
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
@@ -50,12 +56,55 @@ class SameOriginSession(BaseAuthentication):
     asks: no other site learns by it what somebody may read.
     """
 
-    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+    def is_ours(self, request: Request) -> bool:
+        """Whether a page of this site reads something."""
         ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
-        if request.method not in {"GET", "HEAD"} or not ours:
+        return ours and request.method in {"GET", "HEAD"}
+
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+        if not self.is_ours(request):
             return None
         principal = principal_of_session(cast("HttpRequest", request))
         return (principal.user, principal) if principal.is_signed_in else None
+
+
+@dataclass(frozen=True)
+class Session:
+    """The session of a browser that follows the live stream: the stream ends with it."""
+
+    key: str
+    expires_at: dt.datetime | None = None
+    """Not known: each day on which it is used prolongs it."""
+
+    def holder(self) -> User | None:
+        """Who is signed in by it; None when it has ended, by whatever also ends it for pages."""
+        session = import_module(settings.SESSION_ENGINE).SessionStore(self.key).load()
+        person = User.objects.filter(pk=session.get(SESSION_KEY), is_active=True).first()
+        if person is None:
+            return None
+        began_with = session.get(HASH_SESSION_KEY, "")
+        same = constant_time_compare(began_with, person.get_session_auth_hash())
+        return person if same else None
+
+
+class StreamSession(SameOriginSession):
+    """The same for the live stream of a page that is open, which ends when the session does.
+
+    Over plain HTTP browsers send no `Sec-Fetch-Site`: there they say which other site asks.
+    """
+
+    def is_ours(self, request: Request) -> bool:
+        if request.method != "GET":
+            return False
+        unsaid = not {"Sec-Fetch-Site", "Origin"} & set(request.headers)
+        return unsaid or super().is_ours(request)
+
+    def authenticate(self, request: Request) -> tuple[User, Principal] | None:
+        found = super().authenticate(request)
+        if found is None:
+            return None
+        user, principal = found
+        return user, replace(principal, credential=Session(str(request.session.session_key)))
 
 
 # ignored: drf-spectacular registers a subclass in an __init_subclass__() without types
@@ -83,10 +132,11 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
     """Describes it, for the operations that take it beside a token."""
 
     target_class = SameOriginSession
+    match_subclasses = True
     name = "session"
 
     def get_security_definition(self, auto_schema: Any) -> Any:
-        text = "Of who is signed in to the pages; with `Sec-Fetch-Site: same-origin` alone."
+        text = "Of who is signed in to the pages; for requests of the pages of this site alone."
         name = settings.SESSION_COOKIE_NAME
         return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
 

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from apps.accounts.models import ApiToken, User
+from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import Forbidden, Unauthenticated
+
+
+class Credential(Protocol):
+    """What somebody has come with, and what is asked again while a stream is open."""
+
+    @property
+    def expires_at(self) -> dt.datetime | None:
+        """When it ends by itself; None where only asking again tells."""
+        ...
+
+    def holder(self) -> User | None:
+        """Its person, read anew; None when it has ended, or their account is closed."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,7 +34,7 @@ class Principal:
     """
 
     person: User | None = None
-    credential: ApiToken | None = None
+    credential: Credential | None = None
     ceiling: Level = Level.OWNER
     read_only: bool = False
 

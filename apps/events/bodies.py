@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
 from django.conf import settings
@@ -14,8 +15,19 @@ from apps.core.access import Principal
 from apps.core.views import site_url
 from apps.events.models import EventRow
 
-Bodies: TypeAlias = Mapping[int, str]
-"""HTML that is safe to show, by the event's id; some events have none."""
+
+@dataclass(frozen=True)
+class Written:
+    """What was written, as it is now."""
+
+    html: str = ""
+    """The body, safe to show; empty where it is too long for an event."""
+    reply: Mapping[str, Any] | None = None
+    """The record of a reply that readers see, with whom it answers (`to`)."""
+
+
+Bodies: TypeAlias = Mapping[int, Written]
+"""By the event's id; some events have none."""
 
 
 class EventBodies(Protocol):

@@ -175,6 +175,6 @@ def read_page(
     who, html = allowed.principal, subscriber.html
     bodies = bodies_for(events, [who])[who] if html and events else {}
     return allowed, [
-        (one.event.id, one.frame(html=html, body=bodies.get(one.event.id, "")))
+        (one.event.id, one.frame(html=html, written=bodies.get(one.event.id)))
         for one in render(events)
     ]

@@ -200,7 +200,7 @@ class Hub:
             await self._check([one for one in self.joined if one.may_lose_by(event)])
         for subscriber in self._audience(rendered, visible):
             seen = bodies.get(subscriber.selection.principal, {})
-            if not subscriber.put(rendered, seen.get(event.id, "")):
+            if not subscriber.put(rendered, seen.get(event.id)):
                 self._part(subscriber)
 
     async def _check(self, subscribers: Iterable[Subscriber]) -> None:

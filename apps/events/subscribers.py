@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from apps.core import json
 from apps.core.errors import TooMany, unavailable
 from apps.core.views import site_url
+from apps.events.bodies import Written
 from apps.events.frames import HEARTBEAT, frame
 from apps.events.kinds import Kind
 from apps.events.models import PINGED, EventRow, Key
@@ -66,23 +67,33 @@ class Rendered:
         self.keys = frozenset([*event.keys(), *(Key(PINGED, person) for person in pinged)])
         self._html: dict[str, bytes] = {}
 
-    def frame(self, *, html: bool, body: str = "") -> bytes:
-        """`body`: what was written, as HTML that is safe to show, for HTML alone."""
-        return self.html(body) if html else self.json
+    def frame(self, *, html: bool, written: Written | None = None) -> bytes:
+        """`written`: for HTML alone."""
+        return self.html(written or Written()) if html else self.json
 
     @cached_property
     def json(self) -> bytes:
         return frame(self.event.id, self.event.kind, json.dumps(self.record))
 
-    def html(self, body: str) -> bytes:
+    def html(self, written: Written) -> bytes:
         """Made once for all who see the same links in the body."""
-        if body not in self._html:
-            safe = SafeString(body)
-            base = site_url()
-            seen = {"event": self.record, "words": sentence(self.record, base), "body": safe}
-            text = render_to_string("events/event.html", {**seen, "base": base})
-            self._html[body] = frame(self.event.id, self.event.kind, text.strip().encode())
-        return self._html[body]
+        if written.html not in self._html:
+            text = render_to_string("events/event.html", self._seen(written))
+            self._html[written.html] = frame(self.event.id, self.event.kind, text.strip().encode())
+        return self._html[written.html]
+
+    def _seen(self, written: Written) -> dict[str, Any]:
+        """What the template shows. Nothing in it depends on who looks but the links of the body."""
+        body, path, base = SafeString(written.html), self.record["repo_path"], site_url()
+        return {
+            "event": self.record,
+            "words": sentence(self.record, base),
+            "base": base,
+            "number": self.event.number,
+            "body": body,
+            "thread": {"web_url": f"/{path}/threads/{self.event.number}"},
+            "reply": written.reply and {**written.reply, "body_html": body},
+        }
 
 
 def render(
@@ -120,9 +131,9 @@ class Subscriber:
         if not self.over.done():
             self.over.set_result(None)
 
-    def put(self, rendered: Rendered, body: str = "") -> bool:
+    def put(self, rendered: Rendered, written: Written | None = None) -> bool:
         """Queue an event. False when too much waits: then all is thrown away instead."""
-        data = rendered.frame(html=self.html, body=body)
+        data = rendered.frame(html=self.html, written=written)
         self._waiting.append((rendered.event.id, data))
         self._size += len(data)
         self._ready.set()

@@ -7,10 +7,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.module_loading import import_string
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
@@ -151,6 +154,10 @@ class TailViewSet(SelectionViewSet):
     """/tail-events"""
 
     rate_scopes = ("stream",)
+
+    def get_authenticators(self) -> list[BaseAuthentication]:
+        """`settings.STREAM_AUTHENTICATION`: a browser's page can send no token."""
+        return [import_string(name)() for name in settings.STREAM_AUTHENTICATION]
 
     @operation(
         Level.NONE,

@@ -9,22 +9,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, F, Q, QuerySet, TextField, Value, When
+from django.db.models import Case, F, QuerySet, TextField, Value, When
 from django.db.models.functions import Length
 
 from apps.accounts.principal import Principal
 from apps.core import markdown
-from apps.events.bodies import Bodies
+from apps.events.bodies import Bodies, Written
 from apps.events.kinds import Kind
 from apps.events.models import EventRow
 from apps.pulls.models import Review
 from apps.repos.models import Repo
 from apps.threads.models import Reply, Thread
+from apps.threads.queries import named_replies
 from apps.threads.references import Place, Text, places
+from apps.threads.serializers import shown_replies
 
 LONGEST = 32 * 1024
 """Characters of a body and of its HTML; of a longer one the event only says where it is."""
 CREATED = {Kind.THREAD_CREATED, Kind.PULL_CREATED, Kind.REPLY_CREATED, Kind.REVIEW_CREATED}
+OF_REPLIES = {Kind.REPLY_CREATED, Kind.REPLY_UPDATED, Kind.REPLY_DELETED}
+"""The kinds that come with the whole reply, so that a page can show it as it is now."""
 Places = Mapping[tuple[int, str], Place]
 
 
@@ -33,15 +37,45 @@ def event_bodies(
 ) -> dict[Principal, Bodies]:
     """See `EventBodies`. Those by whom a body was written have it, as it is now."""
     texts = _texts([event for event in events if _tells_of_a_body(event)])
+    replies = _replies([event for event in events if event.kind in OF_REPLIES])
     found = places(texts.values(), base, Repo.objects.all())
     others = {place.repo for place in found.values() if place.repo is not None}
     seen = {one: _readable(one, others, anew=anew) for one in principals}
-    shown = {readable: _shown(texts, found, readable) for readable in set(seen.values())}
+    shown = {
+        readable: _written(_shown(texts, found, readable), replies)
+        for readable in set(seen.values())
+    }
     return {one: shown[readable] for one, readable in seen.items()}
 
 
+def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
+    """Each body with the record of its reply, if it is one."""
+    ids = html.keys() | replies.keys()
+    return {event: Written(html.get(event, ""), replies.get(event)) for event in ids}
+
+
 def _tells_of_a_body(event: EventRow) -> bool:
-    return event.kind in CREATED or "body" in event.data.get("changed", ())
+    wanted = event.kind in CREATED or event.kind in OF_REPLIES
+    return wanted or "body" in event.data.get("changed", ())
+
+
+def _replies(events: Sequence[EventRow]) -> dict[int, dict[str, Any]]:
+    """The records of the replies that these events are about, as far as readers see them; two
+    queries.
+    """
+    numbers = _numbers(events)
+    found = shown_replies(numbers) if numbers else {}
+    keys = ((event.id, (event.thread_id, event.target["number"])) for event in events)
+    return {event: found[key] for event, key in keys if key in found}
+
+
+def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
+    """The numbers of the replies that these events are about, by the id of their thread."""
+    numbers = defaultdict[int, set[int]](set)
+    for event in events:
+        if event.thread_id is not None:
+            numbers[event.thread_id].add(event.target["number"])
+    return numbers
 
 
 def _readable(principal: Principal, repos: Collection[int], *, anew: bool) -> frozenset[int]:
@@ -91,14 +125,9 @@ def _of_threads(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
 
 def _of_replies(events: Sequence[EventRow]) -> Iterator[tuple[int, str]]:
     about = [event for event in events if event.target["kind"] == "reply"]
-    numbers = defaultdict[int | None, set[int]](set)
-    for event in about:
-        numbers[event.thread_id].add(event.target["number"])
-    named = Q()
-    for thread, wanted in numbers.items():
-        named |= Q(thread=thread, number__in=wanted)
-    rows = Reply.objects.live().filter(named, thread__deleted_at=None)
-    known = _kept(rows, "thread", "number") if named else {}
+    numbers = _numbers(about)
+    rows = Reply.objects.live().filter(named_replies(numbers), thread__deleted_at=None)
+    known = _kept(rows, "thread", "number") if numbers else {}
     keys = ((event.id, (event.thread_id, event.target["number"])) for event in about)
     return ((event, known[key]) for event, key in keys if key in known)
 

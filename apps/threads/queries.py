@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection, Mapping
 from itertools import accumulate, takewhile
 from typing import Any
 
@@ -105,6 +106,14 @@ class ReplyRows:
 
     def __getitem__(self, part: slice) -> list[list[Any]]:
         return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
+
+
+def named_replies(numbers: Mapping[int, Collection[int]]) -> Q:
+    """The condition of replies that have one of these numbers, by the id of their thread."""
+    named = Q(pk=None)
+    for thread, wanted in numbers.items():
+        named |= Q(thread=thread, number__in=wanted)
+    return named
 
 
 def place_of(reply: Reply) -> int:

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 from urllib.parse import quote
 
+from django.conf import settings
 from django.http import HttpResponse, HttpResponsePermanentRedirect
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
@@ -27,6 +28,8 @@ from apps.web.responses import PageRequest, ask_to_sign_in, refuse
 View = Callable[..., HttpResponse]
 READ = ("GET",)
 FORM = ("GET", "POST")
+SENT = "sent"
+"""The cookie that has the path of a form that was accepted, until the next page."""
 
 
 def page(
@@ -51,12 +54,30 @@ def page(
                 response = refuse(request, error, keeps_texts=True)
             if not response.has_header("Cache-Control"):
                 patch_cache_control(response, private=True, no_cache=True)
+            tell_what_was_sent(request, response)
             return response
 
         vars(run)["page"], vars(run)["methods"] = needs, methods
         return run
 
     return declare
+
+
+def tell_what_was_sent(request: PageRequest, response: HttpResponse) -> None:
+    """After a form was accepted, let the next page say so in `data-sent`: only then a browser
+    forgets what it has kept of the text.
+    """
+    if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
+        response.set_cookie(
+            SENT,
+            request.path,
+            max_age=60,
+            secure=settings.SESSION_COOKIE_SECURE,
+            httponly=True,
+            samesite="Lax",
+        )
+    elif SENT in request.COOKIES and response.status_code == 200:
+        response.delete_cookie(SENT, samesite="Lax")
 
 
 def before(

@@ -47,6 +47,10 @@ TOLD = [
     *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
 ]
 """The events that stand in the conversation; what they tell is nowhere else on the page."""
+LIVE = " ".join(
+    kind for kind in Kind if kind.startswith(("reply-", "pull-", "review-", "branch-pushed"))
+)
+"""The events that an open page of a pull follows."""
 MOST_TOLD = 200
 MOST_REVIEWS = 200
 EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
@@ -118,7 +122,7 @@ def show_pull(
     """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
     newest, head = Event.objects.newest_id(), found.head_sha or ""
     sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
-    [record] = pull_records([(values_of(found, PULL_ROW), access.repo)], access.principal, "")
+    record = pull_record(found, access)
     with_html(access, [record])
     page, items = conversation(request, access, found, number)
     form = sent or PageForm(request, again=True)
@@ -132,6 +136,7 @@ def show_pull(
         page=page,
         items=items,
         newest=newest,
+        live_kinds=LIVE,
         verdict=verdict,
         strategies=strategies(verdict),
         reply_form=reply_form or ReplyForm(request, again=True, kind=REPLY_KINDS[0]),
@@ -142,6 +147,12 @@ def show_pull(
         is_author=request.principal.person_id == found.thread.created_by_id,
         **repo_context(access, "pulls"),
     )
+
+
+def pull_record(found: Pull, access: RepoAccess) -> dict[str, Any]:
+    """The record of one pull, with addresses as pages have them."""
+    [record] = pull_records([(values_of(found, PULL_ROW), access.repo)], access.principal, "")
+    return record
 
 
 def verdict_or_none(found: Pull, access: RepoAccess) -> dict[str, Any] | None:

@@ -33,7 +33,7 @@ class BodyField(forms.CharField):
             required=required,
             strip=False,
             help_text=MARKDOWN,
-            widget=forms.Textarea(attrs={"rows": str(rows)}),
+            widget=forms.Textarea(attrs={"rows": str(rows), "data-draft": True}),
             error_messages={"required": "This is needed."},
         )
 

@@ -1,4 +1,4 @@
-"""Who is calling: bearer and basic (contract, Authentication)."""
+"""Who is calling: bearer and basic (contract, Authentication), and sessions of streams."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import base64
 import re
 
 import pytest
+from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from apps.accounts.actions import delete_token, revoke_token
+from apps.accounts.authentication import Session
 from tests.api import Answer, Api
+from tests.factories import UserFactory
 from tests.principals import principal_of
 
 
@@ -94,3 +98,23 @@ def test_an_inactive_person_is_refused_with_every_token(make, api, alice):
 def test_a_session_cookie_is_no_way_into_the_api(client, sam):
     client.force_login(sam)
     assert client.get("/api/v1/teams").status_code == 401
+
+
+def test_a_session_has_its_person_until_it_ends_by_whatever_ends_it(db):
+    def session() -> Session:
+        browser = Client()
+        browser.force_login(person)
+        return Session(str(browser.session.session_key))
+
+    person = UserFactory.create(username="ada")
+    first, second, third = session(), session(), session()
+    assert first.holder() == person
+    SessionStore(first.key).flush()
+    assert (first.holder(), Session("").holder(), second.holder()) == (None, None, person)
+    person.set_password("another")
+    person.save()
+    fourth = session()
+    assert (second.holder(), third.holder(), fourth.holder()) == (None, None, person)
+    person.is_active = False
+    person.save()
+    assert fourth.holder() is None

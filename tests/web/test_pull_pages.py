@@ -54,7 +54,7 @@ def test_a_pull_that_can_be_merged_is_merged_from_its_page(visit, pull, address,
             f"{address}/merge", merge_strategy="squash", expected_head_sha=seen[1]
         ).redirects_to(f"{address}#verdict")
     page = person.get(address)
-    assert "Merged by alice" in page.text and "/merge" not in page.html
+    assert "Merged by alice" in page.text and "Merge</button>" not in page.html
 
 
 def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(

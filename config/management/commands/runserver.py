@@ -10,9 +10,12 @@ from typing import Any
 from daphne.management.commands import runserver
 from django.conf import settings
 
+from config.static import collect
+
 
 class Command(runserver.Command):  # type: ignore[misc] # daphne has no types
     def inner_run(self, *args: Any, **options: Any) -> None:
         """Serve. Links and stream frames carry the address that the server was started on."""
         settings.HOST, settings.PORT = self.addr, int(self.port)
+        collect()
         super().inner_run(*args, **options)

@@ -16,6 +16,7 @@ from apps.core.views import server_url
 from apps.jobs import worker
 from config import demo
 from config.server import Server, end_at_once, listen
+from config.static import collect
 
 FIRST_USER = """\
 Guildhall is new here, so there is a first user. This is shown once:
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         listening = self.listen()
         address = server_url()
         call_command("migrate", verbosity=0, interactive=False)
+        collect()
         self.welcome(address)
         if options["demo"]:
             self.stdout.write(demo.load())

@@ -1,0 +1,119 @@
+// Shortcuts of single keys, and Ctrl+Enter, which sends a form.
+//
+// They can be switched off for good in the settings (<html data-shortcuts="off">), and in this
+// browser in their list, which the foot of each page opens. In fields keys are for writing.
+
+const OFF = "shortcuts off";
+const GO = { h: "/", i: "/inbox", p: "/pulls" };
+const SOON = 1500;
+const LIST = [
+  ["/", "Search"],
+  ["g h", "Home"],
+  ["g i", "Inbox"],
+  ["g p", "Pulls"],
+  ["j, k", "Next and previous row, reply or file"],
+  ["r", "Reply"],
+  ["y", "Permanent link"],
+  ["?", "This list"],
+  ["Ctrl + Enter", "Send"],
+];
+const ROWS = ".ledger > li, .replies > li, .diff";
+const root = document.documentElement;
+let pressedG = 0;
+let row = null;
+
+function areOn() {
+  return root.dataset.shortcuts !== "off" && !localStorage.getItem(OFF);
+}
+
+function move(step) {
+  const rows = [...document.querySelectorAll(ROWS)];
+  const inside = document.activeElement.closest?.(ROWS) ?? row;
+  const at = rows.indexOf(inside);
+  row = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step] ?? row;
+  if (!row) return;
+  row.tabIndex = -1;
+  row.focus();
+}
+
+function reply() {
+  const link = document.activeElement.closest(".replies > li")?.querySelector('a[href$="/reply#say"]');
+  if (link) link.click();
+  else document.querySelector("form[aria-labelledby=say] textarea")?.focus();
+}
+
+const ACTS = {
+  "/": () => document.querySelector(".bar [type=search]")?.focus(),
+  j: () => move(1),
+  k: () => move(-1),
+  r: reply,
+  y: () => document.querySelector("a[data-permalink]")?.click(),
+  "?": () => open(),
+};
+
+function onKey(event) {
+  const field = event.target.closest("input, textarea, select, [contenteditable]");
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && field?.form) {
+    event.preventDefault();
+    field.form.requestSubmit(field.form.querySelector("button:not([type=button])"));
+    return;
+  }
+  const modified = event.ctrlKey || event.metaKey || event.altKey;
+  if (field || modified || event.defaultPrevented || !areOn() || dialog?.open) return;
+  const goes = event.timeStamp - pressedG < SOON && GO[event.key];
+  pressedG = event.key === "g" ? event.timeStamp : 0;
+  if (goes) location.assign(goes);
+  else if (ACTS[event.key]) ACTS[event.key]();
+  else return;
+  event.preventDefault();
+}
+
+let dialog = null;
+
+function element(name, text, inside) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  inside?.append(made);
+  return made;
+}
+
+function make() {
+  dialog = document.body.appendChild(element("dialog", ""));
+  dialog.setAttribute("aria-labelledby", "shortcuts");
+  element("h2", "Keyboard shortcuts", dialog).id = "shortcuts";
+  const list = element("dl", "", dialog);
+  list.className = "facts";
+  for (const [keys, does] of LIST) {
+    element("dt", does, list);
+    element("kbd", keys, element("dd", "", list));
+  }
+  const row = element("form", "", dialog);
+  row.method = "dialog";
+  row.className = "row";
+  element("button", "Close", row);
+  if (root.dataset.shortcuts === "off") {
+    element("p", "Your account has single keys switched off.", dialog).className = "small soft";
+    return;
+  }
+  const turn = element("button", "", row);
+  turn.type = "button";
+  const show = () => (turn.textContent = `Switch single keys ${areOn() ? "off" : "on"} in this browser`);
+  turn.addEventListener("click", () => {
+    if (areOn()) localStorage.setItem(OFF, "yes");
+    else localStorage.removeItem(OFF);
+    show();
+  });
+  show();
+}
+
+function open() {
+  if (!dialog) make();
+  dialog.showModal();
+}
+
+document.addEventListener("keydown", onKey);
+const button = document.querySelector("[data-keys]");
+if (button) {
+  button.classList.add("ready");
+  button.addEventListener("click", open);
+}

@@ -1,0 +1,93 @@
+"""The live stream by the session of who is signed in to the pages: when it opens, and its end."""
+
+from __future__ import annotations
+
+from http.client import HTTPConnection
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.events.conftest import ON_SERVE
+from tests.tail import follow, opened
+from tests.web.form_client import FormClient
+from tests.web.page_client import PASSWORD
+
+pytestmark = ON_SERVE
+SAME_ORIGIN: dict[str, Any] = {"Sec_Fetch_Site": "same-origin"}
+MAKE = """
+from apps.accounts.actions import create_user
+for n in range(4):
+    create_user(by=None, username=f"visitor{{n}}", password={password!r})
+"""
+people = count()
+
+
+@pytest.fixture(scope="module")
+def visitors(server):
+    server.run(MAKE.format(password=PASSWORD))
+
+
+def signed_in(server, name: str) -> FormClient:
+    client = FormClient(server).send("/signin", username=name, password=PASSWORD)
+    assert client.status == 303
+    return client
+
+
+@pytest.fixture
+def name(server, visitors) -> str:
+    """Somebody whom no other test knows."""
+    return f"visitor{next(people)}"
+
+
+@pytest.fixture
+def visitor(server, name) -> FormClient:
+    """A browser in which they have signed in."""
+    return signed_in(server, name)
+
+
+def cookie_of(client: FormClient) -> str:
+    return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+
+
+def test_the_stream_opens_for_pages_of_this_site_alone(server, visitor):
+    cookie = cookie_of(visitor)
+    for said in (SAME_ORIGIN, {}):
+        with opened(server, "", "scope=self", Cookie=cookie, **said):
+            pass
+    others: list[dict[str, Any]] = [
+        {"Sec_Fetch_Site": site} for site in ("cross-site", "same-site", "none")
+    ]
+    for said in (*others, {"Origin": server.url}, {"Origin": "https://evil.example"}):
+        with follow(server, "", "scope=self", Cookie=cookie, **said) as stream:
+            stream.refusal().fails(401, "not_authenticated")
+    with follow(server, "", "scope=self", Cookie="sessionid=x", **SAME_ORIGIN) as stream:
+        stream.refusal().fails(401, "not_authenticated")
+    headers = {"Cookie": cookie, "Sec-Fetch-Site": "same-origin"}
+    assert server.api().get("/teams", **headers).status == 401
+    connection: HTTPConnection = server.connect()
+    connection.request("HEAD", "/api/v1/tail-events?scope=self", headers=headers)
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_a_stream_ends_when_another_password_has_ended_its_session(server, visitor, name):
+    with opened(server, "", "scope=self", Cookie=cookie_of(visitor), **SAME_ORIGIN) as stream:
+        other = signed_in(server, name)
+        new = {"password": "correct horse staple", "again": "correct horse staple"}
+        other.send("/settings/password", current=PASSWORD, **new)
+        assert other.status == 303
+        assert stream.next() is None
+    with follow(server, "", "scope=self", Cookie=cookie_of(visitor), **SAME_ORIGIN) as stream:
+        stream.refusal().fails(401, "not_authenticated")
+
+
+def test_a_stream_ends_when_its_reader_may_read_no_more(server, visitor, name, followed):
+    alice = server.api("alice")
+    alice.post(f"{followed.path}/members", username=name, role="viewer").gives(201)
+    query, cookie = f"{followed.repo_scope}&html=true", cookie_of(visitor)
+    with opened(server, "", query, Cookie=cookie, **SAME_ORIGIN) as stream:
+        followed.describe("Seen")
+        assert stream.kinds(1) == ["repo-updated"]
+        alice.delete(f"{followed.path}/members/{name}").gives(204)
+        assert stream.next() is None

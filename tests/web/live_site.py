@@ -1,0 +1,100 @@
+"""A server with a repository and a browser, for tests of what scripts do in open pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from playwright.sync_api import Browser, Page, StorageState, expect
+
+from tests.server import Remote, Server
+from tests.web.chromium import new_page
+from tests.web.page_client import PASSWORD
+
+DATA = f"""
+import json
+from apps.accounts.access import access_to_user
+from apps.accounts.actions import create_token, create_user
+from apps.accounts.principal import Principal
+from apps.repos.actions import create_repo
+from apps.site.models import SiteSettings
+
+SiteSettings.load()
+SiteSettings.objects.update(rate_limits_enabled=False)
+people = {{
+    name: create_user(by=None, username=name, password={PASSWORD!r}) for name in ("ada", "ben")
+}}
+space = access_to_user(Principal(people["ada"]), people["ada"])
+create_repo(by=space, name="Api", slug="api", visibility="public")
+print(json.dumps({{
+    name: create_token(by=None, owner=person, name="t")[1] for name, person in people.items()
+}}))
+"""
+REPO = "users/ada/api"
+OF_REPO = "/users/ada/repos/api"
+
+
+@dataclass
+class Site:
+    server: Server
+    browser: Browser
+    signed_in: StorageState
+    """The cookies of ada, who has signed in."""
+
+    def api(self, name: str) -> Remote:
+        return self.server.api(name)
+
+    def thread(self, replies: int = 0) -> int:
+        """The number of a new thread of ada's, with so many replies of ben's."""
+        fields = {"title": "Live", "body": "text", "kind": "issue"}
+        made = self.api("ada").post(f"{OF_REPO}/threads", **fields).gives(201)
+        for _ in range(replies):
+            self.reply(made["number"])
+        return int(made["number"])
+
+    def reply(self, thread: int, body: str = "Something.", **fields: Any) -> int:
+        """The number of a new reply of ben's."""
+        path = f"{OF_REPO}/threads/{thread}/replies"
+        made = self.api("ben").post(path, kind="comment", body=body, **fields).gives(201)
+        return int(made["number"])
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Inside, the server does not run; afterwards it does, at the same address."""
+        self.server.kill()
+        self.server.environment["PORT"] = self.server.url.rpartition(":")[2]
+        try:
+            yield
+        finally:
+            self.server.start()
+
+    @contextmanager
+    def open(self, path: str, **options: Any) -> Iterator[Page]:
+        """A window of ada's at a page of the repository."""
+        options = {"storage_state": self.signed_in, **options}
+        with new_page(self.browser, self.server.url, **options) as page:
+            page.goto(f"/{REPO}{path}")
+            yield page
+
+
+def make_site(server: Server, browser: Browser) -> Site:
+    """People, a repository, and a browser in which ada has signed in."""
+    server.tokens.update(json.loads(server.run(DATA)))
+    with new_page(browser, server.url) as page:
+        sign_in(page)
+        return Site(server, browser, page.context.storage_state())
+
+
+def sign_in(page: Page) -> None:
+    page.goto("/signin")
+    page.fill("[name=username]", "ada")
+    page.fill("[name=password]", PASSWORD)
+    page.click("main button")
+    expect(page).to_have_url("/")
+
+
+def expect_live(page: Page) -> None:
+    expect(page.locator(".live")).to_have_text("Live")
