@@ -30,15 +30,20 @@ FORM = ("GET", "POST")
 
 
 def page(
-    needs: Level, *, methods: tuple[str, ...] = READ, throttle: RateScope | None = None
+    needs: Level,
+    *,
+    methods: tuple[str, ...] = READ,
+    throttle: RateScope | None = None,
+    is_packed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
-    `throttle` is the rate scope in which a POST counts.
+    `throttle` is the rate scope in which a POST counts. `is_packed`: whether the answer may be
+    compressed.
     """
 
     def declare(view: View) -> View:
-        @gzip_page
+        @(gzip_page if is_packed else as_it_is)
         @wraps(view)
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
             try:
@@ -57,6 +62,11 @@ def page(
         return run
 
     return declare
+
+
+def as_it_is(view: View) -> View:
+    """In the place of `gzip_page`."""
+    return view
 
 
 def before(
@@ -89,6 +99,7 @@ def repo_page(
     methods: tuple[str, ...] = READ,
     throttle: RateScope | None = None,
     signed_in: bool = False,
+    is_packed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page below a repository: it is given the caller's access before what else its
     address names.
@@ -104,7 +115,9 @@ def repo_page(
             request.principal, owner, slug, needs=needs, writing=writing, former=not writing
         )
 
-    return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
+    return _page_below(
+        open_named, methods=methods, throttle=throttle, signed_in=signed_in, is_packed=is_packed
+    )
 
 
 def team_page(
@@ -135,9 +148,10 @@ def _page_below(
     methods: tuple[str, ...],
     throttle: RateScope | None,
     signed_in: bool,
+    is_packed: bool = True,
 ) -> Callable[[View], View]:
     def declare(view: View) -> View:
-        @page(Level.PUBLIC, methods=methods, throttle=throttle)
+        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_packed=is_packed)
         @wraps(view)
         def run(request: PageRequest, **kwargs: Any) -> HttpResponse:
             is_known = request.principal.is_signed_in

@@ -27,6 +27,7 @@ from apps.web.bodies import with_html
 from apps.web.decorators import FORM, repo_page
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
+from apps.web.pull_contents import inline_changes
 from apps.web.pull_forms import (
     STRATEGIES,
     EditPull,
@@ -139,6 +140,7 @@ def show_pull(
         review_form=review_form or ReviewForm(request, again=True, **known),
         merge_form=merge_form or MergeForm(request, again=True, expected_head_sha=head),
         version=found.thread.version,
+        diff=inline_changes(request, found),
         is_author=request.principal.person_id == found.thread.created_by_id,
         **repo_context(access, "pulls"),
     )

@@ -5,9 +5,14 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.web import (
+    branches,
+    commits,
+    compare,
+    files,
     home,
     invites,
     passwords,
+    pull_contents,
     pulls,
     reference,
     replies,
@@ -50,9 +55,18 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
     urlpatterns += [
         path(f"{below}.git", repo.clone_address),
         path(below, repo.repo),
+        path(f"{below}/files", files.files),
+        path(f"{below}/files/<tree_path:path>", files.files),
+        path(f"{below}/raw/<tree_path:path>", files.raw),
+        path(f"{below}/commits", commits.commits),
+        path(f"{below}/commits/<segment:sha>", commits.commit),
+        path(f"{below}/branches", branches.branches),
+        path(f"{below}/compare", compare.compare),
         path(f"{below}/pulls", pulls.pulls),
         path(f"{below}/pulls/new", pulls.new_pull),
         path(f"{below}/pulls/<number:number>", pulls.pull),
+        path(f"{below}/pulls/<number:number>/commits", pull_contents.pull_commits),
+        path(f"{below}/pulls/<number:number>/files", pull_contents.pull_files),
         path(f"{below}/pulls/<number:number>/reviews", pulls.review),
         path(f"{below}/pulls/<number:number>/merge", pulls.merge),
         path(f"{below}/pulls/<number:number>/status", pulls.status),
