@@ -1,6 +1,7 @@
 """Which commit was the last to change each entry of a folder: one walk back through history."""
 
 import os
+import time
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -46,13 +47,15 @@ def last_changes(
     """
     if not is_sha(commit):
         raise ValueError(f"no full object name: {commit!r}")
-    walk, left = Walk(), {*names}
+    walk, left, ends = Walk(), {*names}, time.monotonic() + seconds
     paths = [os.fsdecode(path)] if path else []
-    form = "--format=%x00" + "%x00".join(_FIELDS)
+    form = "--format=%x00/" + "%x00".join(_FIELDS)
     options = ("-z", "-c", "--no-renames", "--name-only", "--root", *_PLAIN, form)
     try:
         with closing(repo.within(seconds).read("log", *options, commit, "--", *paths)) as pieces:
             for change, name in _changed(pieces, len(path) + 1 if path else 0):
+                if time.monotonic() >= ends:
+                    return walk
                 walk.newest = walk.newest or change
                 if name in left:
                     walk.found[name] = change
@@ -66,15 +69,20 @@ def last_changes(
 
 
 def _changed(pieces: Iterator[bytes], skip: int) -> Iterator[tuple[LastChange, bytes]]:
-    """Each commit with each name that it changes, without the first `skip` bytes of its path."""
+    """Each commit with each name that it changes, without the first `skip` bytes of its path.
+
+    What begins with a slash is no path but a commit. git puts a line end before the first path, or
+    after a merge an empty field.
+    """
+    change, is_first = None, False
     tokens = _tokens(pieces)
     for token in tokens:
-        if not token:  # comes before each commit, and after some
+        if token.startswith(b"/"):
+            change = _change([token[1:], *(next(tokens, b"") for _ in _FIELDS[1:])])
+            is_first = True
             continue
-        header = [token, *(next(tokens, b"") for _ in _FIELDS[1:])]
-        change = _change(header)
-        for at, line in enumerate(iter(lambda: next(tokens, b""), b"")):
-            path = line[1:] if at == 0 else line  # git puts a line end before the first
+        path, is_first = token.removeprefix(b"\n") if is_first else token, False
+        if path and change:
             yield change, path[skip:].partition(b"/")[0]
 
 
