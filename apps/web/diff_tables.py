@@ -56,13 +56,18 @@ def target_of(anchor: str, row: Row) -> str:
     return f"{anchor}-o{old}" if new is None else f"{anchor}-n{new}"
 
 
+def heading_of(row: Row) -> str:
+    """Where a hunk begins: in the new file, if that has lines."""
+    _, old, new, shown = row
+    heading = f' · <span class="mono">{shown}</span>' if shown else ""
+    return f"Line {new or old}{heading}"
+
+
 def unified_row(anchor: str, row: Row) -> str:
     sign, old, new, shown = row
     if sign == "@":
-        heading = f' · <span class="mono">{shown}</span>' if shown else ""
-        return (
-            f'<tr class="hunk"><td class="n old"></td><td colspan="2">Line {new}{heading}</td></tr>'
-        )
+        shown = heading_of(row)
+        return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{shown}</td></tr>'
     if sign == "\\":
         return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{shown}</td></tr>'
     kind, target = CLASSES[sign], target_of(anchor, row)
@@ -76,8 +81,7 @@ def unified_row(anchor: str, row: Row) -> str:
 
 def split_row(anchor: str, left: Row | None, right: Row | None) -> str:
     if right is not None and right[0] == "@":
-        heading = f' · <span class="mono">{right[3]}</span>' if right[3] else ""
-        return f'<tr class="hunk"><td colspan="4">Line {right[2]}{heading}</td></tr>'
+        return f'<tr class="hunk"><td colspan="4">{heading_of(right)}</td></tr>'
     row = right or left
     target = target_of(anchor, row) if row else ""
     return f'<tr id="{target}">{side(target, left, 1)}{side(target, right, 2)}</tr>\n'

@@ -82,7 +82,10 @@ def shown_difference(request: PageRequest, difference: Difference) -> dict[str, 
         listed = [one for one in difference.files if shown_path(one.path) == only][:1]
         if not listed:
             raise NotFound("not_found", f"{quoted(only)} is not among the changed files.")
-    rows = read_rows(difference, chosen(listed, ALONE_MAX if only is not None else LINES_MAX))
+    blind = request.GET.get("w") == "1"
+    rows = read_rows(
+        difference, chosen(listed, ALONE_MAX if only is not None else LINES_MAX), blind
+    )
     files = [shown_file(request, difference, one, rows.get(one.path), view) for one in listed]
     more = only is None and len(difference.files) > start + FILES_MAX
     return {
@@ -92,6 +95,8 @@ def shown_difference(request: PageRequest, difference: Difference) -> dict[str, 
         "additions": difference.additions,
         "deletions": difference.deletions,
         "view": view,
+        "is_blind": blind,
+        "other_space": link(request, difference, w=None if blind else "1"),
         "views": [(one, link(request, difference, view=one)) for one in ("unified", "split")],
         "only": only,
         "all": link(request, difference, file=None) if only is not None else None,
@@ -118,14 +123,19 @@ def chosen(files: Sequence[FileChange], most: int) -> list[FileChange]:
     return found
 
 
-def read_rows(difference: Difference, files: Sequence[FileChange]) -> dict[bytes, list[Row] | None]:
-    """The rows of each of these files by path; None where there are too many bytes together."""
+def read_rows(
+    difference: Difference, files: Sequence[FileChange], blind: bool
+) -> dict[bytes, list[Row] | None]:
+    """The rows of each of these files by path; None where there are too many bytes together.
+    `blind`: to white space.
+    """
     if not files:
         return {}
     paths = [file.path.decode(BYTES) for file in files]
-    question = ("rows", VERSION, *difference.kept_under, difference.old, difference.new, *paths)
+    ends = difference.old, difference.new
+    question = ("rows", VERSION, blind, *difference.kept_under, *ends, *paths)
     try:
-        kept = cached(difference.repo, question, lambda: ask_rows(difference, files))
+        kept = cached(difference.repo, question, lambda: ask_rows(difference, files, blind))
     except GitTooLarge:
         raise diff_too_large() from None
     return {
@@ -134,13 +144,16 @@ def read_rows(difference: Difference, files: Sequence[FileChange]) -> dict[bytes
     }
 
 
-def ask_rows(difference: Difference, files: Sequence[FileChange]) -> list[list[Row] | None]:
+def ask_rows(
+    difference: Difference, files: Sequence[FileChange], blind: bool
+) -> list[list[Row] | None]:
     """The same from git, as it is kept."""
     found: dict[bytes, bytes | None] = {}
     with slots.heavy(difference.who):
         for at in range(0, len(files), AT_ONCE):
             some = files[at : at + AT_ONCE]
-            found |= patches(difference.git, difference.old, difference.new, some)
+            ends = difference.git, difference.old, difference.new
+            found |= patches(*ends, some, ignore_space=blind)
         shas = [sha for one in files if found[one.path] for sha in (one.previous_sha, one.sha)]
         blobs = read_blobs(
             difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
