@@ -265,7 +265,7 @@ def _picture(tag: str, in_link: bool, relative: bool) -> str:
     if UPLOAD.fullmatch(source.removeprefix(settings.BASE_URL)):
         return tag
     if relative and source and not ABSOLUTE.match(source):
-        return tag
+        return tag if "alt" in values else tag.replace("<img", f'<img alt="{html.escape(source)}"')
     text = html.escape(values.get("alt") or source)
     if not source or in_link:
         return text

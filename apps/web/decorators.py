@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from django.http import HttpResponse, HttpResponsePermanentRedirect
+from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
@@ -24,7 +25,7 @@ from apps.site.limits import throttle_page
 from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, refuse
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 READ = ("GET",)
 FORM = ("GET", "POST")
 
@@ -42,10 +43,12 @@ def page(
     compressed.
     """
 
+    packed: Callable[[View], View] = gzip_page if is_packed else as_it_is
+
     def declare(view: View) -> View:
-        @(gzip_page if is_packed else as_it_is)
+        @packed
         @wraps(view)
-        def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
             try:
                 last = before(request, needs, methods, throttle)
                 response = last or view(request, *args, **kwargs)
@@ -153,7 +156,7 @@ def _page_below(
     def declare(view: View) -> View:
         @page(Level.PUBLIC, methods=methods, throttle=throttle, is_packed=is_packed)
         @wraps(view)
-        def run(request: PageRequest, **kwargs: Any) -> HttpResponse:
+        def run(request: PageRequest, **kwargs: Any) -> HttpResponseBase:
             is_known = request.principal.is_signed_in
             if (signed_in or request.method == "POST") and not is_known:
                 return ask_to_sign_in(request)

@@ -45,7 +45,7 @@ def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpRespo
     """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
     place = find_place(request, access, path)
     entry = thing_at(place.repo, place.commit, place.path)
-    shown = {
+    shown: dict[str, Any] = {
         "place": place,
         "menu": ref_menu(place.repo, place.shown_ref),
         "history": history_address(place.repo, place.path, place.ref),

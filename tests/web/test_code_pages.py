@@ -9,7 +9,7 @@ import pytest
 
 from apps.browse import folders
 from apps.repos.models import Repo, Visibility
-from tests.browse.code import FILE, LINK, SUBMODULE, code_of, push
+from tests.browse.code import FILE, LINK, SUBMODULE, Thing, code_of, push
 from tests.factories import ForkFactory
 from tests.test_queries import costing
 
@@ -21,7 +21,7 @@ See [the docs](docs/guide.md#start), [home](/README.md), [elsewhere](https://exa
 ![plan](docs/plan.png) ![far](https://example.org/far.png)
 """
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
-FILES = {
+FILES: dict[bytes, Thing] = {
     b"README.md": README,
     b"docs/guide.md": b"# Guide\n",
     b"docs/plan.png": PNG,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apps.git.diff import changes, patches
 from apps.git.hunks import parse_hunks
 from apps.web.colours import coloured_lines, plain_lines, text_of
-from apps.web.diff_rows import marks_of, rows_of, side_by_side
+from apps.web.diff_rows import Row, marks_of, rows_of, side_by_side
 from apps.web.diff_tables import diff_table
 from tests.git.scratch import Scratch
 
@@ -64,7 +64,8 @@ def sorted_lines(lines):
 
 def flat(rows):
     """The rows that stand side by side, once more below each other."""
-    left, right = [], []
+    left: list[Row] = []
+    right: list[Row] = []
     for one, other in side_by_side(rows):
         if one == other:
             yield from [*left, *right, one]
