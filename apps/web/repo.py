@@ -48,6 +48,7 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
         return {}
     known = {
         "menu": ref_menu(found, found.default_branch),
+        "files_action": f"/{found.path}/files",
         "branch_count": count_text(found.refs.branches()),
     }
     try:

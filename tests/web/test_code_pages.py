@@ -6,8 +6,10 @@ import re
 from urllib.parse import quote
 
 import pytest
+from django.utils import timezone
 
 from apps.browse import folders
+from apps.browse.models import GitCache
 from apps.repos.models import Repo, Visibility
 from tests.browse.code import FILE, LINK, SUBMODULE, Thing, code_of, push
 from tests.factories import ForkFactory
@@ -87,6 +89,10 @@ def test_what_git_has_no_time_to_find_stays_blank(visit, root, main, bob, monkey
     page = visit(bob).get(root).gives()
     assert "src" in page.text and "Run twice" not in page.text
     assert "no time to look" in page.text
+    monkeypatch.setattr(folders, "PATIENCE", 60)
+    assert "Run twice" not in visit(bob).get(root).text
+    GitCache.objects.filter(ends_at__isnull=False).update(ends_at=timezone.now())
+    assert "Run twice" in visit(bob).get(root).text
 
 
 def test_a_repository_starts_no_git_when_it_is_shown_again(visit, root, main, bob):
@@ -281,7 +287,10 @@ def test_two_branches_are_compared_and_lead_to_a_pull(visit, root, main, team_re
     page = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
     assert "1 commit that main has not" in page.text and "Go on" in page.text
     assert f'href="{root}/pulls/new?base=main&amp;head=topic"' in page.html
-    assert "nothing that it has not" in visit(alice).get(f"{root}/compare?head=main").gives().text
+    form = visit(alice).get(f"{root}/pulls/new?base=main&head=topic").gives()
+    assert form.value("title") == "Go on" and "Changes in 2 files" in form.text
+    assert f'href="{root}/compare?base=main&amp;head=topic&amp;view=split"' in form.html
+    assert "The base has all of it" in visit(alice).get(f"{root}/compare?head=main").gives().text
     for wrong, status in (("nothing", 404), ("-x", 422), ("ada:main", 422)):
         refused = visit(alice).get(f"{root}/compare?head={wrong}").gives(status)
         assert refused.alert() and refused.value("head") == wrong
