@@ -33,7 +33,7 @@ MENU_BRANCHES, MENU_TAGS = 100, 50
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A path of a commit. `ref` is what the address names, "" for the default branch."""
 
     repo: Repo
@@ -87,12 +87,12 @@ def who_asks(request: PageRequest) -> str:
     return http_slots.who(request, request.principal)
 
 
-def find_place(request: PageRequest, access: RepoAccess, path: str = "") -> Place:
+def find_location(request: PageRequest, access: RepoAccess, path: str = "") -> Location:
     """What `?ref=` and this path mean; 404 for a ref that is not there, 422."""
     ref = request.GET.get("ref", "")
     raw = path_in_tree(path, request.GET.get("path_base64"))
     commit = commit_at(access.repo, revision(access.repo, ref or None))
-    return Place(access.repo, ref, commit, raw)
+    return Location(access.repo, ref, commit, raw)
 
 
 def ref_menu(repo: Repo, current: str) -> dict[str, list[str]]:
@@ -111,36 +111,36 @@ def latest(rows: Any, namespace: str, most: int) -> list[str]:
 
 
 def folder_context(
-    request: PageRequest, access: RepoAccess, place: Place, folder: Entry
+    request: PageRequest, access: RepoAccess, location: Location, folder: Entry
 ) -> dict[str, Any]:
     """What `_folder.html` shows: a page of entries, each with its last change as far as it is
     known.
     """
     page = page_number(request)
-    found = read_folder(place.repo, folder, page)
+    found = read_folder(location.repo, folder, page)
     changes = find_last_changes(
-        place.repo, place.commit, place.path, found.entries, page, who_asks(request)
+        location.repo, location.commit, location.path, found.entries, page, who_asks(request)
     )
-    address = path_address(place.repo, "files", place.path, place.ref)
+    address = path_address(location.repo, "files", location.path, location.ref)
     glue = "&" if "?" in address else "?"
     return {
-        "entries": [shown_entry(place, one, changes) for one in found.entries],
+        "entries": [shown_entry(location, one, changes) for one in found.entries],
         "newest": newest_of(changes, access.principal),
         "pages": {
             "next": f"{address}{glue}page={page + 1}" if found.has_more else None,
             "previous": f"{address}{glue}page={page - 1}" if page > 1 else None,
         },
-        "readme": found.readme and shown_readme(access, place, found.readme),
+        "readme": found.readme and shown_readme(access, location, found.readme),
     }
 
 
-def shown_entry(place: Place, entry: Entry, changes: LastChanges) -> dict[str, Any]:
+def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[str, Any]:
     """What one line of the list needs."""
     name, change = name_of(entry), changes.by_name.get(name_of(entry))
     return {
         "name": shown_path(name),
         "kind": entry.kind,
-        "address": path_address(place.repo, "files", entry.path, place.ref),
+        "address": path_address(location.repo, "files", entry.path, location.ref),
         "sha": entry.sha,
         "change": change,
         "changed_at": change and moment_of(change.date),
@@ -156,14 +156,16 @@ def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | No
     return {"commit": newest, "at": moment_of(newest.date), "username": username}
 
 
-def shown_readme(access: RepoAccess, place: Place, readme: Readme) -> dict[str, Any]:
+def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:
     """A README: HTML for who looks at it, or plain text."""
-    path = place.path + b"/" + readme.name if place.path else readme.name
+    path = location.path + b"/" + readme.name if location.path else readme.name
     linked = references.addresses(access, "", [readme.html])
-    html = markdown.with_links(resolved(readme.html, place.repo, place.path, place.ref), linked)
+    html = markdown.with_links(
+        resolved(readme.html, location.repo, location.path, location.ref), linked
+    )
     return {
         "name": shown_path(readme.name),
-        "address": path_address(place.repo, "files", path, place.ref),
+        "address": path_address(location.repo, "files", path, location.ref),
         # The renderer writes what it lets through by itself: see `apps/core/markdown.py`.
         "html": mark_safe(html),  # noqa: S308 - as said above
         "text": readme.text,

@@ -15,8 +15,9 @@ from apps.browse.serializers.commits import usernames_of
 from apps.git.log import Commit
 from apps.git.repo import is_sha
 from apps.repos.access import RepoAccess
+from apps.repos.models import Repo
 from apps.web.addresses import history_address, path_address
-from apps.web.code import find_place, moment_of, ref_menu, who_asks
+from apps.web.code import find_location, moment_of, ref_menu, who_asks
 from apps.web.decorators import repo_page
 from apps.web.diffs import Difference, shown_difference
 from apps.web.frame import render_repo_page
@@ -31,20 +32,20 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
     repo = access.repo
     if repo.is_empty:
         return render_repo_page(request, access, "commits", tab="code")
-    place = find_place(request, access, request.GET.get("path", ""))
-    rows: Any = History(repo, place.commit, who_asks(request), place.path)
+    location = find_location(request, access, request.GET.get("path", ""))
+    rows: Any = History(repo, location.commit, who_asks(request), location.path)
     page = page_of(request, page_number(request), rows, lambda commit: commit)
     return render_repo_page(
         request,
         access,
         "commits",
         tab="code",
-        place=place,
-        path=shown_path(place.path),
-        files=path_address(repo, "files", place.path, place.ref),
+        location=location,
+        path=shown_path(location.path),
+        files=path_address(repo, "files", location.path, location.ref),
         action=f"/{repo.path}/commits",
-        all_commits=history_address(repo, b"", place.ref),
-        menu=ref_menu(repo, place.shown_ref),
+        all_commits=history_address(repo, b"", location.ref),
+        menu=ref_menu(repo, location.shown_ref),
         page=page,
         days=days_of(page["results"], access.principal),
     )
@@ -68,7 +69,6 @@ def shown_commit(commit: Commit, usernames: dict[str, str]) -> dict[str, Any]:
         "name": commit.author.name,
         "username": usernames.get(commit.author.email.lower()),
         "at": moment_of(commit.committer.date),
-        "has_body": len(commit.message.strip()) > len(commit.subject),
     }
 
 
@@ -81,21 +81,6 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
     found, is_signed = find_one(repo, sha)
     people = [found.author, found.committer]
     usernames = usernames_of((one.email for one in people), access.principal)
-    changes = changes_of(repo, found, who)
-    difference = Difference(
-        repo=repo,
-        source=repo,
-        git=repo.git,
-        old=next(iter(found.parents), None),
-        new=found.sha,
-        files=changes.files,
-        total=changes.total,
-        additions=changes.additions,
-        deletions=changes.deletions,
-        address=f"/{repo.path}/commits/{sha}",
-        kept_under=(),
-        who=who,
-    )
     return render_repo_page(
         request,
         access,
@@ -114,7 +99,26 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
         is_signed=is_signed,
         pulls=pulls_of_code().numbers_with(repo, sha),
         files=path_address(repo, "files", b"", sha),
-        diff=shown_difference(request, difference),
+        diff=shown_difference(request, difference_of(repo, found, who)),
+    )
+
+
+def difference_of(repo: Repo, commit: Commit, who: str) -> Difference:
+    """What a commit changes since its first parent; 422, 503."""
+    changes = changes_of(repo, commit, who)
+    return Difference(
+        repo=repo,
+        source=repo,
+        git=repo.git,
+        old=next(iter(commit.parents), None),
+        new=commit.sha,
+        files=changes.files,
+        total=changes.total,
+        additions=changes.additions,
+        deletions=changes.deletions,
+        address=f"/{repo.path}/commits/{commit.sha}",
+        kept_under=(),
+        who=who,
     )
 
 

@@ -18,7 +18,7 @@ from apps.core.pagination import count_parameter
 from apps.git.tree import Entry, start_of_blob
 from apps.repos.access import RepoAccess
 from apps.web.addresses import history_address, path_address
-from apps.web.code import Place, find_place, folder_context, ref_menu
+from apps.web.code import Location, find_location, folder_context, ref_menu
 from apps.web.colours import (
     CHARACTERS_MAX,
     LINES_MAX,
@@ -43,37 +43,37 @@ SHOWN_AS_PICTURE = {kind for kind, _ in PICTURES}
 @repo_page()
 def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpResponse:
     """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
-    place = find_place(request, access, path)
-    entry = thing_at(place.repo, place.commit, place.path)
+    location = find_location(request, access, path)
+    entry = thing_at(location.repo, location.commit, location.path)
     shown: dict[str, Any] = {
-        "place": place,
-        "menu": ref_menu(place.repo, place.shown_ref),
-        "history": history_address(place.repo, place.path, place.ref),
-        "permalink": path_address(place.repo, "files", place.path, place.commit),
-        "is_pinned": place.ref == place.commit,
+        "location": location,
+        "menu": ref_menu(location.repo, location.shown_ref),
+        "history": history_address(location.repo, location.path, location.ref),
+        "permalink": path_address(location.repo, "files", location.path, location.commit),
+        "is_pinned": location.ref == location.commit,
     }
     if entry.kind == "directory":
-        shown["folder"] = folder_context(request, access, place, entry)
+        shown["folder"] = folder_context(request, access, location, entry)
         return render_repo_page(request, access, "folder", tab="code", **shown)
-    shown |= file_context(place, entry)
+    shown |= file_context(location, entry)
     if "line" in request.GET:
         wanted = min(count_parameter(request.GET, "line", 1), shown["line_count"] or 1)
-        here = path_address(place.repo, "files", place.path, place.ref)
+        here = path_address(location.repo, "files", location.path, location.ref)
         return HttpResponseRedirect(f"{here}#L{wanted}")
     return render_repo_page(request, access, "file", tab="code", **shown)
 
 
-def file_context(place: Place, entry: Entry) -> dict[str, Any]:
+def file_context(location: Location, entry: Entry) -> dict[str, Any]:
     """What `file.html` shows of a file, a symlink or a submodule."""
     with quick():
-        found = content_of(place.repo, place.commit, entry)
+        found = content_of(location.repo, location.commit, entry)
         content = found.content
         if content is None and entry.kind == "file":
-            content = start_of_blob(place.repo.git, entry.sha, START)
+            content = start_of_blob(location.repo.git, entry.sha, START)
     shown: dict[str, Any] = {
         "entry": entry,
         "name": shown_path(entry.path.rpartition(b"/")[2]),
-        "raw": path_address(place.repo, "raw", place.path, place.ref),
+        "raw": path_address(location.repo, "raw", location.path, location.ref),
         "lfs": found.lfs if entry.kind == "file" else None,
         "target": target_of(found),
         "is_binary": found.is_binary,
@@ -84,15 +84,15 @@ def file_context(place: Place, entry: Entry) -> dict[str, Any]:
     if found.is_binary:
         is_picture = kind_of(content, is_whole=found.content is not None) in SHOWN_AS_PICTURE
         return {**shown, "is_picture": is_picture and found.content is not None}
-    return {**shown, **text_context(place, found, content)}
+    return {**shown, **text_context(location, found, content)}
 
 
-def text_context(place: Place, found: Content, content: bytes) -> dict[str, Any]:
+def text_context(location: Location, found: Content, content: bytes) -> dict[str, Any]:
     """The lines of a text: with colours, or where it is large the first ones, plain."""
     total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
     is_whole = found.content is not None
     if is_whole and len(content) <= CHARACTERS_MAX and total <= LINES_MAX:
-        lines = lines_of(place, found.entry, content)
+        lines = lines_of(location, found.entry, content)
     else:
         first = b"\n".join(content.split(b"\n", LINES_MAX)[:LINES_MAX])
         lines = plain_lines(first.decode("utf-8", "replace"))
@@ -104,14 +104,14 @@ def text_context(place: Place, found: Content, content: bytes) -> dict[str, Any]
     }
 
 
-def lines_of(place: Place, entry: Entry, content: bytes) -> list[Line]:
+def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
     """All lines with their colours; those of a larger file are kept."""
     text, name = content.decode("utf-8", "replace"), shown_path(entry.path)
     language = language_of(name)
     if not language or len(content) < KEPT_FROM:
         return coloured_lines(name, text)
     question = ("colours", VERSION, entry.sha, language)
-    lines: list[Line] = cached(place.repo, question, lambda: coloured_lines(name, text))
+    lines: list[Line] = cached(location.repo, question, lambda: coloured_lines(name, text))
     return lines
 
 

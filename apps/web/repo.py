@@ -13,7 +13,7 @@ from apps.core.views import base_url
 from apps.repos.access import RepoAccess
 from apps.repos.models import Fork
 from apps.repos.queries import list_protections
-from apps.web.code import find_place, folder_context, ref_menu
+from apps.web.code import find_location, folder_context, ref_menu
 from apps.web.decorators import page, repo_page
 from apps.web.frame import count_text, render_repo_page
 from apps.web.responses import PageRequest
@@ -52,11 +52,15 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
         "branch_count": count_text(found.refs.branches()),
     }
     try:
-        place = find_place(request, access)
+        location = find_location(request, access)
     except NotFound:
         return known
-    folder = thing_at(found, place.commit, b"")
-    return {**known, "place": place, "folder": folder_context(request, access, place, folder)}
+    folder = thing_at(found, location.commit, b"")
+    return {
+        **known,
+        "location": location,
+        "folder": folder_context(request, access, location, folder),
+    }
 
 
 @page(Level.PUBLIC)

@@ -18,15 +18,15 @@ from tests.test_queries import costing
 pytestmark = pytest.mark.once
 README = b"""# Api
 
-See [the docs](docs/guide.md#start), [home](/README.md), [elsewhere](https://example.org/x).
+See [the manual](manual/start.txt#begin), [terms](/empty), [elsewhere](https://example.org/x).
 
-![plan](docs/plan.png) ![far](https://example.org/far.png)
+![plan](manual/plan.png) ![far](https://example.org/far.png)
 """
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 FILES: dict[bytes, Thing] = {
     b"README.md": README,
-    b"docs/guide.md": b"# Guide\n",
-    b"docs/plan.png": PNG,
+    b"manual/start.txt": b"# Guide\n",
+    b"manual/plan.png": PNG,
     b"src/app.py": b"import os\n\n\ndef run():\n    return 1\n",
     b"link": (LINK, b"src/app.py"),
     b"vendor": (SUBMODULE, b"1" * 40),
@@ -70,16 +70,16 @@ def lines(html):
 def test_a_repository_shows_its_files_their_last_changes_and_its_readme(visit, root, main, bob):
     page = visit(bob).get(root).gives()
     names = re.findall(r'<span class="name">.*?<(?:a [^>]*|span)>([\w.]+)', page.html)
-    assert names[:2] == ["docs", "src"] and {"README.md", "vendor", "link"} < {*names}
+    assert names[:2] == ["manual", "src"] and {"README.md", "vendor", "link"} < {*names}
     said = re.findall(
         r'<a href="[^"]*/files/(\w+)[^"]*">.*?<span class="said">(.*?)</span>', page.html
     )
     by_name = {name: re.sub("<[^>]+>", "", text) for name, text in said}
-    assert by_name["src"] == "Run twice" and by_name["docs"] == by_name["README"] == "Begin"
+    assert by_name["src"] == "Run twice" and by_name["manual"] == by_name["README"] == "Begin"
     assert f'href="{root}/commits/{main}"' in page.html and "1 branch" in page.text
-    assert f'href="{root}/files/docs/guide.md#start"' in page.html
-    assert f'href="{root}/files/README.md"' in page.html
-    assert f'<img src="{root}/raw/docs/plan.png" alt="plan">' in page.html
+    assert f'href="{root}/files/manual/start.txt#begin"' in page.html
+    assert f'href="{root}/files/empty"' in page.html
+    assert f'<img src="{root}/raw/manual/plan.png" alt="plan">' in page.html
     assert 'src="https' not in page.html and 'href="https://example.org/x"' in page.html
     assert page.html.count("<h1") == 1 and "<h3>Api</h3>" in page.html
 
@@ -142,7 +142,7 @@ def test_a_repository_without_its_default_branch_leads_to_the_others(
     team_repo.save()
     page = visit(alice).get(root).gives()
     assert "The default branch" in page.text and f"{root}/branches" in page.html
-    assert "docs" in visit(alice).get(f"{root}/files?ref=topic").gives().text
+    assert "manual" in visit(alice).get(f"{root}/files?ref=topic").gives().text
 
 
 def test_a_file_is_shown_with_numbers_colours_and_ways_on(visit, root, main, bob):
@@ -167,12 +167,12 @@ def test_go_to_line_leads_to_the_line_or_the_last_one(visit, root, main, bob):
 
 def test_what_is_no_text_is_named_for_what_it_is(visit, root, main, bob):
     person = visit(bob)
-    picture = person.get(f"{root}/files/docs/plan.png").gives()
-    assert f'<img src="{root}/raw/docs/plan.png" alt="plan.png">' in picture.html
+    picture = person.get(f"{root}/files/manual/plan.png").gives()
+    assert f'<img src="{root}/raw/manual/plan.png" alt="plan.png">' in picture.html
     assert "Leads to src/app.py" in person.get(f"{root}/files/link").gives().text
     assert "1" * 40 in person.get(f"{root}/files/vendor").gives().text
     assert "This file is empty" in person.get(f"{root}/files/empty").gives().text
-    assert "lines" not in person.get(f"{root}/files/docs/plan.png").text
+    assert "lines" not in person.get(f"{root}/files/manual/plan.png").text
 
 
 def test_of_a_large_file_the_first_lines_are_shown_plain(
@@ -204,10 +204,10 @@ def test_raw_is_the_bytes_and_runs_nowhere(visit, root, main, bob):
         f"{root}/raw/src/app.py", headers={"If-None-Match": text.header("ETag")}
     )
     assert again.status_code == 304
-    picture = person.client.get(f"{root}/raw/docs/plan.png", headers={"Accept-Encoding": "gzip"})
+    picture = person.client.get(f"{root}/raw/manual/plan.png", headers={"Accept-Encoding": "gzip"})
     assert (picture.content, picture["Content-Type"]) == (PNG, "image/png")
     assert "Content-Encoding" not in picture
-    person.get(f"{root}/raw/docs").gives(422)
+    person.get(f"{root}/raw/manual").gives(422)
 
 
 def test_paths_that_are_no_utf8_lead_to_their_file(visit, root, main, bob):
@@ -251,7 +251,7 @@ def test_commits_stand_under_their_days_newest_first(visit, root, main, bob, mak
         "14 November 2023",
     ]
     assert page.text.index("Run twice") < page.text.index("Begin")
-    only = visit(bob).get(f"{root}/commits?path=docs").gives()
+    only = visit(bob).get(f"{root}/commits?path=manual").gives()
     assert "Begin" in only.text and "Run twice" not in only.text
     assert "No commit" in visit(bob).get(f"{root}/commits?path=nowhere").gives().text
 
