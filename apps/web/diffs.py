@@ -70,12 +70,19 @@ class Difference:
     address: str
     kept_under: tuple[Any, ...]
     who: str
+    waits: bool = True
+    """Whether it is worth to wait for git where others keep it busy; 503 at once if not."""
 
 
-def shown_difference(request: PageRequest, difference: Difference) -> dict[str, Any]:
-    """What `_diff.html` shows: 404 for a `?file=` that has not changed; 422, 503."""
+def shown_difference(
+    request: PageRequest, difference: Difference, *, is_paged: bool = True
+) -> dict[str, Any]:
+    """What `_diff.html` shows: 404 for a `?file=` that has not changed; 422, 503.
+
+    `is_paged`: whether `?page=` of the request means pages of files.
+    """
     view = "split" if request.GET.get("view") == "split" else "unified"
-    only, page = request.GET.get("file"), page_number(request)
+    only, page = request.GET.get("file"), page_number(request) if is_paged else 1
     start = (page - 1) * FILES_MAX
     listed = [*difference.files[start : start + FILES_MAX]]
     if only is not None:
@@ -107,8 +114,8 @@ def shown_difference(request: PageRequest, difference: Difference) -> dict[str, 
 
 
 def link(request: PageRequest, difference: Difference, **changed: Any) -> str:
-    """The page of all changes as this one is, with some parameters set."""
-    query = with_parameters(request.GET, **changed)
+    """The page of all changes as this one is, from its beginning, with some parameters set."""
+    query = with_parameters(request.GET, **{"page": None, **changed})
     return f"{difference.address}?{query}" if query else difference.address
 
 
@@ -149,7 +156,8 @@ def ask_rows(
 ) -> list[list[Row] | None]:
     """The same from git, as it is kept."""
     found: dict[bytes, bytes | None] = {}
-    with slots.heavy(difference.who):
+    place = slots.heavy if difference.waits else slots.heavy_if_free
+    with place(difference.who):
         for at in range(0, len(files), AT_ONCE):
             some = files[at : at + AT_ONCE]
             ends = difference.git, difference.old, difference.new
@@ -207,7 +215,7 @@ def shown_file(
         "is_folded": len(shown) > OPEN_MAX and only is None,
         "is_cut": rows is not None and len(shown) < len(rows),
         "why": why_not_shown(file, rows),
-        "alone": link(request, difference, file=path, page=None),
+        "alone": link(request, difference, file=path),
     }
 
 

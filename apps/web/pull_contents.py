@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpResponse
@@ -113,7 +114,7 @@ def lines_of(listing: contents.Listing, kind: str) -> int:
 
 def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
     """The changes of a small pull, for the page of its conversation. None where there are more, or
-    where git cannot tell in time: there a link leads to all of them.
+    where git is busy or cannot tell in time: there a link leads to all of them.
     """
     if not 0 < found.changed_files <= INLINE_FILES:
         return None
@@ -121,7 +122,10 @@ def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
         return None
     try:
         version = contents.get_version(found, None)
-        diff = version and shown_difference(request, difference_of(request, version, None))
+        if version is None:
+            return None
+        difference = replace(difference_of(request, version, None), waits=False)
+        diff = shown_difference(request, difference, is_paged=False)
     except ApiError:
         return None
-    return diff if diff and diff["rows"] <= INLINE_ROWS else None
+    return diff if diff["rows"] <= INLINE_ROWS else None

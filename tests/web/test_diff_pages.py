@@ -76,6 +76,8 @@ def test_a_pull_of_a_few_lines_is_one_page_and_starts_git_once(visit, address, b
     page = person.get(address).gives()
     assert ("add", "def run(n):") in rows(page.html)
     assert f'href="{address}/files?view=split"' in page.html
+    later = person.get(f"{address}?page=2&view=split").gives()
+    assert rows(later.html) and f'href="{address}/files?view=unified"' in later.html
     person.get(f"{address}/files").gives()
     for tab, most in (("", 25), ("/files", 15), ("/commits", 15)):
         with costing() as cost:
