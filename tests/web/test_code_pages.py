@@ -21,6 +21,8 @@ README = b"""# Api
 See [the manual](manual/start.txt#begin), [terms](/empty), [elsewhere](https://example.org/x).
 
 ![plan](manual/plan.png) ![far](https://example.org/far.png)
+
+It is read by people and by programs, and is long enough to be worth compressing.
 """
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 FILES: dict[bytes, Thing] = {
@@ -207,6 +209,8 @@ def test_raw_is_the_bytes_and_runs_nowhere(visit, root, main, bob):
     picture = person.client.get(f"{root}/raw/manual/plan.png", headers={"Accept-Encoding": "gzip"})
     assert (picture.content, picture["Content-Type"]) == (PNG, "image/png")
     assert "Content-Encoding" not in picture
+    long = person.client.get(f"{root}/raw/README.md", headers={"Accept-Encoding": "gzip"})
+    assert long.content == README and "Content-Encoding" not in long
     person.get(f"{root}/raw/manual").gives(422)
 
 
@@ -287,6 +291,11 @@ def test_two_branches_are_compared_and_lead_to_a_pull(visit, root, main, team_re
     page = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
     assert "1 commit that main has not" in page.text and "Go on" in page.text
     assert f'href="{root}/pulls/new?base=main&amp;head=topic"' in page.html
+    other = code.commit_with(FILES | {b"apart.txt": b"1\n"}, main, message="Apart")
+    push(team_repo, "refs/heads/main", other, by=alice)
+    apart = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
+    assert "apart.txt" not in apart.text and "it has 1 of its own" in apart.text
+    assert "    return 1" in lines(apart.html)
     form = visit(alice).get(f"{root}/pulls/new?base=main&head=topic").gives()
     assert form.value("title") == "Go on" and "Changes in 2 files" in form.text
     assert f'href="{root}/compare?base=main&amp;head=topic&amp;view=split"' in form.html
