@@ -76,14 +76,20 @@ class Site:
         self.port, self.token = port, token
         self.connection = socket.create_connection(("127.0.0.1", port))
 
-    def ask(self, path: str, make: Callable[[], bytes] = bytes) -> Call:
-        """A call that reads the path, or posts there what is made for it; returns the status."""
+    def ask(
+        self, path: str, make: Callable[[], bytes] = bytes, header: Callable[[], str] = str
+    ) -> Call:
+        """A call that reads the path, or posts there what is made for it; returns the status.
+
+        `header` makes one more header.
+        """
 
         def call() -> int:
             body = make()
             lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", "Host: 127.0.0.1"]
             lines += [f"Authorization: Bearer {self.token}"] if self.token else []
             lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+            lines += [more] if (more := header()) else []
             return self._exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
         return call

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from apps.browse import slots
 from apps.browse.cache import cached
-from apps.browse.names import shown_path
+from apps.browse.names import Revision, shown_path
 from apps.browse.objects import find_commit, find_entry, quick
 from apps.core.errors import Invalid
 from apps.core.json import quoted
@@ -32,13 +32,13 @@ class Archive:
         return f"{self.repo.slug}-{self.commit[:SHORT]}"
 
 
-def find_archive(repo: Repo, sha: str, path: bytes, who: str) -> Archive:
-    """The archive of the commit of this name; `who` asks, a person or an address.
+def find_archive(repo: Repo, wanted: Revision, path: bytes, who: str) -> Archive:
+    """The archive of the commit that a request names; `who` asks, a person or an address.
 
     404, 422 `not_a_directory`, `archive_too_large`, `too_expensive`.
     """
     with quick():
-        commit = tree = find_commit(repo, sha)
+        commit = tree = find_commit(repo, wanted)
         if path:
             entry = find_entry(repo, commit, path)
             if entry.kind != "directory":

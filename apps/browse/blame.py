@@ -8,7 +8,7 @@ from typing import Any
 
 from apps.browse import slots
 from apps.browse.cache import cached
-from apps.browse.names import shown_path
+from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
 from apps.browse.trees import find_file
 from apps.core.errors import Invalid
@@ -37,7 +37,9 @@ class Blame:
     ranges: Sequence[BlamedRange]
 
 
-def blame_lines(repo: Repo, sha: str, path: bytes, first: int, last: int | None, who: str) -> Blame:
+def blame_lines(
+    repo: Repo, wanted: Revision, path: bytes, first: int, last: int | None, who: str
+) -> Blame:
     """Blame these lines, or 500 from `first` on, as far as there are any. `who` asks, a person or
     an address.
 
@@ -45,8 +47,17 @@ def blame_lines(repo: Repo, sha: str, path: bytes, first: int, last: int | None,
     `validation_failed`.
     """
     check_lines(first, last)
+    asked = wanted.sha, path, first, last
+    kept = cached(repo, ("blame", *asked), lambda: ask(repo, wanted, path, first, last, who))
+    return Blame(**{**kept, "ranges": [range_of_kept(one) for one in kept["ranges"]]})
+
+
+def ask(
+    repo: Repo, wanted: Revision, path: bytes, first: int, last: int | None, who: str
+) -> dict[str, Any]:
+    """The same from git, as it is kept."""
     with quick():
-        commit, entry = find_file(repo, sha, path)
+        commit, entry = find_file(repo, wanted, path)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
         if entry.size is None or entry.size > FILE_MAX:
@@ -57,8 +68,14 @@ def blame_lines(repo: Repo, sha: str, path: bytes, first: int, last: int | None,
     if first > max(1, total):
         raise Invalid("line_not_found", f"There is no line {first}: the file has {total}.")
     last = min(total, last or first + LINES_DEFAULT - 1)
-    ranges = ranges_of(repo, commit, path, first, last, who) if total else []
-    return Blame(commit, first, last, total, ranges)
+    ranges = []
+    if total:
+        with slots.heavy(who):
+            try:
+                ranges = [kept_range(one) for one in blame(repo.git, commit, path, first, last)]
+            except GitTooLarge as error:
+                raise GitTimeout(str(error)) from None  # and so it is kept that this is too much
+    return {"commit": commit, "first": first, "last": last, "total": total, "ranges": ranges}
 
 
 def check_lines(first: int, last: int | None) -> None:
@@ -66,22 +83,6 @@ def check_lines(first: int, last: int | None) -> None:
     if last is not None and not first <= last < first + LINES_MAX:
         text = f"to: Must be an integer from `from` to {LINES_MAX - 1} more."
         raise Invalid("validation_failed", text)
-
-
-def ranges_of(
-    repo: Repo, commit: str, path: bytes, first: int, last: int, who: str
-) -> list[BlamedRange]:
-    """The ranges of lines that are there."""
-
-    def ask() -> list[dict[str, Any]]:
-        with slots.heavy(who):
-            try:
-                return [kept_range(one) for one in blame(repo.git, commit, path, first, last)]
-            except GitTooLarge as error:
-                raise GitTimeout(str(error)) from None  # and so it is kept that this is too much
-
-    kept = cached(repo, ("blame", commit, path, first, last), ask)
-    return [range_of_kept(one) for one in kept]
 
 
 def kept_range(one: BlamedRange) -> dict[str, Any]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from apps.browse import slots
 from apps.browse.cache import cached
+from apps.browse.kept import (
+    changes_of_kept,
+    commit_of_kept,
+    kept_changes,
+    kept_commit,
+)
+from apps.browse.names import Revision
 from apps.browse.objects import find_commit, no_commit, quick
 from apps.core.errors import Invalid
-from apps.git.diff import Changes, FileChange, changes
-from apps.git.log import Commit, Signature, log
+from apps.git.diff import Changes, changes
+from apps.git.log import Commit, log
 from apps.git.run import GitTooLarge
 from apps.git.tree import is_signed
 from apps.repos.models import Repo
@@ -47,7 +53,7 @@ class History:
                 return self.ask(skip, count)
         asked = self.commit, self.path, self.author, self.since, self.until, skip, count
         found = cached(self.repo, ("commits", *asked), lambda: self.ask_slowly(skip, count))
-        return [restored(one) for one in found]
+        return [commit_of_kept(one) for one in found]
 
     def is_slow(self, skip: int) -> bool:
         """Whether git may have to go through all of history for the next commit."""
@@ -70,13 +76,7 @@ class History:
 
     def ask_slowly(self, skip: int, count: int) -> list[dict[str, Any]]:
         with slots.heavy(self.who):
-            return [asdict(commit) for commit in self.ask(skip, count)]
-
-
-def restored(kept: dict[str, Any]) -> Commit:
-    """A commit from what `asdict` makes of it."""
-    people = {role: Signature(**kept[role]) for role in ("author", "committer")}
-    return Commit(**{**kept, **people, "parents": tuple(kept["parents"])})
+            return [kept_commit(commit) for commit in self.ask(skip, count)]
 
 
 def too_long() -> Invalid:
@@ -85,48 +85,43 @@ def too_long() -> Invalid:
     return Invalid("too_expensive", text)
 
 
-def find_one(repo: Repo, sha: str) -> tuple[Commit, bool]:
-    """The commit of this full name, and whether it has a signature; 404."""
+@dataclass(frozen=True)
+class SingleCommit:
+    """A commit, whether it has a signature, and what it changes since its first parent."""
+
+    commit: Commit
+    is_signed: bool
+    changes: Changes
+
+
+def read_commit(repo: Repo, sha: str, who: str) -> SingleCommit:
+    """The commit of this full name; `who` as for `History`. git is asked once.
+
+    404, 422 `diff_too_large`, `too_expensive`.
+    """
+    try:
+        kept = cached(repo, ("commit", sha), lambda: ask_for_commit(repo, sha, who))
+    except GitTooLarge:
+        text = "The commit changes too much: fetch it with git."
+        raise Invalid("diff_too_large", text) from None
+    commit, found = commit_of_kept(kept["commit"]), changes_of_kept(kept["changes"])
+    return SingleCommit(commit, kept["is_signed"], found)
+
+
+def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
+    """The same from git, as it is kept."""
     with quick():
-        if find_commit(repo, sha) != sha:  # of a tag
+        if find_commit(repo, Revision("", sha)) != sha:  # of a tag
             raise no_commit(sha)
         try:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-        return commit, is_signed(repo.git, sha)
-
-
-def changes_of(repo: Repo, commit: Commit, who: str) -> Changes:
-    """What a commit changes since its first parent; `who` as for `History`. 422 `diff_too_large`,
-    `too_expensive`.
-    """
-    parent = next(iter(commit.parents), None)
-
-    def ask() -> dict[str, Any]:
-        with slots.heavy(who):
-            found = changes(repo.git, parent, commit.sha)
-        return {**asdict(found), "files": [to_keep(file) for file in found.files]}
-
-    try:
-        kept = cached(repo, ("changes", parent, commit.sha), ask)
-    except GitTooLarge:
-        text = "The commit changes too much: fetch it with git."
-        raise Invalid("diff_too_large", text) from None
-    files = tuple(FileChange(**with_paths(file, encoded)) for file in kept["files"])
-    return Changes(**{**kept, "files": files})
-
-
-def to_keep(file: FileChange) -> dict[str, Any]:
-    """A change as JSON can hold it: each byte of a path is a character."""
-    return with_paths(asdict(file), lambda path: path.decode("latin-1"))
-
-
-def encoded(path: str) -> bytes:
-    """The path that `to_keep` was given."""
-    return path.encode("latin-1")
-
-
-def with_paths(fields: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    both = {name: fields[name] for name in ("path", "previous_path")}
-    return {**fields, **{name: path and change(path) for name, path in both.items()}}
+        signed = is_signed(repo.git, sha)
+    with slots.heavy(who):
+        found = changes(repo.git, next(iter(commit.parents), None), sha)
+    return {
+        "commit": kept_commit(commit),
+        "is_signed": signed,
+        "changes": kept_changes(found),
+    }

@@ -13,7 +13,7 @@ from apps.browse import slots
 from apps.browse.cache import cached, too_expensive
 from apps.browse.kept import changes_of_kept, commit_of_kept, kept_changes, kept_commit
 from apps.browse.names import invalid_ref, revision
-from apps.browse.objects import no_commit
+from apps.browse.objects import find_commits
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.json import quoted
@@ -22,7 +22,6 @@ from apps.git.log import Commit, log
 from apps.git.repo import GitRepo
 from apps.git.run import GitTimeout, GitTooLarge
 from apps.git.texts import TEXT_MAX, write_diff, write_patches
-from apps.git.tree import commit_of
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Repo
 from apps.repos.queries import named_source
@@ -126,7 +125,7 @@ def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
     """The same from git, as it is kept. Where there is nothing to compare, `start` is None."""
     with working(ends):
         git = ends.git
-        base, head = find_in(git, ends.base), find_in(git, ends.head)
+        base, head = find_commits(git, ends.base, ends.head)
         merge_base = git.merge_base(base, head)
         start = base if direct else merge_base
         if start is None:
@@ -143,13 +142,6 @@ def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
             "commits": [kept_commit(one) for one in commits],
             "changes": kept_changes(changes(git, start, head)),
         }
-
-
-def find_in(git: GitRepo, sha: str) -> str:
-    """The commit of this name, or the one that the tag of this name leads to; 404."""
-    if (commit := commit_of(git, sha)) is None:
-        raise no_commit(sha)
-    return commit
 
 
 def patches_of(

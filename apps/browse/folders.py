@@ -58,7 +58,7 @@ def commit_at(repo: Repo, wanted: Revision) -> str:
     if wanted.name:
         return wanted.sha
     with quick():
-        return find_commit(repo, wanted.sha)
+        return find_commit(repo, wanted)
 
 
 def thing_at(repo: Repo, commit: str, path: bytes) -> Entry:

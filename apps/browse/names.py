@@ -15,12 +15,13 @@ from django.conf import settings
 from apps.browse.slots import light
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
+from apps.core.query import URL_SAFE_BASE64
 from apps.git.repo import is_sha, valid_branch_name
 from apps.git.tips import tip_of
 from apps.repos.models import BRANCHES, TAGS, Ref, Repo
 
 PULL_HEAD = re.compile(r"refs/pull/([1-9][0-9]{0,14})/head")
-BASE64 = re.compile(r"[A-Za-z0-9_-]*={0,2}")
+BASE64 = re.compile(URL_SAFE_BASE64)
 PATH_MAX = 4096
 """Bytes, as Linux has it."""
 FOLDERS_MAX = 500

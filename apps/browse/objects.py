@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 from apps.browse import slots
 from apps.browse.cache import too_expensive
-from apps.browse.names import shown_path
+from apps.browse.names import Revision, shown_path
 from apps.core.errors import NotFound
 from apps.core.json import quoted
+from apps.git.repo import GitRepo
 from apps.git.run import GitTimeout, GitTooLarge
-from apps.git.tree import Entry, commit_of, entry_at
+from apps.git.tree import Entry, commits_of, entry_at
 from apps.repos.models import Repo
 
 
@@ -25,12 +26,24 @@ def quick() -> Iterator[None]:
             raise too_expensive() from None
 
 
-def find_commit(repo: Repo, sha: str) -> str:
-    """The commit of this full name, or the one that the tag of this name leads to; 404."""
-    commit = commit_of(repo.git, sha)
-    if commit is None:
-        raise no_commit(sha)
-    return commit
+def find_commit(repo: Repo, wanted: Revision) -> str:
+    """The commit that a request names; 404.
+
+    git is asked only for full names of commits, which need not exist, and may be those of tags.
+    """
+    if wanted.name:
+        return wanted.sha
+    return find_commits(repo.git, wanted.sha)[0]
+
+
+def find_commits(git: GitRepo, *shas: str) -> list[str]:
+    """The commits of these full names, or those that the tags of these names lead to; 404."""
+    found = []
+    for sha, commit in zip(shas, commits_of(git, *shas), strict=True):
+        if commit is None:
+            raise no_commit(sha)
+        found.append(commit)
+    return found
 
 
 def no_commit(sha: str) -> NotFound:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import QuerySet
+
 from apps.browse.cache import cached
 from apps.browse.slots import heavy_if_free, light
 from apps.core.errors import ApiError, Invalid, NotFound
@@ -12,39 +14,46 @@ from apps.core.json import quoted
 from apps.git.history import distances
 from apps.git.run import GitError, GitTimeout
 from apps.git.tips import tag_message
-from apps.repos.models import Protection, Ref, RefQuerySet, Repo
+from apps.repos.models import Protection, Repo
+from apps.repos.models.ref import short_name
 
 PATIENCE = 5.0
 """Seconds that git has to count how far a branch is from the default branch."""
 
 
-def list_branches(repo: Repo) -> RefQuerySet:
-    """The branches by name, with who pushed each."""
-    return repo.refs.branches().select_related("pushed_by").in_order("name")
+def list_branches(repo: Repo) -> QuerySet[Any, Any]:
+    """The branches by name, as light rows."""
+    return repo.refs.branches().in_order("name").rows()
 
 
-def list_tags(repo: Repo) -> RefQuerySet:
-    """The tags, what was pushed last first, with who pushed each."""
-    return repo.refs.tags().select_related("pushed_by").in_order("-updated_at")
+def list_tags(repo: Repo) -> QuerySet[Any, Any]:
+    """The tags, what was pushed last first, as light rows."""
+    return repo.refs.tags().in_order("-updated_at").rows()
 
 
-def get_ref(rows: RefQuerySet, full_name: str, what: str) -> Ref:
+def get_ref(rows: QuerySet[Any, Any], full_name: str, what: str) -> Any:
     """One of these rows; 404. `what`: a branch or a tag."""
     ref = None
     if "\0" not in full_name:  # which PostgreSQL would not compare with anything
         ref = rows.filter(full_name=full_name).first()
     if ref is None:
-        name = full_name.split("/", 2)[2]
-        raise NotFound("not_found", f"There is no {what} {quoted(name)} here.")
+        text = f"There is no {what} {quoted(short_name(full_name))} here."
+        raise NotFound("not_found", text)
     return ref
 
 
-def protections_by_age(repo: Repo) -> list[Protection]:
-    """All protections of the repository, oldest first."""
-    return [*repo.protections.order_by("created_at", "id")]
+def protected_patterns(repo: Repo) -> list[str]:
+    """The patterns of the branches that are protected."""
+    return [*repo.protections.values_list("branch", flat=True)]
 
 
-def ahead_and_behind(repo: Repo, ref: Ref) -> tuple[int | None, int | None]:
+def protections_of(repo: Repo, branch: str) -> list[Protection]:
+    """The protections of one branch, oldest first."""
+    rows = repo.protections.order_by("created_at", "id")
+    return [one for one in rows if one.matches(branch)]
+
+
+def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
     """How many commits a branch has that the default branch has not, and the other way round.
 
     None for both where there is no default branch, or git cannot tell in time.
@@ -68,7 +77,7 @@ def ahead_and_behind(repo: Repo, ref: Ref) -> tuple[int | None, int | None]:
 
 
 def distances_from_default(
-    repo: Repo, branches: Sequence[Ref], who: str
+    repo: Repo, branches: Sequence[Any], who: str
 ) -> dict[str, tuple[int, int]]:
     """Commit of a branch -> how many commits it has that the default branch has not, and the other
     way round; one question for all. Those that git cannot compare in time are left out.
@@ -95,7 +104,7 @@ def distances_from_default(
     return same | {sha: (ahead, behind) for sha, ahead, behind in kept}
 
 
-def whole_message(repo: Repo, ref: Ref) -> dict[str, Any]:
+def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
     """`message` and `message_truncated` of an annotated tag of which the row has the beginning."""
 
     def ask() -> tuple[str, bool] | None:

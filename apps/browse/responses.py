@@ -16,7 +16,7 @@ from django.utils.http import content_disposition_header
 
 from apps.accounts.principal import Principal
 from apps.browse.conditional import CACHE_CONTROL, not_modified
-from apps.browse.names import shown_path
+from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
 from apps.browse.trees import INLINE_MAX, find_file
 from apps.core.errors import Invalid
@@ -70,17 +70,17 @@ given = GivenTags(TAGS_MAX)
 
 
 def raw_response(
-    request: HttpRequest, principal: Principal, repo: Repo, sha: str, path: bytes
+    request: HttpRequest, principal: Principal, repo: Repo, wanted: Revision, path: bytes
 ) -> HttpResponseBase:
     """The bytes of what a commit has at a path; 304 for who has them. Who may read them has been
     asked before. 404, 422 `is_directory`, `not_a_file`, `file_too_large`.
     """
-    asked = repo.pk, sha, path
+    asked = repo.pk, wanted.sha, path
     tag = given.get(asked)
     if tag and (answer := not_modified(request, tag)):
         return answer
     with quick():
-        _, entry = find_file(repo, sha, path)
+        _, entry = find_file(repo, wanted, path)
         size = entry.size or 0
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.names import shown_path
+from apps.browse.names import Revision, shown_path
 from apps.browse.objects import find_commit, find_entry, quick
 from apps.core.errors import Invalid
 from apps.core.json import quoted
@@ -57,13 +57,13 @@ class Folder:
 
 
 def find_folder(
-    repo: Repo, sha: str, path: bytes, *, recursive: bool, sizes: bool
+    repo: Repo, wanted: Revision, path: bytes, *, recursive: bool, sizes: bool
 ) -> tuple[str, Folder]:
-    """The commit of this name, and the folder that it has at the path; 404, 422
+    """The commit that a request names, and the folder that it has at the path; 404, 422
     `not_a_directory`.
     """
     with quick():
-        commit = find_commit(repo, sha)
+        commit = find_commit(repo, wanted)
         tree = commit
         if path:
             entry = find_entry(repo, commit, path)
@@ -94,11 +94,11 @@ class Content:
         return {"oid": found[1].decode(), "size": int(found[2])} if found else None
 
 
-def find_file(repo: Repo, sha: str, path: bytes) -> tuple[str, Entry]:
-    """The commit of this name, and what it has at the path; 404, 422 `is_directory`. For callers
-    in a place.
+def find_file(repo: Repo, wanted: Revision, path: bytes) -> tuple[str, Entry]:
+    """The commit that a request names, and what it has at the path; 404, 422 `is_directory`. For
+    callers in a place.
     """
-    commit = find_commit(repo, sha)
+    commit = find_commit(repo, wanted)
     if not path:
         raise is_directory(path)
     entry = find_entry(repo, commit, path)
@@ -107,10 +107,10 @@ def find_file(repo: Repo, sha: str, path: bytes) -> tuple[str, Entry]:
     return commit, entry
 
 
-def read_content(repo: Repo, sha: str, path: bytes) -> Content:
-    """What the commit of this name has at the path; errors as of `find_file`."""
+def read_content(repo: Repo, wanted: Revision, path: bytes) -> Content:
+    """What the commit that a request names has at the path; errors as of `find_file`."""
     with quick():
-        commit, entry = find_file(repo, sha, path)
+        commit, entry = find_file(repo, wanted, path)
         return content_of(repo, commit, entry)
 
 

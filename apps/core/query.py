@@ -22,6 +22,7 @@ MORE = "*"
 """Stands there for those that no longer fit; in a name it would be `%2A`."""
 NAMELESS = "="
 """Stands there for an empty name, as in `?=1`; in a name it would be `%3D`."""
+URL_SAFE_BASE64 = "[A-Za-z0-9_-]*={0,2}"
 DIGITS = re.compile(r"[0-9]{1,20}")
 
 
@@ -40,6 +41,11 @@ class TextParameter(serializers.Field[Any, Any, Any, Any]):
         if "\0" in data:
             raise serializers.ValidationError("NUL is not allowed.")
         return data
+
+
+@extend_schema_field({"type": "string", "pattern": f"^{URL_SAFE_BASE64}$"})
+class Base64Parameter(TextParameter):
+    """Bytes in the URL-safe alphabet of base64 (RFC 4648, section 5); whoever reads it decodes."""
 
 
 class FlagParameter(serializers.BooleanField):

@@ -41,11 +41,11 @@ class Listing:
     truncated: bool
 
 
-def commit_of(repo: GitRepo, sha: str) -> str | None:
-    """The commit of this name, or the one that the tag of this name leads to; else None."""
-    asked = f"{_sha(sha)}^{{commit}}\n".encode()
-    found = repo.git("cat-file", "--batch-check=%(objectname)", stdin=asked).word
-    return found if is_sha(found) else None
+def commits_of(repo: GitRepo, *shas: str) -> list[str | None]:
+    """The commits of these names, or those that the tags of these names lead to; else None."""
+    asked = "".join(f"{_sha(sha)}^{{commit}}\n" for sha in shas).encode()
+    found = repo.git("cat-file", "--batch-check=%(objectname)", stdin=asked).out.decode()
+    return [word if is_sha(word) else None for word in found.splitlines()]
 
 
 def entry_at(repo: GitRepo, commit: str, path: bytes) -> Entry | None:

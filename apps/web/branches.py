@@ -10,6 +10,7 @@ from apps.browse import refs
 from apps.browse.names import pulls_of_code
 from apps.browse.serializers.refs import branch_record
 from apps.repos.access import RepoAccess
+from apps.repos.models.ref import short_name
 from apps.web.code import moment_of, who_asks
 from apps.web.decorators import repo_page
 from apps.web.frame import render_repo_page
@@ -23,16 +24,17 @@ BRANCHES = 30
 def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The branches, pushed last first; `?search=` looks for a part of a name."""
     repo, search = access.repo, request.GET.get("search", "").replace("\0", "")
-    rows = refs.list_branches(repo).in_order("-updated_at")
+    rows: Any = refs.list_branches(repo)
+    rows = rows.in_order("-updated_at")
     if search:
         rows = rows.search(search)
     page = page_of(request, page_number(request), rows, lambda ref: ref, size=BRANCHES)
     found = page["results"]
-    protections = refs.protections_by_age(repo)
-    pulls = pulls_of_code().open_numbers(repo, [ref.name for ref in found])
+    patterns = refs.protected_patterns(repo)
+    pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in found])
     far = refs.distances_from_default(repo, found, who_asks(request))
     page["results"] = [
-        shown_branch(branch_record(ref, repo.default_branch, protections, pulls), far.get(ref.sha))
+        shown_branch(branch_record(ref, repo.default_branch, patterns, pulls), far.get(ref.sha))
         for ref in found
     ]
     return render_repo_page(request, access, "branches", tab="code", page=page, search=search)

@@ -9,7 +9,7 @@ from typing import Any
 from django.http import HttpResponse
 
 from apps.accounts.principal import Principal
-from apps.browse.commits import History, changes_of, find_one
+from apps.browse.commits import History, SingleCommit, read_commit
 from apps.browse.names import invalid_ref, pulls_of_code, shown_path
 from apps.browse.serializers.commits import usernames_of
 from apps.git.log import Commit
@@ -78,7 +78,8 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
     if not is_sha(sha):
         raise invalid_ref(sha)
     repo, who = access.repo, who_asks(request)
-    found, is_signed = find_one(repo, sha)
+    single = read_commit(repo, sha, who)
+    found = single.commit
     people = [found.author, found.committer]
     usernames = usernames_of((one.email for one in people), access.principal)
     return render_repo_page(
@@ -96,16 +97,16 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
         },
         is_same_person=found.author.email == found.committer.email,
         parents=found.parents,
-        is_signed=is_signed,
+        is_signed=single.is_signed,
         pulls=pulls_of_code().numbers_with(repo, sha),
         files=path_address(repo, "files", b"", sha),
-        diff=shown_difference(request, difference_of(repo, found, who)),
+        diff=shown_difference(request, difference_of(repo, single, who)),
     )
 
 
-def difference_of(repo: Repo, commit: Commit, who: str) -> Difference:
-    """What a commit changes since its first parent; 422, 503."""
-    changes = changes_of(repo, commit, who)
+def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
+    """What a commit changes since its first parent."""
+    commit, changes = single.commit, single.changes
     return Difference(
         repo=repo,
         source=repo,

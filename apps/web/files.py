@@ -120,4 +120,4 @@ def raw(request: PageRequest, access: RepoAccess, path: str) -> HttpResponseBase
     """The bytes of a file, of which no browser runs anything."""
     wanted = revision(access.repo, request.GET.get("ref") or None)
     at = path_in_tree(path, request.GET.get("path_base64"))
-    return raw_response(request, request.principal, access.repo, wanted.sha, at)
+    return raw_response(request, request.principal, access.repo, wanted, at)

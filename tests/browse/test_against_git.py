@@ -23,7 +23,7 @@ from tests.browse.shell import EMPTY_TREE, LITERAL, Entry, Shell, text
 from tests.by_actions import MakeByActions
 
 pytestmark = pytest.mark.once
-IN_ALL, IN_CI, IN_PLAIN_RUN = 100, 10, 3
+IN_ALL, IN_CI, IN_PLAIN_RUN = 100, 5, 2
 TRIED = settings(
     # An example that fails is as good as a smaller one, which takes minutes to find.
     phases=[Phase.explicit, Phase.generate],

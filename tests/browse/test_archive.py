@@ -15,7 +15,7 @@ from apps.git import archive, run
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.once, pytest.mark.django_db]
 FILES: dict[bytes, Thing] = {
     b"a/b": b"one\n",
     b"a/c/d": b"two\n",

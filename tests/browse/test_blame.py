@@ -8,11 +8,12 @@ from urllib.parse import quote
 
 import pytest
 
+from apps.git import run
 from apps.git.run import LIMITS, Limits
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SUBMODULE, Thing, code_of, push
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.once, pytest.mark.django_db]
 LATIN = b"caf\xe9/x"
 FILES: dict[bytes, Thing] = {
     b"a/b": b"one\ntwo\nthree",
@@ -125,12 +126,11 @@ def test_a_path_that_is_no_utf8_is_asked_for_in_base64(ask, commits) -> None:
     assert found["ranges"][0]["original_path_base64"] == encoded.rstrip("=")
 
 
-def test_the_second_answer_asks_git_for_no_blame(ask, commits, monkeypatch) -> None:
-    first = ask("a/b").gives()
-    monkeypatch.setitem(LIMITS, "blame", Limits(deadline=0))
-    assert ask("a/b").gives() == first
-    tag = ask("a/b").header("ETag")
-    assert ask("a/b", **{"If-None-Match": tag}).status == 304
+def test_the_second_answer_asks_no_git(ask, commits) -> None:
+    first, before = ask("a/b"), run.spawned
+    assert ask("a/b").gives() == first.gives()
+    assert ask("a/b", **{"If-None-Match": first.header("ETag")}).status == 304
+    assert run.spawned == before
 
 
 @pytest.mark.parametrize("limits", [Limits(deadline=0), Limits(output=10)], ids=["late", "large"])

@@ -15,7 +15,7 @@ from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
 from tests.factories import ForkFactory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.once, pytest.mark.django_db]
 TEXT = b"".join(b"line %d of a text\n" % n for n in range(20))
 OLD: dict[bytes, Thing] = {
     b"a.txt": TEXT,

@@ -11,6 +11,7 @@ from apps.browse.trees import INLINE_MAX, TARGET_MAX
 from apps.git import run
 from tests.browse.code import LINK, SUBMODULE, push
 
+pytestmark = pytest.mark.once
 MAIN = "refs/heads/main"
 OID = "a" * 64
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize 12345\n".encode()

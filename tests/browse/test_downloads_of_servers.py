@@ -6,6 +6,7 @@ import http.client
 import os
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from apps.git.repo import GitRepo
 from tests.browse.code import Code
 from tests.repos.test_git_http import api_path
 
+pytestmark = pytest.mark.once
 MIB = 1024 * 1024
 GROWTH = 64 * 1024
 """KiB by which a server may grow."""
@@ -52,6 +54,13 @@ class Asked:
         return size
 
 
+def status_of(server: Any, address: str) -> int:
+    """The status of an answer that is read to its end."""
+    asked = Asked(server, address)
+    asked.size()
+    return int(asked.response.status)
+
+
 def peak(pid: int) -> int:
     """The most memory that a process has had since `forget_peak`, in KiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -84,11 +93,10 @@ QUESTIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.once
 @pytest.mark.parametrize("kind", ["bomb", "zeros", "many"])
 def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, code, kind) -> None:
     old = code.commit_with({b"f": b"1\n"})
-    trees = {"bomb": code.tree_bomb, "zeros": lambda: code.tree("100644", {"z": code.zeros(600)})}
+    trees = {"bomb": code.tree_bomb, "zeros": lambda: code.tree("100644", {"z": code.zeros(150)})}
     tree = trees[kind]() if kind in trees else many_files(code, 200_000)
     blob = bytes.fromhex(code.store("blob", [b"2\n"], 2))
     body = b"40000 d\0%b100644 f\0%b" % (bytes.fromhex(tree), blob)
@@ -107,6 +115,21 @@ def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, 
         assert took < PATIENCE
         assert grown < GROWTH
     server.api("alice").get(api_path(path)).gives()
+
+
+@pytest.mark.slow
+def test_others_are_answered_while_git_compares_a_bomb(server, path, code) -> None:
+    old = code.commit_with({b"f": b"1\n"})
+    new = code.commit_of(code.tree_bomb(), old)
+    address = f"{api_path(path)}/compare/{old}...{new}"
+    with ThreadPoolExecutor() as pool:
+        bombs = [pool.submit(status_of, server, address) for _ in range(3)]
+        answered = 0
+        while not all(bomb.done() for bomb in bombs):
+            server.api("alice").get(api_path(path)).gives()
+            answered += not all(bomb.done() for bomb in bombs)
+    assert {bomb.result() for bomb in bombs} <= {200, 422, 503}
+    assert answered > 3
 
 
 def test_an_archive_comes_whole_and_in_pieces(server, path, code, tmp_path) -> None:

@@ -14,11 +14,12 @@ from apps.browse.trees import INLINE_MAX
 from apps.core.slugs import PREFIX
 from apps.git import run
 from apps.repos.http import slots
-from tests.browse.code import LINK, SUBMODULE, push
+from tests.browse.code import LINK, SUBMODULE, code_of, push
 from tests.gitclient import Git
 from tests.uploads.conftest import PNG
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.once
 MAIN = "refs/heads/main"
 MIB = 1024 * 1024
 POLICY = "default-src 'none'; sandbox"
@@ -138,8 +139,8 @@ def test_304_runs_no_git_and_access_is_asked_first(get, repo, code, commit, alic
     assert get("nothing", **tag).status_code == 404
 
 
-@pytest.mark.once
-def test_a_file_of_more_than_512_mib_is_left_to_git(api, repo, code, alice):
+def test_a_file_of_more_than_512_mib_is_left_to_git(api, team_repo, alice):
+    repo, code = team_repo, code_of(team_repo)
     sha = code.commit_of(code.tree("100644", {"fit": code.zeros(512), "zeros": code.zeros(513)}))
     push(repo, MAIN, sha, by=alice)
     found = api(alice).get(f"{repo.api_path}/contents/zeros").gives()
@@ -163,21 +164,20 @@ def test_a_large_file_takes_a_place_of_git_until_it_is_sent(get, commit, setting
 
 
 @pytest.mark.slow
-@pytest.mark.once
 @pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
 def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the_client(
     new_server, tmp_path, kind
 ):
     with new_server(tmp_path, kind) as server:
-        path, headers = with_zeros(server, tmp_path / "work", 300)
+        path, headers = with_zeros(server, tmp_path / "work", 150)
         before = memory(server.pid)
         with closing(server.connect()) as connection:
             connection.request("GET", path, headers=headers)
             answer, size = connection.getresponse(), 0
-            assert answer.headers["Content-Length"] == str(300 * MIB)
+            assert answer.headers["Content-Length"] == str(150 * MIB)
             while piece := answer.read(MIB):
                 size += len(piece)
-        assert size == 300 * MIB
+        assert size == 150 * MIB
         assert memory(server.pid) - before < 64 * MIB
         with closing(server.connect()) as leaving:
             leaving.request("GET", path, headers=headers)

@@ -9,6 +9,7 @@ import pytest
 from apps.git import run
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, push
 
+pytestmark = pytest.mark.once
 MAIN = "refs/heads/main"
 FILES = {
     b"README": b"Slow.\n",

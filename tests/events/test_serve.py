@@ -45,6 +45,7 @@ def no_team_is_made(server: Server) -> Iterator[None]:
         yield
 
 
+@pytest.mark.once
 def test_the_first_start_shows_a_way_in_and_it_ends_at_once_whatever_is_under_way(tmp_path):
     """The one server of the plain run that begins with nothing at all."""
     with Server(tmp_path) as first, ExitStack() as streams:
@@ -164,6 +165,7 @@ def test_a_start_among_people_shows_no_secret(server):
 
 
 @ON_SERVE
+@pytest.mark.once
 def test_a_taken_port_is_one_line_on_standard_error_that_names_the_way_out(server, tmp_path):
     """What any command does that refuses: one line there, nothing else, and a status."""
     port = server.url.rpartition(":")[2]

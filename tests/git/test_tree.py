@@ -13,7 +13,7 @@ from apps.git.run import LIMITS, GitError, GitTimeout, Limits
 from apps.git.tree import (
     ENTRIES_MAX,
     Entry,
-    commit_of,
+    commits_of,
     entry_at,
     is_signed,
     list_tree,
@@ -136,9 +136,11 @@ def test_a_commit_is_found_through_its_tags_alone(code):
     commit = code.commit_with({b"a": b"1"})
     tree, blob = code.tree_with({b"a": b"1"}), code.store("blob", [b"1"], 1)
     tag = code.tag_of(commit)
-    assert commit_of(code, commit) == commit_of(code, code.tag_of(tag, "tag")) == commit
-    for other in (tree, blob, code.tag_of(tree, "tree"), code.tag_of(blob, "blob"), "1" * 40):
-        assert commit_of(code, other) is None
+    others = [tree, blob, code.tag_of(tree, "tree"), code.tag_of(blob, "blob"), "1" * 40]
+    before = run.spawned
+    found = commits_of(code, commit, *others, code.tag_of(tag, "tag"))
+    assert found == [commit, *[None] * 5, commit]
+    assert run.spawned == before + 1
 
 
 def test_only_the_beginning_of_a_blob_is_read(code):
@@ -171,7 +173,7 @@ def test_nothing_but_full_names_reach_git(code):
     before = run.spawned
     for text in ("main", "--all", "A" * 40, "1" * 39, "1" * 40 + "\n"):
         for ask in (
-            lambda text: commit_of(code, text),
+            lambda text: commits_of(code, text),
             lambda text: entry_at(code, text, b"a"),
             lambda text: list_tree(code, text, start=0, stop=1),
             lambda text: read_blob(code, text),

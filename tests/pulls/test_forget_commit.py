@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 
 from apps.browse.cache import cached
 from apps.browse.models import GitCache
+from apps.core.slugs import PREFIX
 from apps.events.models import Event
 from apps.git.protocol import ZERO
 from apps.git.repo import approved_ref, pull_ref
@@ -143,6 +144,24 @@ def test_what_versions_contain_goes_with_their_heads(clone, leaked, api, alice):
     assert (files["results"], files["files_truncated"]) == ([], True)
     assert [one["path"] for one in api(alice).get(f"{version}/files").gives()["results"]] == ["b"]
     assert api(alice).get(f"{version}/versions").gives()["results"][0]["head_sha"] == leaked
+
+
+def test_no_address_of_the_api_reads_it_any_more(clone, leaked, api, alice):
+    """Most were read before, so that there are kept answers to be forgotten."""
+    main, repo = clone.sha("main"), clone.repo.api_path
+    addresses = [
+        *(f"commits/{leaked}", f"commits?ref={leaked}", f"compare/{main}...{leaked}"),
+        *(f"tree?ref={leaked}", f"contents/secret?ref={leaked}", f"raw/secret?ref={leaked}"),
+        f"blame/secret?ref={leaked}",
+    ]
+    who = api(alice)
+    for one in addresses:
+        answer = who.client.get(f"{PREFIX}{repo}/{one}", headers=who.headers)
+        assert (one, answer.status_code) == (one, 200)
+    let_go(clone, leaked)
+    told(clone.repo.path, leaked)
+    for one in (*addresses, f"archive?ref={leaked}"):
+        assert leaked in who.get(f"{repo}/{one}").fails(404, "not_found")
 
 
 def test_done_again_it_does_what_it_had_not_come_to(clone, leaked):

@@ -20,6 +20,7 @@ from tests.git.scratch import Scratch
 from tests.principals import access_of
 from tests.server import Server
 
+pytestmark = pytest.mark.once
 MIB = 1024 * 1024
 DEEP = "combine:" + "+".join(["blob:none"] * 6000)
 COSTLY = {
@@ -85,7 +86,6 @@ def filter_line(spec: str) -> bytes:
     return pkt(f"filter {spec}\n".encode())
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("case", COSTLY)
 def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, version):
@@ -95,7 +95,6 @@ def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, ve
     assert text.startswith(b"A filter may be")
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("spec", CHEAP)
 def test_other_filters_are_git_s_business(fetch, spec, version):
@@ -104,7 +103,6 @@ def test_other_filters_are_git_s_business(fetch, spec, version):
     assert b"PACK" in text
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("word", LINES)
 def test_too_many_lines_of_a_kind_are_refused_and_git_is_not_asked(
@@ -121,7 +119,6 @@ def test_too_many_lines_of_a_kind_are_refused_and_git_is_not_asked(
 OTHERS = [FLUSH, b"0004", pkt(b"x"), pkt(b"want"), pkt(b"filter blob:none")]
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("line", OTHERS)
 def test_too_many_lines_that_name_no_object_are_refused_and_git_is_not_asked(
@@ -134,13 +131,11 @@ def test_too_many_lines_that_name_no_object_are_refused_and_git_is_not_asked(
     assert text == b"A fetch may have 20 lines that name no object.\n"
 
 
-@pytest.mark.once
 def test_a_fetch_may_want_as_many_objects_as_there_is_room_for():
     """A clone names the tip of each ref."""
     protocol.check_fetch(pkt(b"want " + b"1" * 40) * 2000)
 
 
-@pytest.mark.once
 def test_real_clients_stay_far_below(fetch):
     """git repeats what both have, and adds a tenth of all that it has asked for."""
     assert fetch(pkt(LINES["have"]) * 20_000, 2)[::2] == (200, 1)

@@ -43,6 +43,7 @@ def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_the_reason_is_printed_also_where_much_is_pushed(server, path, git):
     """git reads no answer before it has sent all, which is more than is read before the answer."""
     protect(server, path)

@@ -39,6 +39,7 @@ def test_the_tour_can_be_pasted(tmp_path):
     assert "Merge pull #1: Greet the world" in done.stdout
 
 
+@pytest.mark.once
 def test_the_two_commands_and_what_is_linked_are_there():
     for command in re.findall(r"^(\./\S+)$", README, re.MULTILINE):
         assert (ROOT / command).stat().st_mode & 0o111, command

@@ -9,7 +9,9 @@ from rest_framework import serializers
 
 from apps.core.serializers import RecordSerializer, TimestampField
 from apps.git.tips import TEXT_MAX
-from apps.repos.models import Protection, Ref
+from apps.repos.models import Protection
+from apps.repos.models.protection import glob_matches
+from apps.repos.models.ref import short_name
 
 
 class TipRecord(RecordSerializer):
@@ -63,17 +65,18 @@ class TagRecord(RefRecord):
 
 
 def branch_record(
-    ref: Ref, default: str, protections: Iterable[Protection], pulls: dict[str, list[int]]
+    ref: Any, default: str, protected: Iterable[str], pulls: dict[str, list[int]]
 ) -> dict[str, Any]:
-    """A branch; `default` is the default branch, `protections` are those of the repository, and
-    `pulls` the open ones by their source.
+    """A branch from its row; `default` is the default branch, `protected` are the patterns of those
+    that are protected, and `pulls` the open ones by their source.
     """
+    name = short_name(ref.full_name)
     return {
         **_ref_fields(ref),
         "sha": ref.sha,
-        "is_default": ref.name == default,
-        "is_protected": any(one.matches(ref.name) for one in protections),
-        "open_pull_numbers": pulls.get(ref.name, []),
+        "is_default": name == default,
+        "is_protected": any(glob_matches(pattern, name) for pattern in protected),
+        "open_pull_numbers": pulls.get(name, []),
         "commit": _tip_record(ref, ref.sha),
     }
 
@@ -82,7 +85,7 @@ def protection_of_branch_record(protection: Protection) -> dict[str, Any]:
     return {"uuid": protection.uuid, "branch": protection.branch}
 
 
-def tag_record(ref: Ref) -> dict[str, Any]:
+def tag_record(ref: Any) -> dict[str, Any]:
     """A tag with the beginning of its message, if it is an annotated one."""
     commit = ref.sha if ref.peeled_sha is None else ref.peeled_sha or None
     message, tagger = ref.tag_message, None
@@ -100,17 +103,16 @@ def tag_record(ref: Ref) -> dict[str, Any]:
     }
 
 
-def _ref_fields(ref: Ref) -> dict[str, Any]:
-    person = ref.pushed_by
+def _ref_fields(ref: Any) -> dict[str, Any]:
     return {
-        "name": ref.name,
+        "name": short_name(ref.full_name),
         "updated_at": ref.updated_at,
-        "pushed_by_uuid": None if person is None else person.uuid,
-        "pushed_by_username": None if person is None else person.username,
+        "pushed_by_uuid": ref.pushed_by__uuid,
+        "pushed_by_username": ref.pushed_by__username,
     }
 
 
-def _tip_record(ref: Ref, sha: str) -> dict[str, Any]:
+def _tip_record(ref: Any, sha: str) -> dict[str, Any]:
     is_known = ref.peeled_sha is not None
     return {
         "sha": sha,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.http.response import HttpResponseBase
 
 from apps.browse.archives import find_archive
 from apps.browse.conditional import by_names
 from apps.browse.downloads import KINDS, archive_response
-from apps.browse.names import path_in_tree, revision
+from apps.browse.names import Revision, path_in_tree, revision
 from apps.core.access import Level
 from apps.core.operation import operation
-from apps.core.query import QuerySerializer, TextParameter
+from apps.core.query import Base64Parameter, QuerySerializer, TextParameter
 from apps.core.serializers import StrictChoiceField
 from apps.repos.access import RepoScoped
 from apps.repos.http import slots as http_slots
@@ -20,7 +22,7 @@ class ArchiveQuery(QuerySerializer):
     ref = TextParameter(required=False)
     format = StrictChoiceField([*KINDS], default="tar.gz")
     path = TextParameter(required=False)
-    path_base64 = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
 
 
 class ArchiveViewSet(RepoScoped):
@@ -55,12 +57,13 @@ class ArchiveViewSet(RepoScoped):
         """
         sent = self.validated_query
         path = path_in_tree(sent.get("path", ""), sent.get("path_base64"))
-        sha, form = revision(self.repo, sent.get("ref")).sha, sent["format"]
+        wanted, form = revision(self.repo, sent.get("ref")), sent["format"]
         if form == "tar":
-            return by_names(self.http_request, (sha,), lambda: self.archive(sha, path, form))
-        return self.archive(sha, path, form)
+            answer = partial(self.archive, wanted, path, form)
+            return by_names(self.http_request, (wanted.sha,), answer)
+        return self.archive(wanted, path, form)
 
-    def archive(self, sha: str, path: bytes, form: str) -> HttpResponseBase:
+    def archive(self, wanted: Revision, path: bytes, form: str) -> HttpResponseBase:
         who = http_slots.who(self.http_request, self.principal)
-        archive = find_archive(self.repo, sha, path, who)
+        archive = find_archive(self.repo, wanted, path, who)
         return archive_response(self.http_request, self.principal, archive, form)

@@ -48,5 +48,5 @@ class BlameViewSet(FileScoped):
         path, sent = self.path, self.validated_query
         who = http_slots.who(self.http_request, self.principal)
         lines = sent["from"], sent.get("to")
-        found = blame_lines(self.repo, self.revision.sha, path, *lines, who)
+        found = blame_lines(self.repo, self.revision, path, *lines, who)
         return by_body(self.http_request, blame_record(found, path, self.principal))

@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.browse.commits import History, changes_of, find_one
+from apps.browse.commits import History, read_commit
 from apps.browse.conditional import by_body
 from apps.browse.names import invalid_ref, path_in_tree, pulls_of_code, revision
 from apps.browse.objects import find_commit, quick
@@ -23,7 +23,7 @@ from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PER_PAGE_DEFAULT
-from apps.core.query import QuerySerializer, TextParameter, number
+from apps.core.query import Base64Parameter, QuerySerializer, TextParameter, number
 from apps.git.diff import Changes
 from apps.git.repo import is_sha
 from apps.repos.access import RepoScoped
@@ -58,7 +58,7 @@ class CountParameter(serializers.Field[Any, Any, Any, Any]):
 class CommitsQuery(QuerySerializer):
     ref = TextParameter(required=False)
     path = TextParameter(required=False)
-    path_base64 = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
     author = TextParameter(required=False)
     since = MomentParameter(required=False)
     until = MomentParameter(required=False)
@@ -105,7 +105,7 @@ class CommitViewSet(RepoScoped):
                 raise
             return self.get_paginated_response(self.paginate([]))
         with quick():
-            commit = find_commit(self.repo, wanted.sha)
+            commit = find_commit(self.repo, wanted)
         filters = {name: sent.get(name, "") for name in ("author", "since", "until")}
         page = self.paginate(History(self.repo, commit, self.who, path, **filters))
         paginator: Any = self.paginator
@@ -129,10 +129,10 @@ class CommitViewSet(RepoScoped):
         sha = self.kwargs["sha"]
         if not is_sha(sha):
             raise invalid_ref(sha)
-        commit, is_signed = find_one(self.repo, sha)
-        changes = changes_of(self.repo, commit, self.who)
-        [record] = commit_records([commit], self.repo, self.principal, self.base_url)
-        record["is_signed"] = is_signed
+        found = read_commit(self.repo, sha, self.who)
+        changes = found.changes
+        [record] = commit_records([found.commit], self.repo, self.principal, self.base_url)
+        record["is_signed"] = found.is_signed
         record["pull_numbers"] = pulls_of_code().numbers_with(self.repo, sha)
         record["stats"] = {
             "additions": changes.additions,

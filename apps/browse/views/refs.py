@@ -22,6 +22,7 @@ from apps.core.access import Level
 from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.repos.models import BRANCHES, TAGS, Ref
+from apps.repos.models.ref import short_name
 
 
 class BranchViewSet(RepoScoped):
@@ -32,7 +33,7 @@ class BranchViewSet(RepoScoped):
     schema_tags = ["branches"]
     lookup_url_kwarg = "branch"
     lookup_value_converter = "path"
-    ref: Ref
+    ref: Any
 
     def load_objects(self) -> None:
         """Load the branch that the path names."""
@@ -49,10 +50,11 @@ class BranchViewSet(RepoScoped):
         upgrade.
         """
         page = self.paginate(refs.list_branches(self.repo))
-        protections = refs.protections_by_age(self.repo)
-        pulls = pulls_of_code().open_numbers(self.repo, [ref.name for ref in page])
+        patterns = refs.protected_patterns(self.repo)
+        names = [short_name(ref.full_name) for ref in page]
+        pulls = pulls_of_code().open_numbers(self.repo, names)
         default = self.repo.default_branch
-        records = [branch_record(ref, default, protections, pulls) for ref in page]
+        records = [branch_record(ref, default, patterns, pulls) for ref in page]
         return by_body(self.http_request, self.get_paginated_response(records).data)
 
     @operation(Level.READ, response=SingleBranchRecord, conditional=True)
@@ -63,12 +65,12 @@ class BranchViewSet(RepoScoped):
         `/` may have it as `%2F` as well.
         """
         repo, ref = self.repo, self.ref
-        protections = refs.protections_by_age(repo)
-        own = [one for one in protections if one.matches(ref.name)]
-        pulls = pulls_of_code().open_numbers(repo, [ref.name])
+        name = self.kwargs["branch"]
+        own = refs.protections_of(repo, name)
+        pulls = pulls_of_code().open_numbers(repo, [name])
         ahead, behind = refs.ahead_and_behind(repo, ref)
         record: dict[str, Any] = {
-            **branch_record(ref, repo.default_branch, own, pulls),
+            **branch_record(ref, repo.default_branch, [one.branch for one in own], pulls),
             "ahead_by": ahead,
             "behind_by": behind,
             "protections": [protection_of_branch_record(one) for one in own],
@@ -84,7 +86,7 @@ class TagViewSet(RepoScoped):
     schema_tags = ["tags"]
     lookup_url_kwarg = "tag"
     lookup_value_converter = "path"
-    ref: Ref
+    ref: Any
 
     def load_objects(self) -> None:
         """Load the tag that the path names."""

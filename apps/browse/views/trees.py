@@ -21,7 +21,7 @@ from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PagePagination
-from apps.core.query import FlagParameter, QuerySerializer, TextParameter
+from apps.core.query import Base64Parameter, FlagParameter, QuerySerializer, TextParameter
 from apps.repos.access import RepoScoped
 
 OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
@@ -29,7 +29,7 @@ OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
 
 class FileQuery(QuerySerializer):
     ref = TextParameter(required=False)
-    path_base64 = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
 
 
 class TreeQuery(FileQuery):
@@ -97,12 +97,12 @@ class TreeViewSet(FileScoped):
             if path or "ref" in self.validated_query:
                 raise
             return self.get_paginated_response(self.paginate([]))
-        return by_names(self.http_request, (wanted.sha,), lambda: self.page(wanted.sha, path))
+        return by_names(self.http_request, (wanted.sha,), lambda: self.page(wanted, path))
 
-    def page(self, sha: str, path: bytes) -> Response:
+    def page(self, wanted: Revision, path: bytes) -> Response:
         """The page of the folder that the request asks for."""
         options = {name: self.validated_query[name] for name in ("recursive", "sizes")}
-        commit, folder = find_folder(self.repo, sha, path, **options)
+        commit, folder = find_folder(self.repo, wanted, path, **options)
         entries = self.paginate(folder)
         paginator: Any = self.paginator
         paginator.pinned, paginator.is_truncated = {"ref": commit}, folder.is_truncated
@@ -131,7 +131,7 @@ class ContentsViewSet(FileScoped):
         path, wanted = self.path, self.revision
 
         def record() -> dict[str, Any]:
-            found = read_content(self.repo, wanted.sha, path)
+            found = read_content(self.repo, wanted, path)
             return content_record(found, self.repo, wanted.name or wanted.sha, self.base_url)
 
         return by_names(self.http_request, (wanted.sha, wanted.name), record)
@@ -156,6 +156,4 @@ class RawViewSet(FileScoped):
         an attachment. `ETag` is the name of the blob. Of a symlink these are the bytes of where it
         leads; a pointer of Git LFS comes as it is.
         """
-        return raw_response(
-            self.http_request, self.principal, self.repo, self.revision.sha, self.path
-        )
+        return raw_response(self.http_request, self.principal, self.repo, self.revision, self.path)

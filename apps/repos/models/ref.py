@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q, Value
@@ -18,6 +20,13 @@ REF_MAX = 300
 """Characters of a full name: git's own part, and 255 bytes of a branch's or tag's."""
 
 
+REF_ROW = (
+    *("full_name", "sha", "peeled_sha", "commit_subject", "commit_author", "committed_at"),
+    *("tag_message", "tagger_name", "tagger_email", "tagged_at", "updated_at"),
+    *("pushed_by__uuid", "pushed_by__username"),
+)
+
+
 class RefQuerySet(models.QuerySet["Ref"]):
     # `is_tag__in`, because Django writes `is_tag=True` without a comparison, and SQLite then does
     # not use the index.
@@ -31,6 +40,10 @@ class RefQuerySet(models.QuerySet["Ref"]):
     def tags(self) -> RefQuerySet:
         """Those of tags, likewise."""
         return self.filter(is_tag__in=[True]).alias(short_name=Substr("full_name", len(TAGS) + 1))
+
+    def rows(self) -> models.QuerySet[Any, Any]:
+        """Light rows for lists: what a record needs, with who pushed each."""
+        return self.values_list(*REF_ROW, named=True)
 
     def search(self, text: str) -> RefQuerySet:
         """Those of `branches` or `tags` with this text in their name, ignoring case."""
@@ -103,7 +116,12 @@ class Ref(models.Model):
     @property
     def name(self) -> str:
         """The short name: `main`, `v1.0`."""
-        return self.full_name.split("/", 2)[2]
+        return short_name(self.full_name)
+
+
+def short_name(full_name: str) -> str:
+    """`main` of `refs/heads/main`."""
+    return full_name.split("/", 2)[2]
 
 
 class PushJournal(models.Model):

@@ -1,0 +1,63 @@
+"""What an `Idempotency-Key` costs: a new reply without one, with one, and the kept answer again.
+
+    .venv/bin/python bench/idempotency.py
+
+gunicorn of 8 threads on the database of DATABASE_URL, or SQLite; see bench/README.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from itertools import count
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+FILL = """
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.repos.access import access_to, access_to_owner
+from apps.repos.actions import create_repo
+from apps.threads.actions import create_thread
+alice = User.objects.get(username="alice")
+repo = create_repo(by=access_to_owner(Principal(alice), alice), name="R", slug="r")
+create_thread(by=access_to(Principal(alice), repo), title="T", body="Why?", kind="question")
+"""
+PATH = "/api/v1/users/alice/repos/r/threads/1/replies"
+
+
+def main() -> None:
+    os.environ |= {"DJANGO_SETTINGS_MODULE": "tests.settings"}
+    import django
+
+    django.setup()
+    from bench.api import Site, compare
+    from tests.server import Server
+
+    number = count(1)
+
+    def fresh() -> bytes:
+        return b'{"kind": "answer", "body": "Because of %d."}' % next(number)
+
+    def new_key() -> str:
+        return f"Idempotency-Key: key-{next(number)}"
+
+    with tempfile.TemporaryDirectory() as name, Server(Path(name), "gunicorn") as server:
+        token = server.token("alice")
+        server.run(FILL)
+        site = Site(int(server.url.rpartition(":")[2]), token)
+        again = '{"kind": "answer", "body": "Once."}'.encode
+        ways = {
+            "without a key": (site.ask(PATH, fresh), 201),
+            "with a key": (site.ask(PATH, fresh, new_key), 201),
+            "the kept answer": (site.ask(PATH, again, lambda: "Idempotency-Key: kept"), 201),
+        }
+        found = compare(ways)
+    for name, seconds in found.items():
+        print(f"  {name:16} {seconds * 1e3:6.2f} ms   {seconds / found['without a key']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

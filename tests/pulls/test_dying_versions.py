@@ -1,0 +1,44 @@
+"""A push to a pull's branch whose process dies, at each statement in turn: what git has of it
+becomes one version, with its ref and what it contains.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from apps.git.repo import version_ref
+from apps.pulls import jobs
+from apps.pulls.models import Pull, PullVersion, VersionContents
+from apps.repos.pushes import reconcile
+from tests.dying import dying_at
+
+pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+
+
+def work():
+    """What the worker does when its time has come."""
+    PullVersion.objects.exclude(due_at=None).update(due_at="2020-01-01T00:00:00Z")
+    while jobs.complete_next_version():
+        pass
+
+
+def test_wherever_its_process_dies_a_push_is_one_version(pull, clone):
+    git, heads = clone.repo.git, [pull.head_sha]
+    for number in count(1):
+        head = clone.commit("feature", {"arch": f"{number}\n"})
+        with dying_at(number) as death:
+            clone.push("feature")
+        reconcile(repo=clone.repo)
+        work()
+        heads += [head] if git.ref("refs/heads/feature") == head else []
+        rows = PullVersion.objects.filter(pull=pull).order_by("version")
+        assert [one.head_sha for one in rows] == heads, f"it died at statement {number}"
+        assert [git.ref(version_ref(pull.number, one.version)) for one in rows] == heads
+        assert all(one.is_known and one.due_at is None for one in rows)
+        assert VersionContents.objects.count() == len(heads)
+        assert Pull.objects.get().last_version == len(heads)
+        if not death.came:
+            break
+    assert number > 20
