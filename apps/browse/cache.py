@@ -10,6 +10,7 @@ import datetime as dt
 import hashlib
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Sum
@@ -31,6 +32,13 @@ VERSION = 1
 """Raised when answers are made in another way."""
 
 
+@dataclass(frozen=True)
+class ForNow:
+    """What `ask` gives when git had no time for all of it: kept as long as that git is slow."""
+
+    answer: Any
+
+
 def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
     """The kept answer to the question, else what `ask` gives now: anything that JSON can hold.
 
@@ -43,7 +51,7 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     if row is not None and (row.ends_at is None or row.ends_at > now):
         if now - row.used_at > TOUCH:
             GitCache.objects.filter(pk=row.pk).update(used_at=now)
-        if row.ends_at is not None:
+        if not row.value:
             raise too_expensive()
         return json.loads(zlib.decompress(row.value))
     try:
@@ -51,7 +59,10 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     except GitTimeout:
         keep(repo, key, b"", now + SLOW)
         raise too_expensive() from None
-    keep(repo, key, zlib.compress(json.dumps(answer)), None)
+    ends_at = None
+    if isinstance(answer, ForNow):
+        answer, ends_at = answer.answer, now + SLOW
+    keep(repo, key, zlib.compress(json.dumps(answer)), ends_at)
     return answer
 
 

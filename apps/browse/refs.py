@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
 
 from apps.browse.cache import cached
-from apps.browse.slots import light
-from apps.core.errors import Invalid, NotFound
+from apps.browse.slots import heavy_if_free, light
+from apps.core.errors import ApiError, Invalid, NotFound
 from apps.core.json import quoted
-from apps.git.run import GitError
+from apps.git.history import distances
+from apps.git.run import GitError, GitTimeout
 from apps.git.tips import tag_message
 from apps.repos.models import Protection, Repo
 from apps.repos.models.ref import short_name
@@ -72,6 +74,34 @@ def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
     except (GitError, Invalid):  # `cached` says by the second that git is too slow
         return None, None
     return ahead, behind
+
+
+def distances_from_default(
+    repo: Repo, branches: Sequence[Any], who: str
+) -> dict[str, tuple[int, int]]:
+    """Commit of a branch -> how many commits it has that the default branch has not, and the other
+    way round; one question for all. Those that git cannot compare in time are left out.
+    """
+    default = repo.branch_sha(repo.default_branch)
+    if default is None:
+        return {}
+    shas = [*dict.fromkeys(one.sha for one in branches if one.sha != default)]
+
+    def ask() -> list[tuple[str, int, int]]:
+        with heavy_if_free(who):
+            found = distances(repo.git.within(PATIENCE), [(default, sha) for sha in shas])
+        if len(found) < len(shas):
+            raise GitTimeout("not all branches could be compared")
+        return [(new, one.gained, one.lost) for (_, new), one in found.items()]
+
+    same = {default: (0, 0)}
+    if not shas:
+        return same
+    try:
+        kept = cached(repo, ("distances", default, *shas), ask)
+    except (GitError, ApiError):
+        return same
+    return same | {sha: (ahead, behind) for sha, ahead, behind in kept}
 
 
 def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:

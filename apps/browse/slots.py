@@ -43,10 +43,12 @@ class HeavySlots:
         return self.waiting.total() < MOST_WAITING and self.waiting[who] < MOST_WAITING_OF_ONE
 
     @contextmanager
-    def place(self, who: str) -> Iterator[None]:
+    def place(self, who: str, *, waits: bool = True) -> Iterator[None]:
         """Hold a place; 503 when there is none in time, or too many wait."""
         with self.changed:
             if not self.is_free(who):
+                if not waits:
+                    raise busy()
                 self.wait(who)
             self.held[who] += 1
         try:
@@ -86,6 +88,11 @@ def light() -> Iterator[None]:
 def heavy(who: str) -> AbstractContextManager[None]:
     """Hold a place for git's slow answers. `who`: a person or an address, as `slots.who` says."""
     return heavy_slots.place(who)
+
+
+def heavy_if_free(who: str) -> AbstractContextManager[None]:
+    """The same for what an answer can do without: 503 at once where there is no place."""
+    return heavy_slots.place(who, waits=False)
 
 
 def archive(who: str) -> AbstractContextManager[None]:

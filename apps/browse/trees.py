@@ -111,13 +111,18 @@ def read_content(repo: Repo, wanted: Revision, path: bytes) -> Content:
     """What the commit that a request names has at the path; errors as of `find_file`."""
     with quick():
         commit, entry = find_file(repo, wanted, path)
-        if entry.kind == "submodule":
-            return Content(commit, entry, None, None)
-        most = TARGET_MAX if entry.kind == "symlink" else INLINE_MAX
-        if entry.size is not None and entry.size <= most:
-            content = read_blob(repo.git, entry.sha)
-            return Content(commit, entry, content, b"\0" in content[:LOOKED_AT])
-        start = start_of_blob(repo.git, entry.sha, LOOKED_AT)
+        return content_of(repo, commit, entry)
+
+
+def content_of(repo: Repo, commit: str, entry: Entry) -> Content:
+    """The content of this entry of a commit. For callers in a place."""
+    if entry.kind == "submodule":
+        return Content(commit, entry, None, None)
+    most = TARGET_MAX if entry.kind == "symlink" else INLINE_MAX
+    if entry.size is not None and entry.size <= most:
+        content = read_blob(repo.git, entry.sha)
+        return Content(commit, entry, content, b"\0" in content[:LOOKED_AT])
+    start = start_of_blob(repo.git, entry.sha, LOOKED_AT)
     return Content(commit, entry, None, b"\0" in start)
 
 

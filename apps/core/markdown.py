@@ -67,6 +67,8 @@ TAG = re.compile(r'(<(?:[^"<>]|"[^"]*")*>)')
 TAG_NAME = re.compile(r"</?([a-z0-9]+)")
 ATTRIBUTE = re.compile(r' ([a-z]+)="([^"]*)"')
 UPLOAD = re.compile(r"(?:/api/v1)?/uploads/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/content")
+ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
+"""The beginning of an address that is the same wherever its text stands."""
 QUIET = {"a", "code", "pre", "kbd", "samp", "tt"}
 """Inside of these nothing is a reference."""
 REFERENCE = re.compile(
@@ -100,9 +102,13 @@ class Reference:
     """7 to 40 hexadecimal digits, in lower case."""
 
 
-def render(text: str) -> str:
-    """HTML to keep, for `with_links`: not to be shown as it is, for the marks of its references."""
-    return "".join(_marked(SANITIZER.clean(_html(text))))
+def render(text: str, *, relative: bool = False) -> str:
+    """HTML to keep, for `with_links`: not to be shown as it is, for the marks of its references.
+
+    `relative`: pictures with addresses that begin at the text's own stay pictures, for a text that
+    is a file beside others. Whoever shows it says where those are.
+    """
+    return "".join(_marked(SANITIZER.clean(_html(text)), relative))
 
 
 def references(kept: str) -> list[Reference]:
@@ -206,7 +212,7 @@ def _length_of_addresses(token: Token) -> int:
     return own + sum(_length_of_addresses(child) for child in token.children or ())
 
 
-def _marked(clean: str) -> Iterator[str]:
+def _marked(clean: str, relative: bool) -> Iterator[str]:
     """Sanitized HTML with marks around its references, and its pictures where they are ours."""
     inside: list[str] = []
     known: Known = {True: set(), False: set()}
@@ -214,7 +220,7 @@ def _marked(clean: str) -> Iterator[str]:
         if place % 2 == 0:
             yield part if inside else _mark(part, known)
         elif part.startswith("<img"):
-            yield _picture(part, "a" in inside)
+            yield _picture(part, "a" in inside, relative)
         elif part.startswith("<input"):
             yield _checkbox(part)
         else:
@@ -250,7 +256,7 @@ def _mark(text: str, known: Known) -> str:
     return REFERENCE.sub(marked, text)
 
 
-def _picture(tag: str, in_link: bool) -> str:
+def _picture(tag: str, in_link: bool, relative: bool) -> str:
     """An uploaded file is a picture; from elsewhere it is a link, so that nobody else is told who
     looks at it.
     """
@@ -258,6 +264,8 @@ def _picture(tag: str, in_link: bool) -> str:
     source = values.get("src", "")
     if UPLOAD.fullmatch(source.removeprefix(settings.BASE_URL)):
         return tag
+    if relative and source and not ABSOLUTE.match(source):
+        return tag if "alt" in values else tag.replace("<img", f'<img alt="{html.escape(source)}"')
     text = html.escape(values.get("alt") or source)
     if not source or in_link:
         return text

@@ -2,10 +2,11 @@
 
 import os
 import re
+from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final
 
 from apps.git.quoting import unquoted
@@ -197,26 +198,33 @@ def _changed(file: FileChange) -> int:
 
 
 def patches(
-    repo: GitRepo, old: str | None, new: str, files: Sequence[FileChange]
+    repo: GitRepo,
+    old: str | None,
+    new: str,
+    files: Sequence[FileChange],
+    *,
+    ignore_space: bool = False,
 ) -> dict[bytes, bytes | None]:
     """Path -> hunks of each of these files, which `changes` of the same two has found.
 
     They begin with the first `@@`; a file of which only mode or name changed has none. None for
     one that is binary or too large, and for those that git would write last when all of them have
-    more than `PATCHES_MAX` bytes together. Errors as of `changes`.
+    more than `PATCHES_MAX` bytes together. With `ignore_space` lines that differ in white space
+    alone are the same. Errors as of `changes`.
     """
     found: dict[bytes, bytes | None] = {file.path: None for file in files}
     shown = [file for file in _measured(repo, files) if not file.is_binary]
     shown = [file for file in shown if not file.is_too_large]
     before, after = _tree(old), _tree(new)
-    plain = ("--no-renames",)
+    space = ("-w",) if ignore_space else ()
+    plain = ("--no-renames", *space)
     # Where a file took the place of a folder, its name would mean all that is in the folder too.
     for status, sides, options in (
         ("added", (EMPTY_TREE, after), plain),
         ("removed", (before, EMPTY_TREE), plain),
         ("modified", (before, after), plain),
         ("type_changed", (before, after), plain),
-        ("renamed", (before, after), (*_RENAMES, "--diff-filter=R")),
+        ("renamed", (before, after), (*_RENAMES, "--diff-filter=R", *space)),
     ):
         group = [file for file in shown if file.status == status]
         room = PATCHES_MAX - sum(len(patch) for patch in found.values() if patch)
@@ -262,22 +270,37 @@ def _up_to(pieces: Generator[bytes, None, None], most: int) -> tuple[bytes, bool
 
 
 def _shown(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
-    """(Previous path, path) -> hunks, of an output that has all entries before all patches."""
+    """(Previous path, path) -> hunks, of an output that has all entries before all patches.
+
+    git leaves out the patch of a file of which only white space has changed that it ignores.
+    """
     head, _, rest = out.partition(b"\n\n")
-    sections = _SECTION.split(rest)[1:]
+    sections = deque(_SECTION.split(rest)[1:])
     if is_cut and sections:
         sections.pop()
     found = {}
-    left = iter(sections)
-    for line in head.split(b"\n"):
+    for line in filter(None, head.split(b"\n")):
         *names, path = map(unquoted, line.split(b"\t")[1:])
         count = 2 if _TYPE_CHANGED.match(line) else 1
-        parts = [*islice(left, count)]
-        if len(parts) == count:
-            found[names[0] if names else None, path] = b"".join(map(_hunks, parts))
+        pair = names[0] if names else None, path
+        if _is_left_out(line, sections, is_cut):
+            found[pair] = b""
+        elif len(sections) >= count:
+            found[pair] = b"".join(_hunks(sections.popleft()) for _ in range(count))
         elif not is_cut:
             raise _unreadable()
     return found
+
+
+def _is_left_out(entry: bytes, sections: Sequence[bytes], is_cut: bool) -> bool:
+    """Whether git has written no patch of a file that has another content than before."""
+    old, new, status = entry.partition(b"\t")[0].split(b" ")[2:5]
+    if status != b"M" or old == new:
+        return False
+    if not sections:
+        return not is_cut
+    header = _FIRST_HUNK.split(sections[0], maxsplit=1)[0]
+    return b"\nindex %b..%b" % (old, new) not in header
 
 
 def _hunks(section: bytes) -> bytes:

@@ -155,3 +155,34 @@ def _sha(text: str) -> str:
     if not is_sha(text):
         raise ValueError(f"no full object name: {text!r}")
     return text
+
+
+def read_blobs(repo: GitRepo, shas: Iterable[str], *, most: int, together: int) -> dict[str, bytes]:
+    """Those of these blobs that have at most so many bytes, as far as all have `together`."""
+    wanted = [*dict.fromkeys(map(_sha, shas))]
+    if not wanted:
+        return {}
+    form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
+    out = repo.git("cat-file", form, stdin="\n".join([*wanted, ""]).encode()).out.decode()
+    small = []
+    for line in out.splitlines():
+        sha, kind, *size = line.split(" ")
+        if kind == "blob" and int(size[0]) <= min(most, together):
+            together -= int(size[0])
+            small.append(sha)
+    if not small:
+        return {}
+    stdin = "\n".join([*small, ""]).encode()
+    return _contents(repo.git("cat-file", "--batch", stdin=stdin).out)
+
+
+def _contents(out: bytes) -> dict[str, bytes]:
+    """What `cat-file --batch` wrote, by name."""
+    found, at = {}, 0
+    while at < len(out):
+        end = out.index(b"\n", at)
+        sha, _, size = out[at:end].decode().split(" ")
+        at = end + 1 + int(size)
+        found[sha] = out[end + 1 : at]
+        at += 1
+    return found

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from django.conf import settings
 from django.http import HttpResponse, HttpResponsePermanentRedirect
+from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
@@ -25,7 +26,7 @@ from apps.site.limits import throttle_page
 from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, refuse
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 READ = ("GET",)
 FORM = ("GET", "POST")
 SENT = "sent"
@@ -33,17 +34,24 @@ SENT = "sent"
 
 
 def page(
-    needs: Level, *, methods: tuple[str, ...] = READ, throttle: RateScope | None = None
+    needs: Level,
+    *,
+    methods: tuple[str, ...] = READ,
+    throttle: RateScope | None = None,
+    is_packed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
-    `throttle` is the rate scope in which a POST counts.
+    `throttle` is the rate scope in which a POST counts. `is_packed`: whether the answer may be
+    compressed.
     """
 
+    packed: Callable[[View], View] = gzip_page if is_packed else as_it_is
+
     def declare(view: View) -> View:
-        @gzip_page
+        @packed
         @wraps(view)
-        def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
             try:
                 last = before(request, needs, methods, throttle)
                 response = last or view(request, *args, **kwargs)
@@ -80,6 +88,11 @@ def tell_what_was_sent(request: PageRequest, response: HttpResponse) -> None:
         response.delete_cookie(SENT, samesite="Lax")
 
 
+def as_it_is(view: View) -> View:
+    """In the place of `gzip_page`."""
+    return view
+
+
 def before(
     request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: RateScope | None
 ) -> HttpResponse | None:
@@ -110,6 +123,7 @@ def repo_page(
     methods: tuple[str, ...] = READ,
     throttle: RateScope | None = None,
     signed_in: bool = False,
+    is_packed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page below a repository: it is given the caller's access before what else its
     address names.
@@ -125,7 +139,9 @@ def repo_page(
             request.principal, owner, slug, needs=needs, writing=writing, former=not writing
         )
 
-    return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
+    return _page_below(
+        open_named, methods=methods, throttle=throttle, signed_in=signed_in, is_packed=is_packed
+    )
 
 
 def team_page(
@@ -156,11 +172,12 @@ def _page_below(
     methods: tuple[str, ...],
     throttle: RateScope | None,
     signed_in: bool,
+    is_packed: bool = True,
 ) -> Callable[[View], View]:
     def declare(view: View) -> View:
-        @page(Level.PUBLIC, methods=methods, throttle=throttle)
+        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_packed=is_packed)
         @wraps(view)
-        def run(request: PageRequest, **kwargs: Any) -> HttpResponse:
+        def run(request: PageRequest, **kwargs: Any) -> HttpResponseBase:
             is_known = request.principal.is_signed_in
             if (signed_in or request.method == "POST") and not is_known:
                 return ask_to_sign_in(request)

@@ -17,16 +17,18 @@ from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
 from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
-from apps.pulls.serializers import pull_records, review_record
+from apps.pulls.serializers import TITLE_MAX, pull_records, review_record
 from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import ReplyRows, begun_at
 from apps.threads.serializers import reply_record
 from apps.web.bodies import with_html
+from apps.web.comparisons import comparison_or_reason
 from apps.web.decorators import FORM, repo_page
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
+from apps.web.pull_contents import inline_changes
 from apps.web.pull_forms import (
     STRATEGIES,
     EditPull,
@@ -86,11 +88,12 @@ def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
 @repo_page(methods=FORM, signed_in=True)
 def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Open a pull. Its branches can be named in the address: `?head=topic&base=main`."""
-    repo = access.repo
+    repo, head = access.repo, request.GET.get("head", "")
+    base, comparison = request.GET.get("base", repo.default_branch), None
+    if request.method == "GET" and head:
+        comparison, _ = comparison_or_reason(request, access, base, head)
     form = PullForm(
-        request,
-        source_branch=request.GET.get("head", ""),
-        target_branch=request.GET.get("base", repo.default_branch),
+        request, source_branch=head, target_branch=base, title=proposed_title(comparison)
     )
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -99,7 +102,15 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
     found = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
     branches = [name.removeprefix(BRANCHES) for name in found]
-    return form.shown(request, "new_pull", branches=branches, **repo_context(access, "pulls"))
+    shown = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
+    return form.shown(request, "new_pull", **shown)
+
+
+def proposed_title(comparison: dict[str, Any] | None) -> str:
+    """What the only commit says it does; "" where there are several."""
+    if comparison is None or comparison["ahead"] != 1 or not comparison["days"]:
+        return ""
+    return str(comparison["days"][0]["commits"][0]["subject"])[:TITLE_MAX]
 
 
 @repo_page()
@@ -144,6 +155,7 @@ def show_pull(
         review_form=review_form or ReviewForm(request, again=True, **known),
         merge_form=merge_form or MergeForm(request, again=True, expected_head_sha=head),
         version=found.thread.version,
+        diff=inline_changes(request, found),
         is_author=request.principal.person_id == found.thread.created_by_id,
         **repo_context(access, "pulls"),
     )

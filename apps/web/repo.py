@@ -1,4 +1,4 @@
-"""`/{owner}/{repo}`: what a repository is, and how to get it."""
+"""`/{owner}/{repo}`: what a repository is, how to get it, and the files of its default branch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 
+from apps.browse.folders import thing_at
 from apps.core.access import Level
+from apps.core.errors import NotFound
 from apps.core.views import base_url
 from apps.repos.access import RepoAccess
 from apps.repos.models import Fork
 from apps.repos.queries import list_protections
+from apps.web.code import find_location, folder_context, ref_menu
 from apps.web.decorators import page, repo_page
-from apps.web.frame import render_repo_page
+from apps.web.frame import count_text, render_repo_page
 from apps.web.responses import PageRequest
 
 MOST_PROTECTIONS = 20
@@ -21,7 +24,7 @@ MOST_PROTECTIONS = 20
 
 @repo_page()
 def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """Its description, the command that clones it, and what is protected."""
+    """Its description, the command that clones it, what is protected, its files and README."""
     found = access.repo
     fork = Fork.objects.with_paths().filter(repo=found).first()
     known = type(found).objects.paths_known_to(access.principal, [fork.upstream_id] if fork else [])
@@ -34,7 +37,30 @@ def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
         protections=list_protections(found)[:MOST_PROTECTIONS],
         upstream=known.get(fork.upstream_id) if fork and fork.upstream_id else None,
         level=access.level.name.lower(),
+        **code_context(request, access),
     )
+
+
+def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
+    """The files of the default branch. It may not be there, even where other branches are."""
+    found = access.repo
+    if found.is_empty:
+        return {}
+    known = {
+        "menu": ref_menu(found, found.default_branch),
+        "files_action": f"/{found.path}/files",
+        "branch_count": count_text(found.refs.branches()),
+    }
+    try:
+        location = find_location(request, access)
+    except NotFound:
+        return known
+    folder = thing_at(found, location.commit, b"")
+    return {
+        **known,
+        "location": location,
+        "folder": folder_context(request, access, location, folder),
+    }
 
 
 @page(Level.PUBLIC)

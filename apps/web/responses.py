@@ -30,6 +30,7 @@ TITLES = {
     405: "This page does not do that",
     409: "That cannot be done any more",
     413: "That was too much at once",
+    422: "That cannot be shown",
     429: "Too many attempts",
 }
 TEXTS = {

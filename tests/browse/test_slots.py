@@ -62,3 +62,14 @@ def test_who_waits_too_long_is_refused_and_waits_no_more(monkeypatch):
         assert not slots.waiting.total()
     with slots.place("bob"):
         assert slots.held["bob"] == 1
+
+
+def test_what_an_answer_can_do_without_waits_for_nobody(monkeypatch):
+    monkeypatch.setattr("apps.browse.slots.PATIENCE", 60)
+    slots = HeavySlots(1, 1)
+    with slots.place("ada"):
+        with pytest.raises(Unavailable), slots.place("bob", waits=False):
+            pass
+        assert not slots.waiting.total()
+    with slots.place("bob", waits=False):
+        assert slots.held["bob"] == 1

@@ -134,6 +134,13 @@ def test_only_uploads_of_this_site_are_pictures(settings):
         assert shown(f'<img src="{source}" alt="a &amp; <b">').strip("<p>/") in wanted
 
 
+def test_a_file_keeps_pictures_that_are_beside_it_and_no_others():
+    text = "![a](b.png) ![c](https://d.example/e.png) <img src=f> ![g](//h/i.png)"
+    html = render(text, relative=True)
+    assert '<img src="b.png" alt="a">' in html and '<img alt="f" src="f">' in html
+    assert html.count("<img") == 2 and "<img" not in render(text)
+
+
 def test_a_picture_inside_a_link_or_without_an_address_is_its_text():
     assert shown("[![a](http://e.example/x.png)](http://f.example)") == (
         '<p><a href="http://f.example" rel="nofollow noopener noreferrer">a</a></p>'

@@ -164,6 +164,31 @@ def test_renames_keep_their_pairs_when_a_few_are_asked_for(repo: Scratch) -> Non
         assert patches(repo, old, new, some) == {file.path: whole[file.path] for file in some}
 
 
+def test_lines_that_differ_in_white_space_alone_can_be_left_out(repo: Scratch) -> None:
+    same, other = b"a\nb\n", b"a\nc\n"
+    before = {"1": same, "2": same, "3": same, "4": same, "5": same + b"x\n" * 30}
+    after = {"1": b" a\n b\n", "2": b"a \n d\n", "3": other, "4": b"a\n\tb\n", "new": same}
+    old = repo.commit(before)
+    new = repo.commit({**after, "moved": same + b"x\n" * 29 + b" x\n"})
+    files = changes(repo, old, new).files
+    shown = patches(repo, old, new, files, ignore_space=True)
+    lines = {
+        path: [line.sign + line.text.decode() for hunk in parse_hunks(patch) for line in hunk.lines]
+        for path, patch in shown.items()
+        if patch is not None
+    }
+    assert lines == {
+        b"1": [],
+        b"2": [" a ", "-b", "+ d"],
+        b"3": [" a", "-b", "+c"],
+        b"4": [],
+        b"moved": [],
+        b"new": ["+a", "+b"],
+    }
+    assert patches(repo, old, new, files[:1], ignore_space=True) == {b"1": b""}
+    assert patches(repo, old, new, files)[b"1"]
+
+
 def test_what_is_too_large_is_listed_without_a_patch(repo: Scratch) -> None:
     long, broad = b"x\n" * (diff.LINES_MAX + 1), b"x" * (diff.SIDE_MAX + 1)
     small = {"long": b"", "broad": b"x", "fits": b"x" * diff.SIDE_MAX}

@@ -19,6 +19,7 @@ from apps.git.tree import (
     list_tree,
     parse_entry,
     read_blob,
+    read_blobs,
     start_of_blob,
     stream_blob,
 )
@@ -183,3 +184,22 @@ def test_nothing_but_full_names_reach_git(code):
             with pytest.raises(ValueError, match="full object name"):
                 ask(text)
     assert run.spawned == before
+
+
+def test_several_blobs_are_read_at_once_as_far_as_they_fit(code):
+    contents = [b"", b"1\n", b"a\nblob 3\n\0", b"12345", b"x" * 2000]
+    names = [code.store("blob", [one], len(one)) for one in contents]
+    folder = code.tree_with({b"a": b"1"})
+    asked = [*names, *names, folder, "1" * 40]
+    before = run.spawned
+    found = read_blobs(code, asked, most=1000, together=10_000)
+    assert found == dict(zip(names[:4], contents[:4], strict=True))
+    assert run.spawned - before == 2
+    assert read_blobs(code, names, most=1000, together=3) == dict(
+        zip(names[:2], contents, strict=False)
+    )
+    assert read_blobs(code, [], most=1, together=1) == read_blobs(
+        code, [folder], most=9, together=9
+    )
+    with pytest.raises(ValueError, match="full object name"):
+        read_blobs(code, ["HEAD"], most=1, together=1)

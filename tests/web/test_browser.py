@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
@@ -23,6 +24,7 @@ WIDE: list[Look] = [(1280, "light"), (1280, "dark"), (320, "light")]
 LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
 """Narrow and dark every time, the other three as slow tests."""
 HOSTILE = '<script>raise()</script>"><img src=x onerror=raise()>\u202e' + "W" * 200
+BRANCH = 'refs/heads/<script>raise()</script>"><img/src=x/onerror=raise()>' + "W" * 180
 DATA = f"""
 import json
 from datetime import timedelta
@@ -37,6 +39,7 @@ from apps.repos.actions import add_approver, create_fork, create_protection, cre
 from apps.site.models import SiteSettings
 from apps.teams.actions import create_team
 from apps.threads.actions import create_reply, create_thread
+from tests.browse.code import code_of, push
 
 SiteSettings.load()
 SiteSettings.objects.update(
@@ -60,6 +63,21 @@ add_approver(by=access, protection=protection, user=people[1])
 reader = Principal(people[1])
 create_fork(by=access_to(reader, repo), into=access_to_user(reader, people[1]))
 create_pull(by=access, source_branch="b" * 255, target_branch="main", **hostile)
+code, name = code_of(repo), {HOSTILE.replace("/", "|")!r}.encode()
+files = {{
+    name: b"W" * 300 + b"\\n<script>raise()</script>\\n",
+    b"W" * 200 + b"/" + name: b"1\\n",
+    b"x": b"\\x89PNG\\r\\n\\x1a\\n",
+    b"README.md": {HOSTILE!r}.encode() + b"\\n# Read me\\n\\n| a |\\n|---|\\n| b |\\n",
+    b"app.py": b"def run():\\n    return 1  # " + b"W" * 300 + b"\\n",
+}}
+first = code.commit_with(files, message={HOSTILE!r})
+files[b"app.py"] = b"def run(number):\\n    return number\\n"
+files[b"other.bin"] = b"\\0"
+last = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nText.")
+push(repo, "refs/heads/main", first, by=ada)
+push(repo, {BRANCH!r}, last, by=ada)
+create_pull(by=access, source_branch={BRANCH!r}[11:], target_branch="main", **hostile)
 other = access_to(Principal(people[1]), repo)
 create_reply(by=other, thread=thread, kind="comment", body="@Ada0")
 create_pull(by=other, source_branch="c" * 255, target_branch="main", **hostile)
@@ -71,6 +89,7 @@ print(json.dumps({{
     "protection": str(protection.uuid), "approver": str(people[1].uuid),
     "reset": f"token={{reset_proof(people[2])}}",
     "proof": address_proof(ada, "a" * 60 + "@example.org"),
+    "commit": last,
 }}))
 """
 PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
@@ -91,6 +110,12 @@ FOR_ALL = [
     f"{REPO}/forks",
 ]
 FOR_ALL += [f"{REPO}/threads/1/versions", f"{REPO}/threads/1/replies/2/versions"]
+FILE = quote(HOSTILE.replace("/", "|"))
+FOR_ALL += [f"{REPO}/files", f"{REPO}/files/{FILE}", f"{REPO}/files/{'W' * 200}/{FILE}"]
+FOR_ALL += [f"{REPO}/files/app.py?ref={quote(BRANCH)}", f"{REPO}/commits", f"{REPO}/branches"]
+FOR_ALL += [f"{REPO}/commits/{{commit}}", f"{REPO}/commits/{{commit}}?view=split"]
+FOR_ALL += [f"{REPO}/compare", f"{REPO}/compare?head={quote(BRANCH)}", f"{REPO}/pulls/3"]
+FOR_ALL += [f"{REPO}/pulls/3/commits", f"{REPO}/pulls/3/files"]
 FOR_ADA = [f"{REPO}/threads/new", f"{REPO}/threads/1/edit", f"{REPO}/threads/1/delete", "/teams"]
 FOR_ADA += [f"{REPO}/threads/1/replies/9/{act}" for act in ("reply", "edit", "delete")]
 FOR_ADA += [f"{REPO}/pulls/new", f"{REPO}/pulls/2/edit", f"/teams/{'t' * 64}"]
@@ -224,6 +249,23 @@ def test_hostile_names_and_texts_do_nothing_on_any_page(site, is_ada, paths, loo
     with new_page(site.browser, site.url, **signed_in) as page:
         for path in paths:
             check_path(page, path.format(**site.values), looks)
+
+
+def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
+    copied = (
+        "getSelection().selectAllChildren(document.querySelector('{}')), String(getSelection())"
+    )
+    page.goto(f"{REPO}/commits/{site.values['commit']}?file=app.py")
+    assert page.locator(".lines .add").count() and page.locator(".lines a[data-n]").count()
+    lines = ["def run():", "    return 1  # " + "W" * 300, "def run(number):", "    return number"]
+    assert lines_in(page.evaluate(copied.format(".lines"))) == lines
+    page.goto(f"{REPO}/files/app.py?ref={quote(BRANCH)}")
+    assert lines_in(page.evaluate(copied.format(".lines"))) == lines[2:]
+
+
+def lines_in(text: str) -> list[str]:
+    """The lines of a copied text, without those tabs that part the cells of a table."""
+    return [line.strip("\t") for line in text.split("\n") if line.strip()]
 
 
 @pytest.mark.parametrize("status", [500, 503])

@@ -1,0 +1,181 @@
+"""What the pages of code have in common: where they are, the menu of branches, a folder's list."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.safestring import mark_safe
+
+from apps.accounts.principal import Principal
+from apps.browse.folders import (
+    LastChanges,
+    Readme,
+    commit_at,
+    find_last_changes,
+    name_of,
+    read_folder,
+)
+from apps.browse.names import path_fields, path_in_tree, revision, shown_path
+from apps.browse.serializers.commits import usernames_of
+from apps.core import markdown
+from apps.git.tree import Entry
+from apps.repos.access import RepoAccess
+from apps.repos.http import slots as http_slots
+from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.threads import references
+from apps.web.addresses import path_address, resolved
+from apps.web.responses import PageRequest, page_number
+
+MENU_BRANCHES, MENU_TAGS = 100, 50
+"""Names in the menu: those that were pushed last."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """A path of a commit. `ref` is what the address names, "" for the default branch."""
+
+    repo: Repo
+    ref: str
+    commit: str
+    path: bytes
+
+    @property
+    def shown_ref(self) -> str:
+        """The branch, tag or commit in words."""
+        return self.ref or self.repo.default_branch
+
+    @property
+    def shown_path(self) -> str:
+        return shown_path(self.path)
+
+    @property
+    def root(self) -> str:
+        """The address of the topmost folder."""
+        return path_address(self.repo, "files", b"", self.ref) if self.ref else f"/{self.repo.path}"
+
+    @property
+    def files_action(self) -> str:
+        """Where a form leads that chooses another ref for this path; see `hidden`."""
+        return path_address(self.repo, "files", self.path).partition("?")[0]
+
+    @property
+    def hidden(self) -> list[tuple[str, str]]:
+        """What such a form sends along, because it is not in its address."""
+        return [(name, text) for name, text in self.hidden_path if name != "path"]
+
+    @property
+    def hidden_path(self) -> list[tuple[str, str]]:
+        """The same for a form whose address has no path."""
+        fields = path_fields(self.path) if self.path else {}
+        return [(name, text) for name, text in fields.items() if text]
+
+    @property
+    def crumbs(self) -> list[tuple[str, str]]:
+        """The name and the address of each folder on the way, and of the path itself."""
+        parts = self.path.split(b"/") if self.path else []
+        paths = [b"/".join(parts[: at + 1]) for at in range(len(parts))]
+        return [
+            (shown_path(part), path_address(self.repo, "files", path, self.ref))
+            for part, path in zip(parts, paths, strict=True)
+        ]
+
+
+def who_asks(request: PageRequest) -> str:
+    """For whom a place is held while git works."""
+    return http_slots.who(request, request.principal)
+
+
+def find_location(request: PageRequest, access: RepoAccess, path: str = "") -> Location:
+    """What `?ref=` and this path mean; 404 for a ref that is not there, 422."""
+    ref = request.GET.get("ref", "")
+    raw = path_in_tree(path, request.GET.get("path_base64"))
+    commit = commit_at(access.repo, revision(access.repo, ref or None))
+    return Location(access.repo, ref, commit, raw)
+
+
+def ref_menu(repo: Repo, current: str) -> dict[str, list[str]]:
+    """The branches and tags to choose from, the current one among them; two queries."""
+    branches = latest(repo.refs.branches(), BRANCHES, MENU_BRANCHES)
+    tags = latest(repo.refs.tags(), TAGS, MENU_TAGS)
+    for name in (repo.default_branch, current):
+        if name not in {*branches, *tags}:
+            branches = [name, *branches]
+    return {"branches": branches, "tags": tags}
+
+
+def latest(rows: Any, namespace: str, most: int) -> list[str]:
+    names = rows.in_order("-updated_at").values_list("full_name", flat=True)[:most]
+    return [name.removeprefix(namespace) for name in names]
+
+
+def folder_context(
+    request: PageRequest, access: RepoAccess, location: Location, folder: Entry
+) -> dict[str, Any]:
+    """What `_folder.html` shows: a page of entries, each with its last change as far as it is
+    known.
+    """
+    page = page_number(request)
+    found = read_folder(location.repo, folder, page)
+    changes = find_last_changes(
+        location.repo, location.commit, location.path, found.entries, page, who_asks(request)
+    )
+    address = path_address(location.repo, "files", location.path, location.ref)
+    glue = "&" if "?" in address else "?"
+    return {
+        "entries": [shown_entry(location, one, changes) for one in found.entries],
+        "newest": newest_of(changes, access.principal),
+        "pages": {
+            "next": f"{address}{glue}page={page + 1}" if found.has_more else None,
+            "previous": f"{address}{glue}page={page - 1}" if page > 1 else None,
+        },
+        "readme": found.readme and shown_readme(access, location, found.readme),
+    }
+
+
+def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[str, Any]:
+    """What one line of the list needs."""
+    name, change = name_of(entry), changes.by_name.get(name_of(entry))
+    return {
+        "name": shown_path(name),
+        "kind": entry.kind,
+        "address": path_address(location.repo, "files", entry.path, location.ref),
+        "sha": entry.sha,
+        "change": change,
+        "changed_at": change and moment_of(change.date),
+    }
+
+
+def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | None:
+    """The commit above the list."""
+    newest = changes.newest
+    if newest is None:
+        return None
+    username = usernames_of([newest.email], principal).get(newest.email.lower())
+    return {"commit": newest, "at": moment_of(newest.date), "username": username}
+
+
+def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:
+    """A README: HTML for who looks at it, or plain text."""
+    path = location.path + b"/" + readme.name if location.path else readme.name
+    linked = references.addresses(access, "", [readme.html])
+    html = markdown.with_links(
+        resolved(readme.html, location.repo, location.path, location.ref), linked
+    )
+    return {
+        "name": shown_path(readme.name),
+        "address": path_address(location.repo, "files", path, location.ref),
+        # The renderer writes what it lets through by itself: see `apps/core/markdown.py`.
+        "html": mark_safe(html),  # noqa: S308 - as said above
+        "text": readme.text,
+    }
+
+
+def moment_of(text: str) -> dt.datetime:
+    """A date of git's in UTC; in its own zone where UTC has none so early or so late."""
+    moment = dt.datetime.fromisoformat(text)
+    try:
+        return moment.astimezone(dt.UTC)
+    except OverflowError:
+        return moment

@@ -1,0 +1,128 @@
+"""`…/commits`, and one of them with what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from django.http import HttpResponse
+
+from apps.accounts.principal import Principal
+from apps.browse.commits import History, SingleCommit, read_commit
+from apps.browse.names import invalid_ref, pulls_of_code, shown_path
+from apps.browse.serializers.commits import usernames_of
+from apps.git.log import Commit
+from apps.git.repo import is_sha
+from apps.repos.access import RepoAccess
+from apps.repos.models import Repo
+from apps.web.addresses import history_address, path_address
+from apps.web.code import find_location, moment_of, ref_menu, who_asks
+from apps.web.decorators import repo_page
+from apps.web.diffs import Difference, shown_difference
+from apps.web.frame import render_repo_page
+from apps.web.responses import PageRequest, page_number, page_of
+
+
+@repo_page()
+def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """The commits of a branch, a tag or a commit, newest first; of one `?path=` those that change
+    it.
+    """
+    repo = access.repo
+    if repo.is_empty:
+        return render_repo_page(request, access, "commits", tab="code")
+    location = find_location(request, access, request.GET.get("path", ""))
+    rows: Any = History(repo, location.commit, who_asks(request), location.path)
+    page = page_of(request, page_number(request), rows, lambda commit: commit)
+    return render_repo_page(
+        request,
+        access,
+        "commits",
+        tab="code",
+        location=location,
+        path=shown_path(location.path),
+        files=path_address(repo, "files", location.path, location.ref),
+        action=f"/{repo.path}/commits",
+        all_commits=history_address(repo, b"", location.ref),
+        menu=ref_menu(repo, location.shown_ref),
+        page=page,
+        days=days_of(page["results"], access.principal),
+    )
+
+
+def days_of(commits: Sequence[Commit], principal: Principal) -> list[dict[str, Any]]:
+    """The commits under the days on which they were made; one query says whose they are."""
+    usernames = usernames_of((one.author.email for one in commits), principal)
+    shown = [shown_commit(one, usernames) for one in commits]
+    return [
+        {"date": date, "commits": list(group)}
+        for date, group in groupby(shown, key=lambda one: one["at"].date())
+    ]
+
+
+def shown_commit(commit: Commit, usernames: dict[str, str]) -> dict[str, Any]:
+    """What one line of a list needs."""
+    return {
+        "sha": commit.sha,
+        "subject": commit.subject or "(no message)",
+        "name": commit.author.name,
+        "username": usernames.get(commit.author.email.lower()),
+        "at": moment_of(commit.committer.date),
+    }
+
+
+@repo_page()
+def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
+    """What a commit says, and what it changes since its first parent."""
+    if not is_sha(sha):
+        raise invalid_ref(sha)
+    repo, who = access.repo, who_asks(request)
+    single = read_commit(repo, sha, who)
+    found = single.commit
+    people = [found.author, found.committer]
+    usernames = usernames_of((one.email for one in people), access.principal)
+    return render_repo_page(
+        request,
+        access,
+        "commit",
+        tab="code",
+        commit=shown_commit(found, usernames),
+        body=body_of(found),
+        author={"name": found.author.name, "username": usernames.get(found.author.email.lower())},
+        authored_at=moment_of(found.author.date),
+        committer={
+            "name": found.committer.name,
+            "username": usernames.get(found.committer.email.lower()),
+        },
+        is_same_person=found.author.email == found.committer.email,
+        parents=found.parents,
+        is_signed=single.is_signed,
+        pulls=pulls_of_code().numbers_with(repo, sha),
+        files=path_address(repo, "files", b"", sha),
+        diff=shown_difference(request, difference_of(repo, single, who)),
+    )
+
+
+def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
+    """What a commit changes since its first parent."""
+    commit, changes = single.commit, single.changes
+    return Difference(
+        repo=repo,
+        source=repo,
+        git=repo.git,
+        old=next(iter(commit.parents), None),
+        new=commit.sha,
+        files=changes.files,
+        total=changes.total,
+        additions=changes.additions,
+        deletions=changes.deletions,
+        address=f"/{repo.path}/commits/{commit.sha}",
+        kept_under=(),
+        who=who,
+    )
+
+
+def body_of(commit: Commit) -> str:
+    """The message without its first paragraph, which is the subject."""
+    return commit.message.strip("\n").partition("\n\n")[2].strip("\n")

@@ -1,0 +1,236 @@
+"""What a page shows of the files that differ between two commits: rows, within limits."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apps.browse import slots
+from apps.browse.cache import cached
+from apps.browse.comparison import diff_too_large
+from apps.browse.names import shown_path
+from apps.core.errors import NotFound
+from apps.core.json import quoted
+from apps.core.pagination import with_parameters
+from apps.git.diff import FileChange, patches
+from apps.git.repo import GitRepo
+from apps.git.run import GitTooLarge
+from apps.git.tree import read_blobs
+from apps.repos.models import Repo
+from apps.web.addresses import path_address
+from apps.web.colours import CHARACTERS_MAX, Line, coloured_lines
+from apps.web.diff_rows import Row, rows_of
+from apps.web.diff_tables import diff_table
+from apps.web.responses import PageRequest, page_number
+
+VERSION = 1
+"""Raised when rows are made in another way."""
+FILES_MAX = 300
+"""Files of one page."""
+LINES_MAX = 3000
+"""Changed lines that one page shows."""
+OPEN_MAX = 500
+"""Rows of a file that are shown before somebody opens it."""
+ALONE_MAX = 10_000
+"""Rows of a file that is asked for alone."""
+SECONDS_MAX = 1.5
+"""Of this thread's processor time for the colours of one page."""
+SIDES_MAX = 8 * 1024 * 1024
+"""Bytes of the files of one page that are read for their colours."""
+AT_ONCE = 100
+"""Files that one git is asked about, because their names are its arguments."""
+STATUS = {
+    "added": "added",
+    "removed": "removed",
+    "renamed": "renamed",
+    "type_changed": "became something else",
+}
+BYTES = "latin-1"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two commits, and the files that differ between them. `source` is the repository in which the
+    new files are read, `address` the page that shows them all, `kept_under` what rows are kept
+    under, and `who` asks.
+    """
+
+    repo: Repo
+    source: Repo
+    git: GitRepo
+    old: str | None
+    new: str
+    files: Sequence[FileChange]
+    total: int
+    additions: int
+    deletions: int
+    address: str
+    kept_under: tuple[Any, ...]
+    who: str
+    waits: bool = True
+    """Whether it is worth to wait for git where others keep it busy; 503 at once if not."""
+
+
+def shown_difference(
+    request: PageRequest, difference: Difference, *, is_paged: bool = True
+) -> dict[str, Any]:
+    """What `_diff.html` shows: 404 for a `?file=` that has not changed; 422, 503.
+
+    `is_paged`: whether `?page=` of the request means pages of files.
+    """
+    view = "split" if request.GET.get("view") == "split" else "unified"
+    only, page = request.GET.get("file"), page_number(request) if is_paged else 1
+    start = (page - 1) * FILES_MAX
+    listed = [*difference.files[start : start + FILES_MAX]]
+    if only is not None:
+        listed = [one for one in difference.files if shown_path(one.path) == only][:1]
+        if not listed:
+            raise NotFound("not_found", f"{quoted(only)} is not among the changed files.")
+    blind = request.GET.get("w") == "1"
+    rows = read_rows(
+        difference, chosen(listed, ALONE_MAX if only is not None else LINES_MAX), blind
+    )
+    files = [shown_file(request, difference, one, rows.get(one.path), view) for one in listed]
+    more = only is None and len(difference.files) > start + FILES_MAX
+    return {
+        "files": files,
+        "rows": sum(len(found or ()) for found in rows.values()),
+        "total": difference.total,
+        "additions": difference.additions,
+        "deletions": difference.deletions,
+        "view": view,
+        "is_blind": blind,
+        "other_space": link(request, difference, w=None if blind else "1"),
+        "views": [(one, link(request, difference, view=one)) for one in ("unified", "split")],
+        "only": only,
+        "all": link(request, difference, file=None) if only is not None else None,
+        "is_cut": difference.total > len(difference.files),
+        "next": link(request, difference, page=page + 1) if more else None,
+        "previous": link(request, difference, page=page - 1) if page > 1 else None,
+    }
+
+
+def link(request: PageRequest, difference: Difference, **changed: Any) -> str:
+    """The page of all changes as this one is, from its beginning, with some parameters set."""
+    query = with_parameters(request.GET, **{"page": None, **changed})
+    return f"{difference.address}?{query}" if query else difference.address
+
+
+def chosen(files: Sequence[FileChange], most: int) -> list[FileChange]:
+    """Those of which rows are shown: in their order, each that still has room."""
+    found = []
+    for file in files:
+        lines = (file.additions or 0) + (file.deletions or 0)
+        if not file.is_binary and not file.is_too_large and lines <= most:
+            most -= lines
+            found.append(file)
+    return found
+
+
+def read_rows(
+    difference: Difference, files: Sequence[FileChange], blind: bool
+) -> dict[bytes, list[Row] | None]:
+    """The rows of each of these files by path; None where there are too many bytes together.
+    `blind`: to white space.
+    """
+    if not files:
+        return {}
+    paths = [file.path.decode(BYTES) for file in files]
+    ends = difference.old, difference.new
+    question = ("rows", VERSION, blind, *difference.kept_under, *ends, *paths)
+    try:
+        kept = cached(difference.repo, question, lambda: ask_rows(difference, files, blind))
+    except GitTooLarge:
+        raise diff_too_large() from None
+    return {
+        file.path: rows and [(row[0], row[1], row[2], row[3]) for row in rows]
+        for file, rows in zip(files, kept, strict=True)
+    }
+
+
+def ask_rows(
+    difference: Difference, files: Sequence[FileChange], blind: bool
+) -> list[list[Row] | None]:
+    """The same from git, as it is kept."""
+    found: dict[bytes, bytes | None] = {}
+    place = slots.heavy if difference.waits else slots.heavy_if_free
+    with place(difference.who):
+        for at in range(0, len(files), AT_ONCE):
+            some = files[at : at + AT_ONCE]
+            ends = difference.git, difference.old, difference.new
+            found |= patches(*ends, some, ignore_space=blind)
+        shas = [sha for one in files if found[one.path] for sha in (one.previous_sha, one.sha)]
+        blobs = read_blobs(
+            difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
+        )
+    end = time.thread_time() + SECONDS_MAX
+
+    def side(path: bytes | None, sha: str | None) -> list[Line]:
+        left = end - time.thread_time()
+        if path is None or sha not in blobs or left <= 0:
+            return []
+        text = blobs[sha].decode("utf-8", "replace")
+        return coloured_lines(shown_path(path), text, seconds=left)
+
+    def rows(file: FileChange) -> list[Row] | None:
+        patch = found[file.path]
+        if patch is None:
+            return None
+        old = side(file.previous_path or file.path, file.previous_sha)
+        return rows_of(patch, old, side(file.path, file.sha))
+
+    return [rows(file) for file in files]
+
+
+def anchor_of(path: bytes) -> str:
+    """The id of a file on the page."""
+    return f"f{hashlib.sha256(path).hexdigest()[:12]}"
+
+
+def shown_file(
+    request: PageRequest,
+    difference: Difference,
+    file: FileChange,
+    rows: list[Row] | None,
+    view: str,
+) -> dict[str, Any]:
+    """What the template needs of one file."""
+    path, anchor, only = shown_path(file.path), anchor_of(file.path), request.GET.get("file")
+    sha = difference.old if file.status == "removed" else difference.new
+    shown = (rows or [])[: ALONE_MAX if only is not None else None]
+    return {
+        "path": path,
+        "previous_path": shown_path(file.previous_path) if file.previous_path else "",
+        "anchor": anchor,
+        "status": STATUS.get(file.status, ""),
+        "mode": mode_change(file),
+        "additions": file.additions,
+        "deletions": file.deletions,
+        "address": path_address(difference.source, "files", file.path, sha or ""),
+        "table": diff_table(anchor, shown, view) if shown else "",
+        "row_count": len(rows or ()),
+        "is_folded": len(shown) > OPEN_MAX and only is None,
+        "is_cut": rows is not None and len(shown) < len(rows),
+        "why": why_not_shown(file, rows),
+        "alone": link(request, difference, file=path),
+    }
+
+
+def why_not_shown(file: FileChange, rows: list[Row] | None) -> str:
+    """A word for why there are no rows; "" where there are some."""
+    if file.is_binary:
+        return "binary"
+    if file.is_too_large:
+        return "too large"
+    if rows is None:
+        return "no room"
+    return "" if rows else "same"
+
+
+def mode_change(file: FileChange) -> str:
+    """Both modes, where a file has another one than before."""
+    before, after = file.previous_mode, file.mode
+    return f"{before} → {after}" if before and after and before != after else ""

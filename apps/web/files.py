@@ -1,0 +1,123 @@
+"""`…/files/<path>` and `…/raw/<path>`: what a commit has at a path, as a page and as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+
+from apps.browse.cache import cached
+from apps.browse.folders import thing_at
+from apps.browse.names import path_in_tree, revision, shown_path
+from apps.browse.objects import quick
+from apps.browse.responses import PICTURES, kind_of, raw_response
+from apps.browse.serializers.trees import target_of
+from apps.browse.trees import Content, content_of
+from apps.core.pagination import count_parameter
+from apps.git.tree import Entry, start_of_blob
+from apps.repos.access import RepoAccess
+from apps.web.addresses import history_address, path_address
+from apps.web.code import Location, find_location, folder_context, ref_menu
+from apps.web.colours import (
+    CHARACTERS_MAX,
+    LINES_MAX,
+    VERSION,
+    Line,
+    coloured_lines,
+    language_of,
+    plain_lines,
+)
+from apps.web.decorators import repo_page
+from apps.web.diff_tables import file_table
+from apps.web.frame import render_repo_page
+from apps.web.responses import PageRequest
+
+KEPT_FROM = 16 * 1024
+"""Bytes of a file whose colours are kept, because they take longer than to ask for them."""
+START = 512 * 1024
+"""Bytes that are read of a file that is too large to be read whole."""
+SHOWN_AS_PICTURE = {kind for kind, _ in PICTURES}
+
+
+@repo_page()
+def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpResponse:
+    """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
+    location = find_location(request, access, path)
+    entry = thing_at(location.repo, location.commit, location.path)
+    shown: dict[str, Any] = {
+        "location": location,
+        "menu": ref_menu(location.repo, location.shown_ref),
+        "history": history_address(location.repo, location.path, location.ref),
+        "permalink": path_address(location.repo, "files", location.path, location.commit),
+        "is_pinned": location.ref == location.commit,
+    }
+    if entry.kind == "directory":
+        shown["folder"] = folder_context(request, access, location, entry)
+        return render_repo_page(request, access, "folder", tab="code", **shown)
+    shown |= file_context(location, entry)
+    if "line" in request.GET:
+        wanted = min(count_parameter(request.GET, "line", 1), shown["line_count"] or 1)
+        here = path_address(location.repo, "files", location.path, location.ref)
+        return HttpResponseRedirect(f"{here}#L{wanted}")
+    return render_repo_page(request, access, "file", tab="code", **shown)
+
+
+def file_context(location: Location, entry: Entry) -> dict[str, Any]:
+    """What `file.html` shows of a file, a symlink or a submodule."""
+    with quick():
+        found = content_of(location.repo, location.commit, entry)
+        content = found.content
+        if content is None and entry.kind == "file":
+            content = start_of_blob(location.repo.git, entry.sha, START)
+    shown: dict[str, Any] = {
+        "entry": entry,
+        "name": shown_path(entry.path.rpartition(b"/")[2]),
+        "raw": path_address(location.repo, "raw", location.path, location.ref),
+        "lfs": found.lfs if entry.kind == "file" else None,
+        "target": target_of(found),
+        "is_binary": found.is_binary,
+        "line_count": 0,
+    }
+    if entry.kind != "file" or content is None:
+        return shown
+    if found.is_binary:
+        is_picture = kind_of(content, is_whole=found.content is not None) in SHOWN_AS_PICTURE
+        return {**shown, "is_picture": is_picture and found.content is not None}
+    return {**shown, **text_context(location, found, content)}
+
+
+def text_context(location: Location, found: Content, content: bytes) -> dict[str, Any]:
+    """The lines of a text: with colours, or where it is large the first ones, plain."""
+    total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
+    is_whole = found.content is not None
+    if is_whole and len(content) <= CHARACTERS_MAX and total <= LINES_MAX:
+        lines = lines_of(location, found.entry, content)
+    else:
+        first = b"\n".join(content.split(b"\n", LINES_MAX)[:LINES_MAX])
+        lines = plain_lines(first.decode("utf-8", "replace"))
+    return {
+        "table": file_table(lines),
+        "line_count": len(lines),
+        "total": total if is_whole else None,
+        "is_cut": not is_whole or len(lines) < total,
+    }
+
+
+def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
+    """All lines with their colours; those of a larger file are kept."""
+    text, name = content.decode("utf-8", "replace"), shown_path(entry.path)
+    language = language_of(name)
+    if not language or len(content) < KEPT_FROM:
+        return coloured_lines(name, text)
+    question = ("colours", VERSION, entry.sha, language)
+    lines: list[Line] = cached(location.repo, question, lambda: coloured_lines(name, text))
+    return lines
+
+
+@repo_page(is_packed=False)
+def raw(request: PageRequest, access: RepoAccess, path: str) -> HttpResponseBase:
+    """The bytes of a file, of which no browser runs anything."""
+    wanted = revision(access.repo, request.GET.get("ref") or None)
+    at = path_in_tree(path, request.GET.get("path_base64"))
+    return raw_response(request, request.principal, access.repo, wanted, at)

@@ -1,0 +1,361 @@
+"""The pages that show code: a repository, its folders and files, commits, branches, comparisons."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from django.utils import timezone
+
+from apps.browse import folders
+from apps.browse.models import GitCache
+from apps.repos.models import Repo, Visibility
+from tests.browse.code import FILE, LINK, SUBMODULE, Thing, code_of, push
+from tests.factories import ForkFactory
+from tests.test_queries import costing
+
+pytestmark = pytest.mark.once
+README = b"""# Api
+
+See [the manual](manual/start.txt#begin), [terms](/empty), [elsewhere](https://example.org/x).
+
+![plan](manual/plan.png) ![far](https://example.org/far.png)
+
+It is read by people and by programs, and is long enough to be worth compressing.
+"""
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+FILES: dict[bytes, Thing] = {
+    b"README.md": README,
+    b"manual/start.txt": b"# Guide\n",
+    b"manual/plan.png": PNG,
+    b"src/app.py": b"import os\n\n\ndef run():\n    return 1\n",
+    b"link": (LINK, b"src/app.py"),
+    b"vendor": (SUBMODULE, b"1" * 40),
+    b"caf\xe9.txt": b"latin\n",
+    b"empty": b"",
+}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """On a busy machine git finds the last changes as well."""
+    monkeypatch.setattr(folders, "PATIENCE", 60)
+
+
+@pytest.fixture
+def code(team_repo):
+    return code_of(team_repo)
+
+
+@pytest.fixture
+def main(team_repo, code, alice):
+    """The head of `main`: two commits, of which the second changes a file in a folder."""
+    first = code.commit_with(FILES, message="Begin\n\nWith <b>care</b>.")
+    changed = FILES | {b"src/app.py": b"import os\n\n\ndef run():\n    return 2\n"}
+    second = code.commit_with(changed, first, message="Run twice", at=1_700_100_000)
+    push(team_repo, "refs/heads/main", second, by=alice)
+    return second
+
+
+@pytest.fixture
+def root(team_repo):
+    return f"/{team_repo.path}"
+
+
+def lines(html):
+    """The text of each line of a file or of a diff, as a browser has it."""
+    cells = re.findall(r'<td class="c[^"]*">(.*?)</td>', html, re.DOTALL)
+    return [re.sub(r"<[^>]+>", "", cell) for cell in cells]
+
+
+def test_a_repository_shows_its_files_their_last_changes_and_its_readme(visit, root, main, bob):
+    page = visit(bob).get(root).gives()
+    names = re.findall(r'<span class="name">.*?<(?:a [^>]*|span)>([\w.]+)', page.html)
+    assert names[:2] == ["manual", "src"] and {"README.md", "vendor", "link"} < {*names}
+    said = re.findall(
+        r'<a href="[^"]*/files/(\w+)[^"]*">.*?<span class="said">(.*?)</span>', page.html
+    )
+    by_name = {name: re.sub("<[^>]+>", "", text) for name, text in said}
+    assert by_name["src"] == "Run twice" and by_name["manual"] == by_name["README"] == "Begin"
+    assert f'href="{root}/commits/{main}"' in page.html and "1 branch" in page.text
+    assert f'href="{root}/files/manual/start.txt#begin"' in page.html
+    assert f'href="{root}/files/empty"' in page.html
+    assert f'<img src="{root}/raw/manual/plan.png" alt="plan">' in page.html
+    assert 'src="https' not in page.html and 'href="https://example.org/x"' in page.html
+    assert page.html.count("<h1") == 1 and "<h3>Api</h3>" in page.html
+
+
+def test_what_git_has_no_time_to_find_stays_blank(visit, root, main, bob, monkeypatch):
+    monkeypatch.setattr(folders, "PATIENCE", 0)
+    page = visit(bob).get(root).gives()
+    assert "src" in page.text and "Run twice" not in page.text
+    assert "no time to look" in page.text
+    monkeypatch.setattr(folders, "PATIENCE", 60)
+    assert "Run twice" not in visit(bob).get(root).text
+    GitCache.objects.filter(ends_at__isnull=False).update(ends_at=timezone.now())
+    assert "Run twice" in visit(bob).get(root).text
+
+
+def test_a_repository_starts_no_git_when_it_is_shown_again(visit, root, main, bob):
+    person = visit(bob)
+    person.get(root).gives()
+    with costing() as cost:
+        person.get(root).gives()
+    assert cost.git == 0 and cost.sql <= 15
+    person.get(f"{root}/files/src").gives()
+    with costing() as cost:
+        person.get(f"{root}/files/src").gives()
+    assert cost.git <= 1 and cost.sql <= 15
+    with costing() as cost:
+        person.get(f"{root}/files/src/app.py").gives()
+    assert cost.git <= 2 and cost.sql <= 12
+
+
+def test_many_branches_and_commits_cost_no_more(visit, root, main, team_repo, code, alice):
+    person, costs = visit(alice), []
+    for count in (2, 30):
+        for n in range(count):
+            push(team_repo, f"refs/heads/b{count}-{n}", main, by=alice)
+        for page in ("/branches", "/commits", ""):
+            person.get(f"{root}{page}").gives()
+            with costing() as cost:
+                person.get(f"{root}{page}").gives()
+            costs.append((cost.sql, cost.git))
+    assert costs[:3] == costs[3:]
+    assert costs[0] <= (10, 0) and costs[1] <= (10, 1)
+
+
+def test_an_empty_repository_says_how_to_push_on_each_page(visit, root, bob):
+    person = visit(bob)
+    assert "push with a token as the password" in person.get(root).gives().text
+    assert 'href="/settings/tokens"' in person.get(root).html
+    for page in ("/commits", "/branches"):
+        assert "Nothing has been pushed yet" in person.get(f"{root}{page}").gives().text
+    assert "form" in person.get(f"{root}/compare").gives().html
+    person.get(f"{root}/files").gives(404)
+
+
+def test_a_repository_without_its_default_branch_leads_to_the_others(
+    visit, root, team_repo, code, alice
+):
+    push(team_repo, "refs/heads/topic", code.commit_with(FILES), by=alice)
+    team_repo.default_branch = "gone"
+    team_repo.save()
+    page = visit(alice).get(root).gives()
+    assert "The default branch" in page.text and f"{root}/branches" in page.html
+    assert "manual" in visit(alice).get(f"{root}/files?ref=topic").gives().text
+
+
+def test_a_file_is_shown_with_numbers_colours_and_ways_on(visit, root, main, bob):
+    page = visit(bob).get(f"{root}/files/src/app.py").gives()
+    assert page.h1 == "app.py" and "src/app.py at main" in page.html
+    assert lines(page.html) == ["import os", "", "", "def run():", "    return 2"]
+    assert '<tr id="L4"><td class="n"><a href="#L4" data-n="4"' in page.html
+    assert '<span class="k">def</span> <span class="f">run</span>' in page.html
+    assert "5 lines" in page.text and f'href="{root}/raw/src/app.py"' in page.html
+    assert f'href="{root}/files/src/app.py?ref={main}"' in page.html
+    assert f'href="{root}/commits?path=src%2Fapp.py"' in page.html
+    old = visit(bob).get(f"{root}/files/src/app.py?ref={main}").gives()
+    assert "Permalink" not in old.text and f"<option selected>{main}</option>" in old.html
+
+
+def test_go_to_line_leads_to_the_line_or_the_last_one(visit, root, main, bob):
+    address, person = f"{root}/files/src/app.py", visit(bob)
+    person.get(f"{address}?line=2").redirects_to(f"{address}#L2", 302)
+    person.get(f"{address}?line=99&ref=main").redirects_to(f"{address}?ref=main#L5", 302)
+    person.get(f"{address}?line=x").gives(422)
+
+
+def test_what_is_no_text_is_named_for_what_it_is(visit, root, main, bob):
+    person = visit(bob)
+    picture = person.get(f"{root}/files/manual/plan.png").gives()
+    assert f'<img src="{root}/raw/manual/plan.png" alt="plan.png">' in picture.html
+    assert "Leads to src/app.py" in person.get(f"{root}/files/link").gives().text
+    assert "1" * 40 in person.get(f"{root}/files/vendor").gives().text
+    assert "This file is empty" in person.get(f"{root}/files/empty").gives().text
+    assert "lines" not in person.get(f"{root}/files/manual/plan.png").text
+
+
+def test_of_a_large_file_the_first_lines_are_shown_plain(
+    visit, root, team_repo, code, alice, monkeypatch
+):
+    long = b"".join(b"x = %d\n" % n for n in range(3000))
+    broad = b"y" * 1_200_000
+    push(
+        team_repo,
+        "refs/heads/main",
+        code.commit_with({b"long.py": long, b"broad.py": broad, b"bin": b"\0" * 1_200_000}),
+        by=alice,
+    )
+    page = visit(alice).get(f"{root}/files/long.py").gives()
+    assert "The first 2000 lines of 3000" in page.text and 'class="m"' not in page.html
+    assert len(lines(page.html)) == 2000
+    assert len(lines(visit(alice).get(f"{root}/files/broad.py").gives().html)) == 1
+    assert "Download" in visit(alice).get(f"{root}/files/bin").gives().text
+
+
+def test_raw_is_the_bytes_and_runs_nowhere(visit, root, main, bob):
+    person = visit(bob)
+    text = person.get(f"{root}/raw/src/app.py").gives()
+    assert text.html.startswith("import os")
+    assert text.header("Content-Type") == "text/plain; charset=utf-8"
+    assert "sandbox" in text.header("Content-Security-Policy")
+    assert text.header("X-Content-Type-Options") == "nosniff"
+    again = person.client.get(
+        f"{root}/raw/src/app.py", headers={"If-None-Match": text.header("ETag")}
+    )
+    assert again.status_code == 304
+    picture = person.client.get(f"{root}/raw/manual/plan.png", headers={"Accept-Encoding": "gzip"})
+    assert (picture.content, picture["Content-Type"]) == (PNG, "image/png")
+    assert "Content-Encoding" not in picture
+    long = person.client.get(f"{root}/raw/README.md", headers={"Accept-Encoding": "gzip"})
+    assert long.content == README and "Content-Encoding" not in long
+    person.get(f"{root}/raw/manual").gives(422)
+
+
+def test_paths_that_are_no_utf8_lead_to_their_file(visit, root, main, bob):
+    page = visit(bob).get(root).gives()
+    found = re.search(r'href="(/[^"]*path_base64=[^"]*)"', page.html)
+    assert found
+    address = found[1].replace("&amp;", "&")
+    assert lines(visit(bob).get(address).gives().html) == ["latin"]
+    history = re.search(r'href="([^"]*/commits\?[^"]*)">History', visit(bob).get(address).html)
+    assert history
+    assert "Begin" in visit(bob).get(history[1].replace("&amp;", "&")).gives().text
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "files/nothing",
+        "files/src?ref=nothing",
+        f"files?ref={'1' * 40}",
+        f"commits/{'1' * 40}",
+        "commits?ref=nothing",
+        "files/src/app.py/below",
+        "raw/nothing",
+    ],
+)
+def test_what_is_not_there_is_404(visit, root, main, bob, end):
+    assert visit(bob).get(f"{root}/{end}").gives(404).h1 == "There is nothing here"
+
+
+@pytest.mark.parametrize(
+    "end", ["files?ref=-x", "files/a//b", "commits/main", "commits?ref=a..b", "files?page=x"]
+)
+def test_what_can_be_no_name_is_422(visit, root, main, bob, end):
+    assert visit(bob).get(f"{root}/{end}").gives(422).h1
+
+
+def test_commits_stand_under_their_days_newest_first(visit, root, main, bob, make, alice):
+    page = visit(bob).get(f"{root}/commits").gives()
+    assert re.findall(r"<h2[^>]*>([^<]*)</h2>", page.html) == [
+        "16 November 2023",
+        "14 November 2023",
+    ]
+    assert page.text.index("Run twice") < page.text.index("Begin")
+    only = visit(bob).get(f"{root}/commits?path=manual").gives()
+    assert "Begin" in only.text and "Run twice" not in only.text
+    assert "No commit" in visit(bob).get(f"{root}/commits?path=nowhere").gives().text
+
+
+def test_a_commit_shows_its_message_its_parents_and_what_it_changes(visit, root, main, bob):
+    page = visit(bob).get(f"{root}/commits/{main}").gives()
+    assert page.h1 == "Run twice" and "Changes in 1 file +1" in page.text
+    parent = re.search(rf'href="{root}/commits/([0-9a-f]{{40}})">[0-9a-f]{{12}}</a>', page.html)
+    assert parent
+    first = visit(bob).get(f"{root}/commits/{parent[1]}").gives()
+    assert "With <b>care</b>." in first.text and "Parent" not in first.text
+    assert "Changes in 8 files" in first.text
+
+
+def test_branches_are_listed_with_how_far_they_are_from_the_default_branch(
+    visit, make, root, main, team_repo, code, alice
+):
+    ahead = code.commit_with(FILES, main, message="Go on")
+    push(team_repo, "refs/heads/topic/one", ahead, by=alice)
+    make.protection(team_repo, by=alice)
+    make.pull(team_repo, by=alice, source="topic/one")
+    page = visit(alice).get(f"{root}/branches").gives()
+    assert "1 ahead, 0 behind" in page.text and "default" in page.text
+    assert "protected" in page.text and f'href="{root}/pulls/1"' in page.html
+    assert f'href="{root}/compare?head=topic%2Fone"' in page.html
+    assert "topic/one" not in visit(alice).get(f"{root}/branches?search=MAI").gives().text
+    assert "No branch has this" in visit(alice).get(f"{root}/branches?search=zzz").gives().text
+
+
+def test_two_branches_are_compared_and_lead_to_a_pull(visit, root, main, team_repo, code, alice):
+    ahead = code.commit_with(FILES | {b"new": b"1\n"}, main, message="Go on")
+    push(team_repo, "refs/heads/topic", ahead, by=alice)
+    page = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
+    assert "1 commit that main has not" in page.text and "Go on" in page.text
+    assert f'href="{root}/pulls/new?base=main&amp;head=topic"' in page.html
+    other = code.commit_with(FILES | {b"apart.txt": b"1\n"}, main, message="Apart")
+    push(team_repo, "refs/heads/main", other, by=alice)
+    apart = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
+    assert "apart.txt" not in apart.text and "it has 1 of its own" in apart.text
+    assert "    return 1" in lines(apart.html)
+    form = visit(alice).get(f"{root}/pulls/new?base=main&head=topic").gives()
+    assert form.value("title") == "Go on" and "Changes in 2 files" in form.text
+    assert f'href="{root}/compare?base=main&amp;head=topic&amp;view=split"' in form.html
+    assert "The base has all of it" in visit(alice).get(f"{root}/compare?head=main").gives().text
+    for wrong, status in (("nothing", 404), ("-x", 422), ("ada:main", 422)):
+        refused = visit(alice).get(f"{root}/compare?head={wrong}").gives(status)
+        assert refused.alert() and refused.value("head") == wrong
+
+
+def test_a_private_fork_is_compared_by_who_may_read_it(visit, root, main, team_repo, alice, bob):
+    made = ForkFactory.create(upstream=team_repo, owner=bob)
+    fork = Repo.objects.get(fork=made)
+    fork.visibility = Visibility.PRIVATE
+    fork.save()
+    fork.git.create()
+    fork.git.fetch_objects(team_repo.git, main)
+    head = code_of(fork).commit_with(FILES | {b"x": b"1\n"}, main, message="Afar")
+    push(fork, "refs/heads/topic", head, by=bob)
+    for _ in range(2):
+        page = visit(bob).get(f"{root}/compare?head=users/bob:topic").gives()
+        assert "Afar" in page.text and f"/{fork.path}/commits/{head}" in page.html
+        assert f'href="/{fork.path}/files/x?ref={head}"' in page.html
+        for name in ("users/bob:topic", f"users/bob:{head}"):
+            assert "Afar" not in visit(alice).get(f"{root}/compare?head={name}").gives(422).text
+        visit(alice).get(f"{root}/compare?head={head}").gives(404)
+
+
+def test_code_of_a_private_repository_is_shown_to_nobody_else(visit, root, main, team_repo, carol):
+    ends = ["files", "files/src/app.py", "raw/src/app.py", "commits", f"commits/{main}"]
+    ends += ["branches", "compare?head=main"]
+    for end in ends:
+        assert "import os" not in visit(carol).get(f"{root}/{end}").gives(403).html
+        address = f"{root}/{end}"
+        visit().get(address).redirects_to(f"/signin?next={quote(address)}", 302)
+    team_repo.visibility = Visibility.PUBLIC
+    team_repo.save()
+    for end in ends:
+        visit().get(f"{root}/{end}").gives()
+
+
+def test_a_merge_and_an_odd_date_are_shown(visit, root, main, team_repo, code, alice):
+    side = code.commit_with(FILES | {b"a": b"1\n"}, main, message="", at=9_999_999_999_999)
+    merged = code.commit_with(FILES | {b"a": b"1\n"}, main, side, message="Merge", at=-1)
+    push(team_repo, "refs/heads/main", merged, by=alice)
+    for end in ("", "/commits", f"/commits/{merged}", f"/commits/{side}", "/branches"):
+        assert visit(alice).get(f"{root}{end}").gives().html.count("<h1") == 1
+    assert "since its first parent" in visit(alice).get(f"{root}/commits/{merged}").text
+
+
+def test_hostile_names_of_files_and_branches_are_text(visit, root, team_repo, code, alice):
+    """Names and contents are whatever people push."""
+    hostile = b'<script>x</script>"><img src=x onerror=x>\xe2\x80\xae.py'
+    branch = "<b>\"&#'`"
+    old = code.commit_with({hostile: (FILE, b"<i>\n")}, message="<script>x</script>")
+    new = code.commit_with({hostile: b"<b>\r\x1b\n"}, old, message='"><img src=x onerror=x>')
+    push(team_repo, "refs/heads/main", new, by=alice)
+    push(team_repo, f"refs/heads/{branch}", new, by=alice)
+    path = quote(hostile)
+    for end in ("", f"/files/{path}", "/commits", f"/commits/{new}", "/branches"):
+        html = visit(alice).get(f"{root}{end}").gives().html
+        assert "<script" not in html and "<img" not in html and "<i>\n" not in html
+    page = visit(alice).get(f"{root}/files/{path}?ref={quote(branch)}").gives()
+    assert lines(page.html) == ["&lt;b&gt;&#13;\u241b"]

@@ -1,0 +1,193 @@
+"""What pages show of changes: rows, how they are folded, and what a pull contains."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from apps.browse.models import GitCache
+from apps.git.run import GitTimeout
+from apps.repos.models import Visibility
+from apps.web import diffs, pull_contents
+from tests.browse.code import code_of, push
+from tests.test_queries import costing
+
+pytestmark = pytest.mark.once
+BEFORE = b"import os\n\n\ndef run():\n    return 1\n"
+AFTER = b"import os\n\n\ndef run(n):\n    return 1\n"
+
+
+@pytest.fixture
+def code(team_repo):
+    return code_of(team_repo)
+
+
+@pytest.fixture
+def base(team_repo, code, alice):
+    """The head of `main`."""
+    made = code.commit_with({b"app.py": BEFORE, b"old.txt": b"1\n", b"bin": b"\0"})
+    push(team_repo, "refs/heads/main", made, by=alice)
+    return made
+
+
+@pytest.fixture
+def head(team_repo, code, base, alice):
+    """The head of `topic`, one commit ahead."""
+    files = {b"app.py": AFTER, b"new.txt": b"1\n", b"bin": b"\0\0", b"dir/last": b"x"}
+    made = code.commit_with(files, base, message="Take a number")
+    push(team_repo, "refs/heads/topic", made, by=alice)
+    return made
+
+
+@pytest.fixture
+def pull(make, team_repo, head, alice):
+    return make.pull(team_repo, by=alice, source="topic", title="A number")
+
+
+@pytest.fixture
+def address(pull):
+    return f"/{pull.repo.path}/pulls/{pull.number}"
+
+
+def rows(html):
+    """The class and the text of each cell of a line."""
+    cells = re.findall(r'<td class="c([^"]*)">(.*?)</td>', html, re.DOTALL)
+    return [(kind.strip(), unescape(re.sub(r"<[^>]+>", "", text))) for kind, text in cells]
+
+
+def test_the_files_of_a_pull_are_shown_below_each_other_or_side_by_side(visit, address, bob):
+    page = visit(bob).get(f"{address}/files").gives()
+    assert "Changes in 4 files +2 lines added \u22121 lines removed" in page.text
+    shown = rows(page.html)
+    assert shown.index(("del", "def run():")) + 1 == shown.index(("add", "def run(n):"))
+    assert "<mark>n</mark>" in page.html
+    assert "A binary file" in page.text and "old.txt → new.txt" in page.text
+    assert "No line end at the end of the file" in page.text
+    split = visit(bob).get(f"{address}/files?view=split").gives()
+    assert rows(split.html).count(("same left", "    return 1")) == 1
+    assert 'class="lines two"' in split.html and 'class="lines one"' not in split.html
+    assert re.search(r'<a href="[^"]*view=split" aria-current="true">Split', split.html)
+
+
+def test_a_pull_of_a_few_lines_is_one_page_and_starts_git_once(visit, address, bob, monkeypatch):
+    person = visit(bob)
+    page = person.get(address).gives()
+    assert ("add", "def run(n):") in rows(page.html)
+    assert f'href="{address}/files?view=split"' in page.html
+    later = person.get(f"{address}?page=2&view=split").gives()
+    assert rows(later.html) and f'href="{address}/files?view=unified"' in later.html
+    person.get(f"{address}/files").gives()
+    for tab, most in (("", 25), ("/files", 15), ("/commits", 15)):
+        with costing() as cost:
+            person.get(f"{address}{tab}").gives()
+        assert cost.git == 0 and cost.sql <= most, tab
+    monkeypatch.setattr(pull_contents, "INLINE_ROWS", 3)
+    page = person.get(address).gives()
+    assert not rows(page.html) and f'<a href="{address}/files">' in page.html
+
+
+def test_a_pull_lists_its_commits(visit, address, head, bob):
+    page = visit(bob).get(f"{address}/commits").gives()
+    assert page.h1.startswith("A number") and "Take a number" in page.text
+    assert f"/commits/{head}" in page.html and 'aria-current="page">Commits' in page.html
+
+
+def test_what_has_changed_since_a_version_is_shown(
+    visit, team_repo, code, address, head, alice, bob
+):
+    files = {b"app.py": AFTER + b"\n", b"new.txt": b"1\n", b"bin": b"\0\0", b"dir/last": b"x"}
+    push(team_repo, "refs/heads/topic", code.commit_with(files, head), by=alice)
+    page = visit(bob).get(f"{address}/files").gives()
+    assert '<option value="1">version 1' in page.html and "Changes in 4 files" in page.text
+    since = visit(bob).get(f"{address}/files?from=1").gives()
+    assert "Changes in 1 file +1" in since.text and "since version 1" in since.text
+    assert [kind for kind, _ in rows(since.html)].count("add") == 1
+    visit(bob).get(f"{address}/files?from=9").gives(404)
+    visit(bob).get(f"{address}/files?from=x").gives(422)
+
+
+def test_a_pull_without_commits_says_so_on_each_tab(visit, make, team_repo, alice):
+    pull = make.pull(team_repo, by=alice, source="later")
+    address = f"/{team_repo.path}/pulls/{pull.number}"
+    assert "no commits" in visit(alice).get(f"{address}/commits").gives().text
+    assert "no changes" in visit(alice).get(f"{address}/files").gives().text
+
+
+def test_white_space_can_be_ignored(visit, root, team_repo, code, base, alice):
+    files = {b"app.py": BEFORE.replace(b"    ", b"\t"), b"old.txt": b"1 2\n", b"bin": b"\0"}
+    sha = code.commit_with(files, base)
+    page = visit(alice).get(f"{root}/commits/{sha}").gives()
+    assert ("add", "\treturn 1") in rows(page.html)
+    assert f'href="{root}/commits/{sha}?w=1"' in page.html
+    page = visit(alice).get(f"{root}/commits/{sha}?w=1").gives()
+    assert ("add", "\treturn 1") not in rows(page.html) and ("add", "1 2") in rows(page.html)
+    assert "No line has changed but by white space" in page.text
+
+
+@pytest.fixture
+def root(team_repo):
+    return f"/{team_repo.path}"
+
+
+@pytest.fixture
+def large(code, base):
+    """A commit of three new files: two of 12 lines each, and one of 3."""
+    text, same = b"".join(b"x = %d\n" % n for n in range(12)), {b"app.py": BEFORE, b"bin": b"\0"}
+    made = {b"a.py": text, b"b.py": text, b"c.py": b"1\n2\n3\n", b"old.txt": b"1\n"}
+    return code.commit_with(same | made, base)
+
+
+def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeypatch):
+    person = visit(alice)
+    monkeypatch.setattr(diffs, "OPEN_MAX", 10)
+    page = person.get(f"{root}/commits/{large}").gives()
+    assert page.html.count("<summary class") == 2 and "13 rows" in page.text
+    monkeypatch.setattr(diffs, "LINES_MAX", 16)
+    page = person.get(f"{root}/commits/{large}").gives()
+    assert ("add", "x = 11") in rows(page.html) and ("add", "3") in rows(page.html)
+    link = re.search(r'href="([^"]*file=b.py)">Show this file', page.html)
+    assert link and page.text.count("Show this file") == 1
+    alone = person.get(unescape(link[1])).gives()
+    assert [text for _, text in rows(alone.html)] == [f"x = {n}" for n in range(12)]
+    assert "<summary class" not in alone.html and "Show all files" in alone.text
+    person.get(f"{root}/commits/{large}?file=nothing").gives(404)
+    monkeypatch.setattr(diffs, "ALONE_MAX", 12)
+    cut = person.get(unescape(link[1])).gives()
+    assert "The other rows are not shown" in cut.text and ("add", "x = 11") not in rows(cut.html)
+
+
+def test_files_come_in_pages(visit, root, large, alice, monkeypatch):
+    monkeypatch.setattr(diffs, "FILES_MAX", 2)
+    address, person = f"{root}/commits/{large}", visit(alice)
+    pages = [person.get(f"{address}?page={n}").gives() for n in (1, 2)]
+    shown = [re.findall(r'id="f\w+" aria-label="([^"]*)"', page.html) for page in pages]
+    assert shown == [["a.py", "b.py"], ["c.py"]]
+    assert f'href="{address}?page=2">More files' in pages[0].html
+    assert "More files" not in pages[1].text and "Earlier files" in pages[1].text
+
+
+def test_what_git_cannot_tell_in_time_is_said_and_a_pull_is_shown_without(
+    visit, root, address, head, bob, monkeypatch
+):
+    def late(*args, **options):
+        raise GitTimeout("on purpose")
+
+    GitCache.objects.all().delete()
+    monkeypatch.setattr(diffs, "patches", late)
+    page = visit(bob).get(address).gives()
+    assert "Changes in 4 files" in page.text and not rows(page.html)
+    refused = visit(bob).get(f"{address}/files").gives(422)
+    assert "takes git too long" in refused.text and refused.h1
+    assert "takes git too long" in visit(bob).get(f"{root}/commits/{head}").gives(422).text
+
+
+def test_changes_of_a_private_pull_are_shown_to_nobody_else(visit, address, pull, carol):
+    for tab in ("commits", "files"):
+        assert "def run" not in visit(carol).get(f"{address}/{tab}").gives(403).html
+        visit().get(f"{address}/{tab}").redirects_to(f"/signin?next={address}/{tab}", 302)
+    pull.repo.visibility = Visibility.PUBLIC
+    pull.repo.save()
+    for tab in ("commits", "files"):
+        visit().get(f"{address}/{tab}").gives()
