@@ -263,7 +263,9 @@ def _up_to(pieces: Generator[bytes, None, None], most: int) -> tuple[bytes, bool
 
 def _shown(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
     """(Previous path, path) -> hunks, of an output that has all entries before all patches."""
-    head, _, rest = out.partition(b"\n\n")
+    head, end, rest = out.partition(b"\n\n")
+    if not end:  # cut before the first patch, or there is none
+        return {}
     sections = _SECTION.split(rest)[1:]
     if is_cut and sections:
         sections.pop()

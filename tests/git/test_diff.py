@@ -189,6 +189,22 @@ def test_patches_have_so_many_bytes_together(
     assert all(some[path] == whole[path] for path in shown)
 
 
+def test_wherever_the_room_ends_what_is_shown_is_whole(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it ends in the names of the files, which git writes before their patches."""
+    old = repo.commit({f"m{n}": b"a\n" for n in range(3)})
+    new = repo.commit({"new": b"1\n" * 200, **{f"m{n}": b"b\n" for n in range(3)}})
+    files = changes(repo, old, new).files
+    whole = patches(repo, old, new, files)
+    monkeypatch.setattr(diff, "PATCHES_MAX", len(whole[b"new"] or b"") + 300)
+    assert patches(repo, old, new, files) == {**dict.fromkeys(whole), b"new": whole[b"new"]}
+    for most in range(1, 1500, 120):
+        monkeypatch.setattr(diff, "PATCHES_MAX", most)
+        some = patches(repo, old, new, files)
+        assert all(patch in {None, whole[path]} for path, patch in some.items())
+
+
 def test_more_files_than_are_listed_are_counted(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
