@@ -175,6 +175,19 @@ def test_what_is_too_large_is_listed_without_a_patch(repo: Scratch) -> None:
         assert {path for path, patch in shown.items() if patch is not None} == {b"fits"}
 
 
+def test_a_path_that_no_command_line_takes_has_no_patch(repo: Scratch) -> None:
+    """git itself stores any: of folders in folders these are a few kilobytes."""
+    sides = []
+    for data in (b"1", b"2"):
+        tree = repo.tree("100644", {"f": repo.store("blob", [data], 1)})
+        for _ in range(600):
+            tree = repo.tree("40000", {"d" * 250: tree})
+        sides.append(repo.commit_of(tree))
+    [file] = changes(repo, *sides).files
+    assert len(file.path) > 131_072 and file.is_too_large
+    assert patches(repo, *sides, [file]) == {file.path: None}
+
+
 def test_patches_have_so_many_bytes_together(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
