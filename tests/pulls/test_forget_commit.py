@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 
 from apps.browse.cache import cached
 from apps.browse.models import GitCache
+from apps.core.slugs import PREFIX
 from apps.events.models import Event
 from apps.git.protocol import ZERO
 from apps.git.repo import approved_ref, pull_ref
@@ -20,7 +21,6 @@ from apps.pulls.models import Pull, PullStatus
 from apps.repos.commits import find_named_commits, known_commits
 from apps.repos.models import NamedCommit
 from apps.repos.pushes import open_journal
-from tests.api import PREFIX
 from tests.gitclient import Clone
 
 SECRET = "hunter2 is the password\n"
