@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import logging
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import DatabaseError
 from django.db.models import Sum
 from django.utils import timezone
 
 from apps.browse.models import GitCache
 from apps.core import json
 from apps.core.errors import Invalid
+from apps.events.kinds import Kind
+from apps.events.models import Event
 from apps.git.run import GitTimeout
 from apps.repos.models import Repo
 
+logger = logging.getLogger(__name__)
+
 ROOM = 64 * 1000 * 1000
 """Bytes that one repository's answers take, packed."""
+ROW = 500
+"""Bytes that a row takes beside its answer, roughly: anybody can ask for many short answers."""
 SLOW = dt.timedelta(minutes=10)
 """For so long git is not asked again what it could not tell in time."""
 TOUCH = dt.timedelta(hours=1)
@@ -54,15 +62,18 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
         if not row.value:
             raise too_expensive()
         return json.loads(zlib.decompress(row.value))
+    begun = Event.objects.newest_id()
     try:
         answer = ask()
     except GitTimeout:
-        keep(repo, key, b"", now + SLOW)
+        try_to_keep(repo, key, b"", now + SLOW)
         raise too_expensive() from None
     ends_at = None
     if isinstance(answer, ForNow):
         answer, ends_at = answer.answer, now + SLOW
-    keep(repo, key, zlib.compress(json.dumps(answer)), ends_at)
+    try_to_keep(repo, key, zlib.compress(json.dumps(answer)), ends_at)
+    if Event.objects.filter(id__gt=begun, kind=Kind.COMMIT_FORGOTTEN).exists():
+        GitCache.objects.filter(repo=repo, key=key).delete()  # it may be about that commit
     return answer
 
 
@@ -73,11 +84,22 @@ def key_of(question: tuple[Any, ...]) -> str:
     ).hexdigest()
 
 
+def try_to_keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
+    """As `keep`. Who asked gets the answer all the same where the database does not take it: it is
+    busy, or the repository has gone meanwhile.
+    """
+    try:
+        keep(repo, key, value, ends_at)
+    except DatabaseError:
+        logger.warning("an answer of git about %s could not be kept", repo.uuid, exc_info=True)
+
+
 def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
     """Store an answer, and forget those that were not used for longest until there is room."""
     if len(value) > ROOM:
         return
-    fields = {"value": value, "bytes": len(value), "used_at": timezone.now(), "ends_at": ends_at}
+    taken = len(value) + ROW
+    fields = {"value": value, "bytes": taken, "used_at": timezone.now(), "ends_at": ends_at}
     GitCache.objects.update_or_create(repo=repo, key=key, defaults=fields)
     answers = GitCache.objects.filter(repo=repo)
     over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - ROOM
@@ -89,6 +111,11 @@ def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> Non
         over -= size
     if gone:
         answers.filter(pk__in=gone).delete()
+
+
+def drop_answers() -> None:
+    """Forget all answers, of every repository."""
+    GitCache.objects.all().delete()
 
 
 def too_expensive() -> Invalid:

@@ -19,14 +19,15 @@ class GitCache(models.Model):
     value = models.BinaryField()
     """JSON, packed by zlib."""
     bytes = models.IntegerField()
-    """How long `value` is."""
+    """What the row takes, `value` and all beside it."""
     used_at = models.DateTimeField(default=timezone.now)
     ends_at = models.DateTimeField(null=True)
     """When it is forgotten, where the answer is only that git takes too long."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["repo", "key"], name="answer_once_in_repo")]
-        indexes = [models.Index(fields=["repo", "used_at"], name="answer_by_last_use")]
+        # With `bytes`, which SQLite would else look for behind each `value`.
+        indexes = [models.Index(fields=["repo", "used_at", "bytes"], name="answer_sizes_by_use")]
 
     def __str__(self) -> str:
         return f"{self.key[:7]} in {self.repo_id}"

@@ -38,6 +38,11 @@ class Revision:
     name: str
     sha: str
 
+    @property
+    def is_here(self) -> bool:
+        """Whether git has the commit for sure, since a branch or a tag leads to it."""
+        return self.name.startswith((BRANCHES, TAGS))
+
 
 class PullsOfCode(Protocol):
     """What reading code needs of pulls: the module of `settings.PULLS_OF_CODE`."""

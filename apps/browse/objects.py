@@ -29,9 +29,10 @@ def quick() -> Iterator[None]:
 def find_commit(repo: Repo, wanted: Revision) -> str:
     """The commit that a request names; 404.
 
-    git is asked only for full names of commits, which need not exist, and may be those of tags.
+    git is asked only for full names of commits, which need not exist and may be those of tags, and
+    for heads of pulls: they stay in their rows when the commit is forgotten.
     """
-    if wanted.name:
+    if wanted.is_here:
         return wanted.sha
     return find_commits(repo.git, wanted.sha)[0]
 

@@ -19,6 +19,10 @@ SIDE_MAX: Final = 1024 * 1024
 """Bytes of a file on either side, over which nobody is shown its patch."""
 LINES_MAX: Final = 20_000
 """Changed lines, over which nobody is shown the patch of a file."""
+PATH_MAX: Final = 4096
+"""Bytes of a path, over which nobody is shown the file's patch: git is asked for 30 by name, which
+a system takes only so many bytes of.
+"""
 PATCHES_MAX: Final = 4 * 1024 * 1024
 """Bytes of the patches that are shown at once."""
 
@@ -179,7 +183,7 @@ def _measured(repo: GitRepo, files: Collection[FileChange]) -> list[FileChange]:
     sizes = repo.git("cat-file", form, stdin=stdin).out.split(b"\n") if shas else []
     large = {sha for sha, size in zip(shas, sizes, strict=False) if int(size) > SIDE_MAX}
     return [
-        replace(file, is_too_large=not large.isdisjoint(shas) or _changed(file) > LINES_MAX)
+        replace(file, is_too_large=not large.isdisjoint(shas) or _is_long(file))
         for file, shas in sides.items()
     ]
 
@@ -190,8 +194,9 @@ def _contents(file: FileChange) -> list[str]:
     return [sha for mode, sha in sides if sha and mode != _SUBMODULE]
 
 
-def _changed(file: FileChange) -> int:
-    return (file.additions or 0) + (file.deletions or 0)
+def _is_long(file: FileChange) -> bool:
+    lines = (file.additions or 0) + (file.deletions or 0)
+    return lines > LINES_MAX or len(file.path) + len(file.previous_path or b"") > PATH_MAX
 
 
 # Patches
@@ -274,7 +279,9 @@ def _shown(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
 
     git leaves out the patch of a file of which only white space has changed that it ignores.
     """
-    head, _, rest = out.partition(b"\n\n")
+    head, end, rest = out.partition(b"\n\n")
+    if is_cut and not end:  # within the entries
+        return {}
     sections = deque(_SECTION.split(rest)[1:])
     if is_cut and sections:
         sections.pop()

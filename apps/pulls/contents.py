@@ -17,8 +17,9 @@ from django.utils import timezone
 
 from apps.browse import slots
 from apps.browse.cache import cached, too_expensive
+from apps.browse.objects import find_commits
 from apps.core.errors import Invalid, unavailable
-from apps.git.diff import FILES_MAX, FileChange, changes, patches
+from apps.git.diff import FileChange, changes, patches
 from apps.git.log import Commit
 from apps.git.repo import EMPTY_TREE, pull_ref
 from apps.git.run import GitError, GitTimeout, GitTooLarge
@@ -97,11 +98,14 @@ def _ask(version: PullVersion, who: str) -> None:
 
 
 def files_between(old: PullVersion, new: PullVersion, who: str) -> Listing:
-    """What differs between the heads of two versions; 422 `too_expensive`."""
+    """What differs between the heads of two versions; 404 when git no longer has one of them, 422
+    `too_expensive`.
+    """
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:
         with slots.heavy(who):
+            find_commits(repo.git, *heads)  # one may have been forgotten
             found = changes(repo.git, *heads)
         return {"files": [*map(stored_file, found.files)], "total": found.total}
 
@@ -132,10 +136,14 @@ def patches_of(listing: Listing, files: Sequence[FileChange], who: str) -> list[
 
 
 def diff_of(version: PullVersion, who: str) -> IO[bytes]:
-    """What a version changes as text for `git apply`, from its merge base; 422 `diff_too_large`."""
+    """What a version changes as text for `git apply`, from its merge base; 422 `diff_too_large`,
+    also where the list of files is cut because the commits were forgotten.
+    """
     listing = files_of(version, who)
-    if listing.total > FILES_MAX:
+    if len(listing.files) < listing.total:
         raise _diff_too_large(version.pull)
+    if not listing.total:
+        return TemporaryFile()
     git, sides = listing.repo.git, (listing.old or EMPTY_TREE, listing.new)
     return _text(version, "diff", who, lambda file: write_diff(git, *sides, file))
 

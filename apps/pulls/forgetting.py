@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from apps.browse.models import GitCache
+from apps.browse.cache import drop_answers
 from apps.git import forget as in_git
 from apps.pulls.models import IS_ACTIVE, PullVersion, VersionContents
 from apps.pulls.packing import pack_commits, pack_files
@@ -56,7 +56,7 @@ def forget_answers(repo: Repo) -> None:
     Kept answers all go, of every repository: comparisons with forks are kept there too, and a
     question cannot be read from its key.
     """
-    GitCache.objects.all().delete()
+    drop_answers()
     named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
     gone = in_git.missing(repo.git, {*named.values_list("sha", flat=True)})
     named.filter(sha__in=gone).update(sha="")

@@ -104,7 +104,7 @@ def named_source(repo: Repo, text: str) -> tuple[Repo | None, str]:
 def _fork_of(repo: Repo, owner: str) -> Repo | None:
     """The fork in the space of `teams/<slug>`, `users/<username>` or `<username>`."""
     kind, slash, slug = owner.rpartition("/")
-    if slash and kind not in {"teams", "users"}:
+    if (slash and kind not in {"teams", "users"}) or "\0" in slug:
         return None
     owned = {"owner_team__slug": slug} if kind == "teams" else {"owner_user__username_key": slug}
     paths = ("repo__owner_team", "repo__owner_user")

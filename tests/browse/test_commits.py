@@ -113,6 +113,7 @@ def test_filters_are_taken_as_they_are_written(get, line):
     assert shas(get("?author=alice%40EXAMPLE")) == [line[1], line[3]]
     assert shas(get("?author=.%2A")) == shas(get("?path=%2A")) == []
     assert shas(get("?author=alice&path=a")) == []
+    assert shas(get("?author=nobody%0Aalice")) == shas(get("?author=%0A")) == []
     at = "2023-11-14T22:13:22"  # of the third commit, in UTC
     assert shas(get(f"?since={at}")) == shas(get(f"?since={at}Z")) == line[:3]
     assert shas(get(f"?until={at}%2B00:00")) == line[2:]

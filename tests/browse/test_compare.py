@@ -112,8 +112,8 @@ def test_what_can_be_no_ref_is_refused_and_what_is_none_is_not_found(
     assert run.spawned == before, "git has seen none of them"
     for address in MISSING:
         ask(address).fails(404, "not_found")
-    for address in ("main...x:topic", "main...teams/no:topic", "main...a/b/c:topic", "main...:/x"):
-        ask(address).fails(422, "source_not_found")
+    for owner in ("x", "teams/no", "a/b/c", "", "%00", "teams/a%00"):
+        ask(f"main...{owner}:topic").fails(422, "source_not_found")
     assert list(tmp_path.iterdir()) == []
     ask("main...topic/x", None).fails(401, "not_authenticated")
 

@@ -200,6 +200,19 @@ def test_what_is_too_large_is_listed_without_a_patch(repo: Scratch) -> None:
         assert {path for path, patch in shown.items() if patch is not None} == {b"fits"}
 
 
+def test_a_path_that_no_command_line_takes_has_no_patch(repo: Scratch) -> None:
+    """git itself stores any: of folders in folders these are a few kilobytes."""
+    sides = []
+    for data in (b"1", b"2"):
+        tree = repo.tree("100644", {"f": repo.store("blob", [data], 1)})
+        for _ in range(600):
+            tree = repo.tree("40000", {"d" * 250: tree})
+        sides.append(repo.commit_of(tree))
+    [file] = changes(repo, *sides).files
+    assert len(file.path) > 131_072 and file.is_too_large
+    assert patches(repo, *sides, [file]) == {file.path: None}
+
+
 def test_patches_have_so_many_bytes_together(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +225,22 @@ def test_patches_have_so_many_bytes_together(
     assert shown == [b"%d" % n for n in range(len(shown))]
     assert 3 < len(shown) < 7
     assert all(some[path] == whole[path] for path in shown)
+
+
+def test_wherever_the_room_ends_what_is_shown_is_whole(
+    repo: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it ends in the names of the files, which git writes before their patches."""
+    old = repo.commit({f"m{n}": b"a\n" for n in range(3)})
+    new = repo.commit({"new": b"1\n" * 200, **{f"m{n}": b"b\n" for n in range(3)}})
+    files = changes(repo, old, new).files
+    whole = patches(repo, old, new, files)
+    monkeypatch.setattr(diff, "PATCHES_MAX", len(whole[b"new"] or b"") + 300)
+    assert patches(repo, old, new, files) == {**dict.fromkeys(whole), b"new": whole[b"new"]}
+    for most in range(1, 1500, 120):
+        monkeypatch.setattr(diff, "PATCHES_MAX", most)
+        some = patches(repo, old, new, files)
+        assert all(patch in {None, whole[path]} for path, patch in some.items())
 
 
 def test_more_files_than_are_listed_are_counted(

@@ -164,6 +164,48 @@ def test_no_address_of_the_api_reads_it_any_more(clone, leaked, api, alice):
         assert leaked in who.get(f"{repo}/{one}").fails(404, "not_found")
 
 
+def test_a_pull_whose_commits_are_gone_says_so(clone, leaked, api, alice):
+    """Its rows still name them: as its head, and as a version from which another one differs."""
+    pull, repo, who = Pull.objects.get(), clone.repo.api_path, api(alice)
+    let_go(clone, leaked)
+    told(clone.repo.path, leaked)
+    for end in (
+        "commits?",
+        "tree?",
+        "contents/secret?",
+        "raw/secret?",
+        "blame/secret?",
+        "archive?",
+    ):
+        answer = who.get(f"{repo}/{end}ref={pull_ref(pull.number)}")
+        assert leaked in answer.fails(404, "not_found")
+    who.get(f"{repo}/pulls/{pull.number}/diff").fails(422, "diff_too_large")
+    who.get(f"{repo}/pulls/{pull.number}/patch").fails(422, "diff_too_large")
+    assert leaked in who.get(f"{repo}/pulls/{pull.number}/files?from=1").fails(404, "not_found")
+
+
+def test_no_answer_outlives_it_that_was_asked_for_before(
+    clone, leaked, django_capture_on_commit_callbacks
+):
+    """Who reads meanwhile may have asked git before the commit went, and store what it said after
+    the kept answers were dropped: before the removal is committed, or when it is done.
+    """
+    let_go(clone, leaked)
+    with django_capture_on_commit_callbacks() as afterwards:
+        told(clone.repo.path, leaked)
+        cached(clone.repo, ("before", leaked), lambda: [SECRET])
+    for callback in afterwards:
+        callback()
+    assert not GitCache.objects.exists()
+
+    def ask():
+        told(clone.repo.path, leaked)
+        return [SECRET]
+
+    assert cached(clone.repo, ("after", leaked), ask) == [SECRET]
+    assert not GitCache.objects.exists()
+
+
 def test_done_again_it_does_what_it_had_not_come_to(clone, leaked):
     let_go(clone, leaked)
     told(clone.repo.path, leaked)

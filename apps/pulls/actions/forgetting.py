@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
+from apps.browse.cache import drop_answers
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
@@ -36,5 +37,8 @@ def forget_commit(*, repo: Repo, sha: str) -> list[str]:
         repo.git.update_ref(name, ZERO, at)
     in_git.prune(repo.git, sha)
     forget_answers(repo)
+    # Once more, because until then a read that had begun before does not see the event, and keeps
+    # what git told it.
+    transaction.on_commit(drop_answers)
     record(Kind.COMMIT_FORGOTTEN, actor=None, about=repo, data={"sha": sha})
     return sorted(found.hidden)
