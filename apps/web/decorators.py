@@ -71,7 +71,7 @@ def page(
     return declare
 
 
-def tell_what_was_sent(request: PageRequest, response: HttpResponse) -> None:
+def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None:
     """After a form was accepted, let the next page say so in `data-sent`: only then a browser
     forgets what it has kept of the text.
     """

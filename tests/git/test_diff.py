@@ -208,9 +208,10 @@ def test_a_path_that_no_command_line_takes_has_no_patch(repo: Scratch) -> None:
         for _ in range(600):
             tree = repo.tree("40000", {"d" * 250: tree})
         sides.append(repo.commit_of(tree))
-    [file] = changes(repo, *sides).files
+    old, new = sides
+    [file] = changes(repo, old, new).files
     assert len(file.path) > 131_072 and file.is_too_large
-    assert patches(repo, *sides, [file]) == {file.path: None}
+    assert patches(repo, old, new, [file]) == {file.path: None}
 
 
 def test_patches_have_so_many_bytes_together(
