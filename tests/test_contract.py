@@ -234,7 +234,8 @@ def record_given(row: Row) -> tuple[set[str], dict[str, Property]]:
 def test_each_row_of_the_contract_asks_for_a_token_unless_it_is_open():
     """Or, where pages show what it answers, for the session of who is signed in."""
     token: list[Any] = [{"bearer": []}, {"basic": []}]
-    for_pages = {"/uploads/{uuid}/content": [*token, {"session": []}]}
+    of_pages = ("/tail-events", "/uploads/{uuid}/content")
+    for_pages = {path: [*token, {"session": []}] for path in of_pages}
     assert of_each(lambda row: operation_at(row).described["security"]) == of_each(
         lambda row: [] if row.path in OPEN else for_pages.get(row.path, token)
     )

@@ -45,8 +45,8 @@ COLUMNS = ("An", "S0", "S1", "V", "M", "D", "O", "St")
 """Of permissions.csv: who is let in by the first eight of NEEDS, from each on."""
 OF_ONESELF = ("own", "of own", "in own", "oneself", "deleted already")
 """Cases in permissions.csv that are about who made something, not about levels."""
-NO_WORDS_OF_THE_API = {"Service"}
-"""Enums that name something else: git's two services."""
+NO_WORDS_OF_THE_API = {"Service", "Theme"}
+"""Enums that name something else: git's two services, and the colours of pages."""
 
 
 # What the examples print
