@@ -105,6 +105,15 @@ PAGES: dict[str, Page] = {
     ),
     f"GET {REPO}/forks": read(f"{IN_REPO}/forks"),
     f"POST {REPO}/forks": Page(f"{IN_REPO}/forks", {"owner": "{self}"}, form=""),
+    f"GET {REPO}/branches": read(f"{IN_REPO}/branches"),
+    f"GET {REPO}/commits": read(f"{IN_REPO}/commits"),
+    f"GET {REPO}/commits/{{sha}}": read(f"{IN_REPO}/commits/{{sha}}"),
+    f"GET {REPO}/tree/{{path}}": read(f"{IN_REPO}/files/{{path}}"),
+    f"GET {REPO}/contents/{{path}}": read(f"{IN_REPO}/files/{{path}}"),
+    f"GET {REPO}/raw/{{path}}": read(f"{IN_REPO}/raw/{{path}}"),
+    f"GET {REPO}/compare/{{basehead}}": read(f"{IN_REPO}/compare"),
+    f"GET {PULL}/commits": read(f"{OF_PULL}/commits"),
+    f"GET {PULL}/files": read(f"{OF_PULL}/files"),
     f"GET {REPO}/threads": read(f"{IN_REPO}/threads"),
     f"POST {REPO}/threads": Page(f"{IN_REPO}/threads/new", TEXTS),
     f"GET {THREAD}": read(OF_THREAD),
@@ -171,7 +180,8 @@ class Try:
             "{owner}", "(?P<owner>[^/]+/[^/]+)"
         )
         template = re.sub(r"(?<!P<owner>){(\w+)}", r"(?P<\1>[^/]+)", template)
-        found = re.fullmatch(template, api_path.partition("?")[0])
+        path, _, self.query = api_path.partition("?")
+        found = re.fullmatch(template, path)
         assert found, api_path
         self.names = found.groupdict()
         self.names["self"] = user.path if user else "users/nobody"
@@ -192,7 +202,7 @@ class Try:
     def send(self, page: Page) -> PageResponse:
         path = self.fill(page.path)
         if page.method == "GET":
-            return self.client.get(path)
+            return self.client.get(f"{path}?{self.query}" if "ref=" in self.query else path)
         return self.client.post(path, **self.fields(page))
 
 
