@@ -28,43 +28,55 @@ SKIP_MAX = 10**9
 """More than any repository has, and less than what git cannot count."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class History:
-    """The commits that `commit` has, newest first: those that all of the filters let through.
+    """The commits that `wanted` has, newest first: those that all of the filters let through.
 
     `who` asks, a person or an address, for whom a place is held when git takes long. A slice of it
-    is one page.
+    is one page, which is kept; after that `commit` is the one that the list begins with.
     """
 
     repo: Repo
-    commit: str
+    wanted: Revision
     who: str
     path: bytes = b""
     author: str = ""
     since: str = ""
     until: str = ""
+    commit: str = ""
 
     def __getitem__(self, part: slice) -> list[Commit]:
+        """404 for a commit that is not there, 422 `too_expensive`."""
         skip, count = part.start, part.stop - part.start
         # Of several lines git would look for each; no name or address has more than one.
         if skip > SKIP_MAX or "\n" in self.author:
-            return []
-        if not self.is_slow(skip):
             with quick():
-                return self.ask(skip, count)
-        asked = self.commit, self.path, self.author, self.since, self.until, skip, count
-        found = cached(self.repo, ("commits", *asked), lambda: self.ask_slowly(skip, count))
-        return [commit_of_kept(one) for one in found]
+                self.commit = find_commit(self.repo, self.wanted)
+            return []
+        asked = self.wanted.sha, self.path, self.author, self.since, self.until, skip, count
+        kept = cached(self.repo, ("commits", *asked), lambda: self.ask(skip, count))
+        self.commit = kept["commit"]
+        return [commit_of_kept(one) for one in kept["commits"]]
 
     def is_slow(self, skip: int) -> bool:
         """Whether git may have to go through all of history for the next commit."""
         return bool(self.path or self.author or self.until or skip > SKIP_QUICKLY)
 
-    def ask(self, skip: int, count: int) -> list[Commit]:
+    def ask(self, skip: int, count: int) -> dict[str, Any]:
+        """The same from git, as it is kept."""
+        with quick():
+            commit = find_commit(self.repo, self.wanted)
+            found = None if self.is_slow(skip) else self.log(commit, skip, count)
+        if found is None:
+            with slots.heavy(self.who):
+                found = self.log(commit, skip, count)
+        return {"commit": commit, "commits": [kept_commit(one) for one in found]}
+
+    def log(self, commit: str, skip: int, count: int) -> list[Commit]:
         try:
             return log(
                 self.repo.git,
-                self.commit,
+                commit,
                 count=count,
                 skip=skip,
                 path=self.path,
@@ -74,10 +86,6 @@ class History:
             )
         except GitTooLarge:
             raise too_long() from None
-
-    def ask_slowly(self, skip: int, count: int) -> list[dict[str, Any]]:
-        with slots.heavy(self.who):
-            return [kept_commit(commit) for commit in self.ask(skip, count)]
 
 
 def too_long() -> Invalid:

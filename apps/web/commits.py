@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from apps.accounts.principal import Principal
 from apps.browse.commits import History, SingleCommit, read_commit
-from apps.browse.names import invalid_ref, pulls_of_code, shown_path
+from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
 from apps.browse.serializers.commits import usernames_of
 from apps.git.log import Commit
 from apps.git.repo import is_sha
@@ -33,7 +33,7 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if repo.is_empty:
         return render_repo_page(request, access, "commits", tab="code")
     location = find_location(request, access, request.GET.get("path", ""))
-    rows: Any = History(repo, location.commit, who_asks(request), location.path)
+    rows: Any = History(repo, Revision("", location.commit), who_asks(request), location.path)
     page = page_of(request, page_number(request), rows, lambda commit: commit)
     return render_repo_page(
         request,

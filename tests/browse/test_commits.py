@@ -127,9 +127,13 @@ def test_what_takes_long_is_asked_once(get, line):
     first, before = GitCache.objects.count(), run.spawned
     assert shas(get("?path=a")) == [line[0], line[2], line[4]]
     assert (GitCache.objects.count(), run.spawned) == (first, before)
-    get()
-    get("?since=2020-01-01")
-    assert GitCache.objects.count() == first
+
+
+@pytest.mark.parametrize("query", ["", "?ref={}", "?ref={}&page=2&per_page=2", "?author=x"])
+def test_304_runs_no_git(get, line, query):
+    tag, before = get(query.format(line[0])).header("ETag"), run.spawned
+    assert get(query.format(line[0]), **{"If-None-Match": tag}).status == 304
+    assert run.spawned == before
 
 
 def test_what_git_cannot_tell_in_time_is_not_asked_again(get, line, monkeypatch):
@@ -233,7 +237,7 @@ def test_walks_that_go_far_wait_for_a_heavy_place(get, line, monkeypatch):
 def test_five_commits_cost_as_many_queries_as_one(get, line):
     get().gives()  # the first request reads the rate limits
     costs = []
-    for end in ("?per_page=1", "", "?page=2&per_page=1"):
+    for end in ("?per_page=1", "?per_page=5", "?page=2&per_page=1"):
         with costing() as cost:
             get(end).gives()
         costs.append(str(cost))

@@ -12,7 +12,6 @@ from rest_framework import serializers
 from apps.browse.commits import History, read_commit
 from apps.browse.conditional import by_body
 from apps.browse.names import invalid_ref, path_in_tree, pulls_of_code, revision
-from apps.browse.objects import find_commit, quick
 from apps.browse.serializers.commits import (
     CommitRecord,
     SingleCommitRecord,
@@ -104,12 +103,11 @@ class CommitViewSet(RepoScoped):
             if "ref" in sent:
                 raise
             return self.get_paginated_response(self.paginate([]))
-        with quick():
-            commit = find_commit(self.repo, wanted)
         filters = {name: sent.get(name, "") for name in ("author", "since", "until")}
-        page = self.paginate(History(self.repo, commit, self.who, path, **filters))
+        history = History(self.repo, wanted, self.who, path, **filters)
+        page = self.paginate(history)
         paginator: Any = self.paginator
-        paginator.pinned = {"ref": commit}
+        paginator.pinned = {"ref": history.commit}
         records = commit_records(page, self.repo, self.principal, self.base_url)
         return by_body(self.http_request, self.get_paginated_response(records).data)
 
