@@ -176,7 +176,7 @@ def test_a_pull_says_anew_whether_it_can_be_merged(site):
         expect(page.locator(".verdict")).to_contain_text(f"Open: Pull {number} is a draft")
         expect(page.locator("#verdict[data-old]")).to_have_count(0)
         expect(page.locator(".replies > li")).to_have_count(1)
-        expect(page.locator(".replies")).to_contain_text("ada made the pull request a draft")
+        expect(page.locator(".replies")).to_contain_text("ada made a draft of")
         site.reply(number, "In the conversation.")
         expect(page.locator("#reply-1")).to_be_visible()
         assert complaints(page) == []

@@ -50,7 +50,7 @@ def write(page: Page) -> None:
 
 
 def send(page: Page) -> None:
-    page.locator("form[aria-labelledby=say] button").click()
+    page.locator("form[aria-labelledby=say] button.primary").click()
 
 
 def expect_text(page: Page, text: str = TEXT) -> None:
