@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpResponse
@@ -13,7 +14,7 @@ from apps.core.rows import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.pulls import actions
-from apps.pulls.approval import Eligibility, readiness_of
+from apps.pulls.approval import Approval, Eligibility, approval_by, readiness_of
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
 from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
@@ -135,10 +136,14 @@ def show_pull(
     sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
     record = pull_record(found, access)
     with_html(access, [record])
-    page, items = conversation(request, access, found, number)
+    reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
+    approval = approval_of_page(found, reviews)
+    page, items = conversation(
+        request, access, found, number, reviews[:MOST_REVIEWS], approval.eligibility
+    )
     form = sent or PageForm(request, again=True)
     known = {"expected_head_sha": head, "status": "approved"}
-    verdict = verdict_or_none(found, access)
+    verdict = verdict_or_none(found, access, approval)
     return form.shown(
         request,
         "pull",
@@ -167,10 +172,20 @@ def pull_record(found: Pull, access: RepoAccess) -> dict[str, Any]:
     return record
 
 
-def verdict_or_none(found: Pull, access: RepoAccess) -> dict[str, Any] | None:
+def approval_of_page(found: Pull, reviews: Sequence[Review]) -> Approval:
+    """What these reviews of the page say; where there are more, all are asked for when needed."""
+    eligibility = Eligibility.of(found)
+    if len(reviews) > MOST_REVIEWS:
+        return Approval(eligibility)
+    return approval_by(eligibility, reviews)
+
+
+def verdict_or_none(
+    found: Pull, access: RepoAccess, approval: Approval | None = None
+) -> dict[str, Any] | None:
     """None where git cannot tell in time: the rest of the page does not wait for it."""
     try:
-        return verdict_of(readiness_of(found), access)
+        return verdict_of(readiness_of(found, approval), access)
     except Unavailable:
         return None
 
@@ -182,7 +197,12 @@ def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
 
 
 def conversation(
-    request: PageRequest, access: RepoAccess, found: Pull, number: int
+    request: PageRequest,
+    access: RepoAccess,
+    found: Pull,
+    number: int,
+    shown: Sequence[Review],
+    eligibility: Eligibility,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A page of replies, and these with the reviews and events of the same time, oldest first.
 
@@ -199,8 +219,7 @@ def conversation(
     replies = page["results"]
     with_html(access, replies, Reply.objects)
     name_parents(replies)
-    eligibility = Eligibility.of(found)
-    reviews = [review_record(review, eligibility) for review in list_reviews(found)[:MOST_REVIEWS]]
+    reviews = [review_record(review, eligibility) for review in shown]
     with_html(access, reviews, Review.objects)
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [
