@@ -135,12 +135,13 @@ def show_pull(
     newest, head = Event.objects.newest_id(), found.head_sha or ""
     sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
     record = pull_record(found, access)
-    with_html(access, [record])
     reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
     approval = approval_of_page(found, reviews)
-    page, items = conversation(
-        request, access, found, number, reviews[:MOST_REVIEWS], approval.eligibility
-    )
+    shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
+    page, items = conversation(request, found, number, shown)
+    kept = [(Reply.objects, page["results"]), (Review.objects, shown)]
+    records = [record, *page["results"], *shown]
+    with_html(access, records, *(rows for rows, some in kept if some))
     form = sent or PageForm(request, again=True)
     known = {"expected_head_sha": head, "status": "approved"}
     verdict = verdict_or_none(found, access, approval)
@@ -197,12 +198,7 @@ def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
 
 
 def conversation(
-    request: PageRequest,
-    access: RepoAccess,
-    found: Pull,
-    number: int,
-    shown: Sequence[Review],
-    eligibility: Eligibility,
+    request: PageRequest, found: Pull, number: int, reviews: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A page of replies, and these with the reviews and events of the same time, oldest first.
 
@@ -217,10 +213,7 @@ def conversation(
         size=REPLIES,
     )
     replies = page["results"]
-    with_html(access, replies, Reply.objects)
     name_parents(replies)
-    reviews = [review_record(review, eligibility) for review in shown]
-    with_html(access, reviews, Review.objects)
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [
         *({"at": one["created_at"], "review": one} for one in reviews),
