@@ -21,12 +21,12 @@ function forget(path) {
 }
 
 function keep(area) {
-  const key = keyOf(area);
   const save = () => {
+    const key = keyOf(area);
     if (area.value) localStorage.setItem(key, area.value);
     else localStorage.removeItem(key);
   };
-  area.value ||= localStorage.getItem(key) ?? "";
+  area.value ||= localStorage.getItem(keyOf(area)) ?? "";
   if (area.value !== area.defaultValue) save();
   area.addEventListener("input", save);
 }
