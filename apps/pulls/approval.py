@@ -286,6 +286,15 @@ def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
     return Approval(Eligibility.of(pull, facts))
 
 
+def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
+    """The same of all reviews of the pull, as rows of `with_people` that are loaded; no query."""
+    decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
+    approval = Approval(eligibility)
+    in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
+    vars(approval)["decisions"] = decided_last(in_order)
+    return approval
+
+
 def read_approval(pull: Pull, facts: GitFacts) -> None:
     """Ask git what `approval_of` will need, before a lock."""
     approval_of(pull, facts).blockers()
@@ -320,12 +329,14 @@ class MergeReadiness:
     git: Mergeability
 
 
-def readiness_of(pull: Pull) -> MergeReadiness:
-    """What a look at the pull shows. 503 when git cannot tell in time.
+def readiness_of(pull: Pull, approval: Approval | None = None) -> MergeReadiness:
+    """What a look at the pull shows; `approval`: its own, where it has been read already. 503 when
+    git cannot tell in time.
 
     git's answers about commits are kept in memory.
     """
-    approval, git = approval_of(pull), Mergeability((), (), nothing_to_merge=False)
+    approval = approval or approval_of(pull)
+    git = Mergeability((), (), nothing_to_merge=False)
 
     def git_says(target: str, source: str) -> Blocker | None:
         nonlocal git

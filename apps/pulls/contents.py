@@ -41,11 +41,17 @@ def list_versions(pull: Pull) -> QuerySet[Any, Any]:
     )
 
 
-def get_version(pull: Pull, number: int | None) -> PullVersion | None:
-    """The version of this number, else the newest; None for a pull that has no head. 404."""
+def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> PullVersion | None:
+    """The version of this number, else the newest; None for a pull that has no head. 404.
+
+    `with_files`: what is stored of its files is read in the same query.
+    """
     if number is None and not pull.last_version:
         return None
-    version = get_object_or_404(PullVersion, pull=pull, version=number or pull.last_version)
+    rows = PullVersion.objects.all()
+    if with_files:
+        rows = rows.select_related("contents").defer("contents__commits")
+    version = get_object_or_404(rows, pull=pull, version=number or pull.last_version)
     version.pull = pull
     return version
 
@@ -80,6 +86,8 @@ def files_of(version: PullVersion, who: str) -> Listing:
 def _stored(version: PullVersion, column: str, who: str) -> bytes:
     if not version.is_known:
         _ask(version, who)
+    elif PullVersion.contents.is_cached(version):
+        return bytes(getattr(version.contents, column))
     rows = VersionContents.objects.filter(version=version).values_list(column, flat=True)
     return bytes(rows.get())
 

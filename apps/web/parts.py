@@ -15,13 +15,13 @@ from apps.web.responses import PageRequest
 
 @repo_page()
 def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Whether a pull can be merged now, as its page says it."""
+    """Whether a pull can be merged now, as its page says it below the title and in its place."""
     found = get_pull(access.repo, number)
     told = verdict_or_none(found, access)
     return render_repo_page(
         request,
         access,
-        "_verdict",
+        "_pull_parts",
         tab="pulls",
         pull=pull_record(found, access),
         verdict=told,

@@ -121,7 +121,7 @@ def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
     if found.additions + found.deletions > INLINE_ROWS:
         return None
     try:
-        version = contents.get_version(found, None)
+        version = contents.get_version(found, None, with_files=True)
         if version is None:
             return None
         difference = replace(difference_of(request, version, None), waits=False)

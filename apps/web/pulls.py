@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpResponse
@@ -13,7 +14,7 @@ from apps.core.rows import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.pulls import actions
-from apps.pulls.approval import Eligibility, readiness_of
+from apps.pulls.approval import Approval, Eligibility, approval_by, readiness_of
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
 from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
@@ -134,11 +135,16 @@ def show_pull(
     newest, head = Event.objects.newest_id(), found.head_sha or ""
     sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
     record = pull_record(found, access)
-    with_html(access, [record])
-    page, items = conversation(request, access, found, number)
+    reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
+    approval = approval_of_page(found, reviews)
+    shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
+    page, items = conversation(request, found, number, shown)
+    kept = [(Reply.objects, page["results"]), (Review.objects, shown)]
+    records = [record, *page["results"], *shown]
+    with_html(access, records, *(rows for rows, some in kept if some))
     form = sent or PageForm(request, again=True)
     known = {"expected_head_sha": head, "status": "approved"}
-    verdict = verdict_or_none(found, access)
+    verdict = verdict_or_none(found, access, approval)
     return form.shown(
         request,
         "pull",
@@ -167,10 +173,20 @@ def pull_record(found: Pull, access: RepoAccess) -> dict[str, Any]:
     return record
 
 
-def verdict_or_none(found: Pull, access: RepoAccess) -> dict[str, Any] | None:
+def approval_of_page(found: Pull, reviews: Sequence[Review]) -> Approval:
+    """What these reviews of the page say; where there are more, all are asked for when needed."""
+    eligibility = Eligibility.of(found)
+    if len(reviews) > MOST_REVIEWS:
+        return Approval(eligibility)
+    return approval_by(eligibility, reviews)
+
+
+def verdict_or_none(
+    found: Pull, access: RepoAccess, approval: Approval | None = None
+) -> dict[str, Any] | None:
     """None where git cannot tell in time: the rest of the page does not wait for it."""
     try:
-        return verdict_of(readiness_of(found), access)
+        return verdict_of(readiness_of(found, approval), access)
     except Unavailable:
         return None
 
@@ -182,7 +198,7 @@ def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
 
 
 def conversation(
-    request: PageRequest, access: RepoAccess, found: Pull, number: int
+    request: PageRequest, found: Pull, number: int, reviews: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A page of replies, and these with the reviews and events of the same time, oldest first.
 
@@ -197,11 +213,7 @@ def conversation(
         size=REPLIES,
     )
     replies = page["results"]
-    with_html(access, replies, Reply.objects)
     name_parents(replies)
-    eligibility = Eligibility.of(found)
-    reviews = [review_record(review, eligibility) for review in list_reviews(found)[:MOST_REVIEWS]]
-    with_html(access, reviews, Review.objects)
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [
         *({"at": one["created_at"], "review": one} for one in reviews),

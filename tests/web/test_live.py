@@ -175,6 +175,7 @@ def test_a_pull_says_anew_whether_it_can_be_merged(site):
         site.api("ada").put(f"{OF_REPO}/pulls/{number}", status="draft", **changed).gives()
         expect(page.locator(".verdict")).to_contain_text(f"Open: Pull {number} is a draft")
         expect(page.locator("#verdict[data-old]")).to_have_count(0)
+        expect(page.locator(".byline .state").first).to_have_text("Draft")
         expect(page.locator(".replies > li")).to_have_count(1)
         expect(page.locator(".replies")).to_contain_text("ada made a draft of")
         site.reply(number, "In the conversation.")
@@ -205,6 +206,37 @@ def test_a_page_that_may_read_no_more_says_so_and_asks_no_more(site):
         page.evaluate(HIDE, "visible")
         expect(page.get_by_role("link", name="Reload to go on")).to_be_visible()
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/", "/activity", f"/{REPO}/activity"])
+def test_what_happens_arrives_once_in_each_list_of_activity(site, path):
+    number = site.thread(1)
+    with site.open("") as page:
+        page.goto(path)
+        expect_live(page)
+        list_of = page.locator("[data-live] > li")
+        before = list_of.first.get_attribute("id")
+        reply = site.reply(number)
+        expect(list_of.first).not_to_have_attribute("id", before or "")
+        expect(list_of.first).to_contain_text("ben")
+        assert list_of.nth(1).get_attribute("id") == before and reply == 2
+        assert complaints(page) == []
+
+
+def test_reply_moves_the_form_below_what_is_answered(site):
+    number = site.thread(3)
+    with site.open(f"/threads/{number}") as page:
+        page.fill("textarea[name=body]", "Said before.")
+        page.locator("#reply-2 .acts a").first.click()
+        expect(page.locator("#reply-2 + li textarea")).to_be_focused()
+        expect(page.locator("#say")).to_have_text("Reply to reply 2")
+        page.locator("#reply-1 .acts a").first.click()
+        expect(page.locator("#reply-1 + li textarea")).to_have_value("Said before.")
+        expect(page.locator("#reply-2 + #reply-3")).to_have_count(1)
+        page.get_by_role("button", name="Reply", exact=True).click()
+        expect(page.locator("#reply-1 + #reply-4 .prose")).to_have_text("Said before.")
+        expect(page.locator("textarea[name=body]")).to_have_value("")
+        assert complaints(page) == []
 
 
 def test_a_tab_without_a_stream_looks_at_its_page(site):

@@ -99,7 +99,7 @@ def own_teams(ada, count):
         ("/users/ada/r/threads", threads, 8),
         ("/users/ada/r/threads/1", replies, 15),
         ("/users/ada/r/pulls", pulls, 8),
-        ("/users/ada/r/pulls/1", reviews, 24),
+        ("/users/ada/r/pulls/1", reviews, 14),
         ("/users/ada", repos, 8),
     ],
 )

@@ -1,9 +1,6 @@
-// Keeps what somebody is writing until the server has it: a lost session, an old page or a server
-// that is away cost no text.
-//
-// <textarea data-draft> is kept in this browser, by who is signed in, where its form leads, and its
-// name. It is forgotten when a page says <html data-sent="/path">: a form that leads to this path
-// has been accepted.
+// Keeps what somebody is writing in a <textarea data-draft> until the server has it, by who is signed
+// in, where its form leads, and its name: until a page says <html data-sent="/path">.
+// "Reply" moves the form of a thread below what is answered.
 
 const root = document.documentElement;
 const whose = root.dataset.user;
@@ -24,15 +21,39 @@ function forget(path) {
 }
 
 function keep(area) {
-  const key = keyOf(area);
   const save = () => {
+    const key = keyOf(area);
     if (area.value) localStorage.setItem(key, area.value);
     else localStorage.removeItem(key);
   };
-  area.value ||= localStorage.getItem(key) ?? "";
+  area.value ||= localStorage.getItem(keyOf(area)) ?? "";
   if (area.value !== area.defaultValue) save();
   area.addEventListener("input", save);
 }
+
+// A row of its own, which stays when the reply is changed.
+function answer(event) {
+  const link = event.target.closest('[href$="/reply#say"]');
+  const area = document.querySelector("[aria-labelledby=say] textarea");
+  if (!link || !area || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const above = link.closest("li");
+  const row = area.closest("li") ?? document.createElement("li");
+  const depth = Number(above.dataset.depth) + 1;
+  localStorage.removeItem(keyOf(area));
+  row.className = `d${Math.min(depth, 7)}`;
+  row.dataset.depth = depth;
+  const name = above.id.replace("-", " ");
+  document.getElementById("say").innerHTML = `Reply to <a href="#${above.id}">${name}</a>`;
+  area.form.action = link.href;
+  above.after(row);
+  row.append(area.form);
+  area.value ||= localStorage.getItem(keyOf(area)) ?? "";
+  area.dispatchEvent(new Event("input"));
+  area.focus();
+}
+
+document.addEventListener("click", answer);
 
 if (whose) {
   if (root.dataset.sent) forget(root.dataset.sent);

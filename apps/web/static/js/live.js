@@ -1,9 +1,5 @@
-// What arrives while a page is open: the list with `data-live` follows the live stream of events.
-// docs/pages.md says which attributes such a list has.
-//
-// The stream is read by fetch(), not by an EventSource, which would come back at once and for ever
-// where the server asks for it, hides the status of a refusal, and does not notice a connection
-// that has died. Nothing here scrolls or moves the focus.
+// The list with `data-live` follows the live stream of events, as docs/pages.md says, which also
+// says why this is no EventSource. Nothing here scrolls or moves the focus.
 
 import { words } from "./times.js";
 
@@ -227,12 +223,13 @@ function refreshVerdict() {
   asked = setTimeout(async () => {
     const response = await fetch(list.dataset.verdict).catch(() => null);
     if (!response?.ok) return;
-    const found = parse(await response.text()).querySelector("[data-part]");
-    const old = document.querySelector(`[data-part="${found.dataset.part}"]`);
-    whenLeft(old, () => {
-      keepFields(old, found);
-      old.replaceWith(found);
-    });
+    for (const found of parse(await response.text()).querySelectorAll("[data-part]")) {
+      const old = document.querySelector(`[data-part="${found.dataset.part}"]`);
+      whenLeft(old, () => {
+        keepFields(old, found);
+        old.replaceWith(found);
+      });
+    }
   }, 200);
 }
 

@@ -1,7 +1,4 @@
-// Times that stay true while a page is open: "3 minutes ago" becomes "4 minutes ago".
-//
-// The words are those of `words` in apps/web/templatetags/guildhall.py, so that nothing changes
-// when the page has loaded; a test compares the two.
+// Times that stay true while a page is open, in the words of apps/web/templatetags/guildhall.py.
 
 const EVERY = 30_000;
 const WEEK = 7 * 86_400;
