@@ -26,7 +26,7 @@ alice = User.objects.get(username="alice")
 alice.set_password({PASSWORD!r})
 alice.save()
 """
-PICTURES = {"pull": ("pulls/5", 890), "thread": ("threads/8", 860)}
+PICTURES = {"pull": ("pulls/5", 880), "thread": ("threads/8", 860)}
 """Pages of the repository, each with the height of its picture."""
 
 
