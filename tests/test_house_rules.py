@@ -55,7 +55,9 @@ def files(top: Path) -> Iterator[Path]:
     if top.is_file():
         yield top
     for path in sorted(top.rglob("*")) if top.is_dir() else []:
-        if path.is_file() and "__pycache__" not in path.parts and EXAMPLES not in path.parents:
+        if path.suffix == ".png" or "__pycache__" in path.parts or EXAMPLES in path.parents:
+            continue
+        if path.is_file():
             yield path
 
 

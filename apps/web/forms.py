@@ -26,7 +26,7 @@ PREVIEW = "preview"
 """The name of the button that asks to see a text before it is sent."""
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
-HINT = "At least 8 characters, not only digits, and none of those that everybody takes."
+HINT = "At least 8 characters, not only digits, and not one of the most common ones."
 NOT_YOURS = "This is not your password."
 
 
@@ -236,9 +236,9 @@ THEMES = {
 class Appearance(PageForm):
     theme = forms.ChoiceField(label="Colours", choices=explained(THEMES), widget=forms.RadioSelect)
     has_shortcuts = forms.BooleanField(
-        label="Keys as shortcuts",
+        label="Keyboard shortcuts",
         required=False,
-        help_text="Single keys lead on, such as / to the search. The key ? lists them.",
+        help_text="Single keys do things, such as / for the search. Press ? to see them all.",
     )
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
@@ -251,7 +251,7 @@ class TwiceForm(PageForm):
     """Asks for a new password twice: nobody sees what they type."""
 
     password = password_field("New password", "new-password", hint=HINT)
-    again = password_field("The same again", "new-password")
+    again = password_field("New password again", "new-password")
 
     def clean_again(self) -> str:
         again: str = self.cleaned_data["again"]
@@ -261,7 +261,7 @@ class TwiceForm(PageForm):
 
 
 class ChangePassword(TwiceForm):
-    current = password_field("Your password until now", "current-password")
+    current = password_field("Current password", "current-password")
     field_order = ["current"]
 
 

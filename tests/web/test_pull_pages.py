@@ -129,7 +129,7 @@ def test_pulls_are_opened_found_edited_and_closed(visit, clone, alice, bob, even
     again = person.post(f"{address}/new", title="Arch once more", **wanted).gives(409)
     assert "already" in again.alert() and again.value("title") == "Arch once more"
     assert "Arch" in person.get(f"{address}?status=draft&search=arc").gives().text
-    assert "No pull is like that" in person.get(f"{address}?status=merged").text
+    assert "No pull matches" in person.get(f"{address}?status=merged").text
     with events("pull-updated"):
         person.post(f"{address}/1/edit", title="An arch", body="")
     with events("pull-readied", "pull-closed"):

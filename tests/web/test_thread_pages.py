@@ -137,7 +137,7 @@ def test_threads_are_opened_found_changed_and_deleted(visit, team_repo, alice, b
     person.post(f"{address}/new", title="", kind="proposal", priority="high").gives(422)
     page = person.get(f"{address}?kind=proposal&search=colo&status=&ordering=number").gives()
     assert "Colours" in page.text and "high priority" in page.text
-    assert "No thread is like that" in person.get(f"{address}?status=closed").text
+    assert "No thread matches" in person.get(f"{address}?status=closed").text
     person.get(f"{address}?status=lost").gives(422)
     with events("thread-status-changed"):
         shown = {"initial-title": "Colours", "initial-body": "#1", "initial-kind": "proposal"}
