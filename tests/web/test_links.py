@@ -102,7 +102,6 @@ def test_every_link_leads_to_a_page_that_is_valid_and_leads_on(people, case):
             refused = {one: status for one, status in walk.statuses.items() if status >= 400}
             assert refused == {} and walk.wrong == []
             assert any("tide-table/pulls/" in one for one in walk.statuses)
-            print(who, len(walk.statuses), len(walk.known))
 
 
 def records(value: object) -> list[dict[str, Any]]:
