@@ -23,6 +23,19 @@ ARGUMENTS = ["--disable-gpu", "--disable-quic", "--disable-sync"]
 TIMEOUT = 60_000.0
 """Milliseconds that Playwright waits for what should happen: many, the machine may be busy."""
 
+SHIFTS = """
+if (!window.shifts) {
+    const about = one => one.sources.map(source => source.node?.outerHTML?.slice(0, 80));
+    window.shifts = [];
+    new PerformanceObserver(list => {
+        window.shifts.push(...list.getEntries().map(one => [one.value, ...about(one)]));
+    }).observe({type: "layout-shift", buffered: true});
+}
+"""
+"""Before a page is loaded: `window.shifts` has what moves from then on, and to change the size of
+the window moves things too.
+"""
+
 Look = tuple[int, Literal["light", "dark"]]
 """The width of a window, in CSS pixels, and a theme."""
 

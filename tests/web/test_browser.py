@@ -8,21 +8,41 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
+from uuid import UUID
 
 import pytest
+from django.urls import resolve
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from tests.server import ROOT, Server
-from tests.web.chromium import Look, chromium, complaints, new_page, resize, violations
+from tests.web.chromium import (
+    SHIFTS,
+    Look,
+    chromium,
+    complaints,
+    new_page,
+    resize,
+    violations,
+)
+from tests.web.markup import flaws
 from tests.web.page_client import PASSWORD
 
 pytestmark = [pytest.mark.browser, pytest.mark.once]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+WIDTHS = (1280, 390, 320)
+SHIFT = 0.005
+"""What rounds to a layout shift of 0.00. That usual pages have none at all is test_budgets.py's."""
 WIDE: list[Look] = [(1280, "light"), (1280, "dark"), (320, "light")]
-LOOKS: list[Any] = [[(320, "dark")], pytest.param(WIDE, marks=pytest.mark.slow)]
-"""Narrow and dark every time, the other three as slow tests."""
+PHONE: list[Look] = [(390, "light"), (390, "dark")]
+LOOKS: list[Any] = [
+    [(320, "dark")],
+    pytest.param(WIDE, marks=pytest.mark.slow),
+    pytest.param(PHONE, marks=pytest.mark.long),
+]
+"""Narrow and dark every time, three as slow tests; a phone looks like what is still narrower."""
 HOSTILE = '<script>raise()</script>"><img src=x onerror=raise()>\u202e' + "W" * 200
 BRANCH = 'refs/heads/<script>raise()</script>"><img/src=x/onerror=raise()>' + "W" * 180
 DATA = f"""
@@ -45,7 +65,8 @@ SiteSettings.load()
 SiteSettings.objects.update(
     signup_invite_creators="users", signups_require_invite=False, rate_limits_enabled=False
 )
-people = [create_user(by=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(3)]
+people = [create_user(by=None, username=f"Ada{{n}}", password={PASSWORD!r}) for n in range(4)]
+create_user(by=None, username="Sam1", password={PASSWORD!r}, is_staff=True)
 tokens = [create_token(by=None, owner=ada, name="W" * 255)[0] for ada in people]
 ada, later = people[0], timezone.now() + timedelta(days=1)
 space = access_to_user(Principal(ada), ada)
@@ -153,8 +174,10 @@ class Site:
     """A token, an invite, a protection with its approver, and an unconfirmed address of Ada0's, and
     a link by which Ada2 may reset her password.
     """
-    signed_in: StorageState
-    """The cookies of Ada0, who has signed in."""
+    signed_in: dict[str, StorageState]
+    """The cookies of people who have signed in: Ada0, whose all is, Ada3, who is a stranger, and
+    Sam, who is staff.
+    """
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +187,18 @@ def site(
     folder = tmp_path_factory.mktemp("browser")
     with new_server(folder) as server, chromium(folder) as browser:
         values = json.loads(server.run(DATA))
-        with new_page(browser, server.url) as page:
-            sign_in(page, "Ada0")
-            cookies = page.context.storage_state()
-        yield Site(server.url, browser, values, cookies)
+        yield Site(
+            server.url,
+            browser,
+            values,
+            {name: cookies_of(browser, server.url, name) for name in ("Ada0", "Ada3", "Sam1")},
+        )
+
+
+def cookies_of(browser: Browser, url: str, name: str) -> StorageState:
+    with new_page(browser, url) as page:
+        sign_in(page, name)
+        return page.context.storage_state()
 
 
 @pytest.fixture
@@ -196,14 +227,24 @@ def check(page: Page, where: str) -> None:
 
 
 def check_path(page: Page, path: str, looks: list[Look]) -> None:
-    """Open this path in each look: what `check` says holds, and the browser complains of nothing
-    but the status of a page that is not there.
+    """Open this path once, as wide as the first look: nothing moves while it loads, its HTML is
+    valid, and at no width is it wider than the window. In each look what `check` says holds, and
+    the browser complains of nothing but the status of a page that is not there.
     """
+    resize(page, looks[0])
+    page.add_init_script(SHIFTS)
+    answer = page.goto(path)
+    assert answer
+    assert flaws(answer.text()) == [], path
+    shifts = page.evaluate("window.shifts")
+    assert sum(one[0] for one in shifts) < SHIFT, f"{path}: {shifts}"
     for look in looks:
         resize(page, look)
-        page.goto(path)
         check(page, f"{path} at {look}")
-    expected = [f"{NOT_FOUND} {page.url}"] * len(looks) if path == "/nowhere" else []
+    for width in WIDTHS:
+        resize(page, (width, "light"))
+        assert page.evaluate(EXCESS_WIDTH) == 0, f"{path} at {width}"
+    expected = [f"{NOT_FOUND} {page.url}"] if path == "/nowhere" else []
     assert complaints(page) == expected
 
 
@@ -238,17 +279,63 @@ def test_axe_finds_nothing_for_anybody(site, page, path, looks):
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
 @pytest.mark.parametrize("path", SIGNED_IN)
 def test_axe_finds_nothing_for_who_is_signed_in(site, path, looks):
-    with new_page(site.browser, site.url, storage_state=site.signed_in) as page:
+    with new_page(site.browser, site.url, storage_state=site.signed_in["Ada0"]) as page:
         check_path(page, path.format(**site.values), looks)
 
 
 @pytest.mark.parametrize("looks", LOOKS, ids=str)
-@pytest.mark.parametrize(("is_ada", "paths"), [(False, FOR_ALL), (True, FOR_ALL + FOR_ADA)])
-def test_hostile_names_and_texts_do_nothing_on_any_page(site, is_ada, paths, looks):
-    signed_in = {"storage_state": site.signed_in} if is_ada else {}
+@pytest.mark.parametrize("who", [None, "Ada0"])
+def test_hostile_names_and_texts_do_nothing_on_any_page(site, who, looks):
+    visit_all(site, who, FOR_ALL + FOR_ADA if who else FOR_ALL, looks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("who", "paths"), [("Ada3", FOR_ALL), ("Sam1", FOR_ALL)])
+def test_strangers_and_staff_find_the_same_pages_in_order(site, who, paths):
+    """They are offered other things than people of the repository and than who is signed out."""
+    visit_all(site, who, paths, [(320, "dark")])
+
+
+def visit_all(site: Site, who: str | None, paths: list[str], looks: list[Look]) -> None:
+    signed_in = {"storage_state": site.signed_in[who]} if who else {}
     with new_page(site.browser, site.url, **signed_in) as page:
+        titles: dict[str, str] = {}
         for path in paths:
             check_path(page, path.format(**site.values), looks)
+            if path.endswith("/reply"):  # the thread once more, with the form for this reply
+                continue
+            first = titles.setdefault(page.title(), path)
+            assert urlsplit(first).path == urlsplit(path).path, f"{first} and {path}: one title"
+
+
+def shape(pattern: str) -> str:
+    """A pattern of the page table, for any owner of repositories."""
+    owner = "teams/<team_slug:team_slug>/<repo|users/<username:username>/<repo"
+    return re.sub(owner, "<repo", pattern).removeprefix("<repo_slug:repo_slug>")
+
+
+UNSEEN = {
+    "admin/login/": "leads to the sign-in",
+    "avatars/users/<uid:uid>.svg": "a picture",
+    "avatars/teams/<uid:uid>.svg": "a picture",
+    "unsubscribe": "has tests of its own, in a browser too",
+    ".git": "leads to the repository",
+    "/raw/<tree_path:path>": "a file as it is",
+    "/pulls/<number:number>/verdict": "a part of the page of the pull",
+    "/threads/<number:number>/replies": "the form that stands below a thread",
+    "/threads/<number:number>/replies/<number:to>": "leads to the thread",
+}
+"""What GET gives elsewhere than on a page that is looked at above, and why."""
+
+
+def test_no_page_is_forgotten():
+    uuids = dict.fromkeys(("token", "invite", "protection", "approver"), str(UUID(int=0)))
+    values = {**uuids, "reset": "", "proof": "", "commit": "1" * 40}
+    paths = {path.format(**values) for path in PUBLIC + SIGNED_IN + FOR_ALL + FOR_ADA}
+    found = {resolve(unquote(urlsplit(path).path)).route for path in paths - {"/nowhere"}}
+    routes = import_module("apps.web.routes").urlpatterns
+    pages = {shape(str(one.pattern)) for one in routes if "GET" in one.callback.methods}
+    assert pages - {shape(one) for one in found} == set(UNSEEN)
 
 
 def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):

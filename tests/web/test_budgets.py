@@ -11,7 +11,7 @@ from playwright.sync_api import Response
 
 from tests.server import ROOT, Server
 from tests.waiting import eventually
-from tests.web.chromium import chromium, new_page
+from tests.web.chromium import SHIFTS, chromium, new_page
 from tests.web.live_site import REPO, Site, make_site
 
 KB = 1024
@@ -21,12 +21,6 @@ PAGES = {"/": 15, f"/{REPO}": 15, f"/{REPO}/pulls/2": 25, f"/{REPO}/threads/1": 
 REQUESTS = {"/": 4, f"/{REPO}": 4, f"/{REPO}/pulls/2": 7, f"/{REPO}/threads/1": 7}
 """On a first visit, until it is there: the page, the style, the icon and one script, and three more
 where there is a conversation.
-"""
-SHIFTS = """
-const told = one => [one.value, ...one.sources.map(source => source.node?.outerHTML?.slice(0, 80))];
-window.shifts = [];
-new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(told)))
-    .observe({type: "layout-shift", buffered: true});
 """
 LOADED = "performance.getEntriesByType('resource')"
 READY = """document.querySelector("[data-keys].ready")

@@ -3,95 +3,155 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, deque
 from html import unescape
-from urllib.parse import urljoin, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import pytest
+from django.urls import resolve
 
 from apps.accounts.models import User
 from apps.repos.models import Repo
 from config import demo
 from tests.api import Api
 from tests.factories import UserFactory
+from tests.web.markup import flaws
 from tests.web.page_client import PageClient, PageResponse
 
+pytestmark = [pytest.mark.slow, pytest.mark.once]
 NO_PAGES = ("/static/", "/admin/", "/api/v1/", "/favicon.ico")
-LISTS = [
-    "/teams/acme",
-    "/teams/acme/repos",
-    "/teams/acme/repos/hello",
-    "/teams/acme/repos/hello/threads",
-    "/teams/acme/repos/hello/pulls",
-    "/users/bob",
-    "/threads",
-    "/pulls",
-    "/events?scope=repo:teams/acme/hello&per_page=100",
-]
+STARTS = ["/", "/activity?scope=self", "/teams", "/teams/acme", "/users/bob"]
+CODE = re.compile(r"/(files|raw|commits|compare|branches)")
+MANY = 4
+"""Of the pages of code so many are followed of each family: one template shows the files of every
+commit, and the demo has thousands of pairs of the two. All other pages are followed, each once.
+"""
 
 
 @pytest.fixture
-def people(db: None) -> dict[str, User]:
+def people(db: None) -> dict[str | None, User | None]:
     demo.load()
-    Repo.objects.update(visibility="public")
     named = User.objects.filter(username__in=["alice", "dave"])
-    return {user.username: user for user in named} | {
-        "sam": UserFactory.create(username="sam", staff=True)
-    }
+    sam = UserFactory.create(username="sam", staff=True)
+    return {None: None} | {user.username: user for user in [*named, sam]}
 
 
-def links_of(page: PageResponse, address: str) -> set[str]:
+def links_of(page: PageResponse, address: str) -> list[str]:
     """The addresses of pages of ours to which this one leads, without what is behind a `#`."""
     found = {urljoin(address, unescape(href)) for href in re.findall(r' href="([^"]*)"', page.html)}
-    return {
+    return sorted(
         one.partition("#")[0]
         for one in found
-        if not urlsplit(one).netloc and not one.startswith(NO_PAGES)
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("who", ["alice", "dave", "sam", None])
-def test_no_link_leads_to_nothing(people, who):
-    client = PageClient(people.get(who)) if who else PageClient()
-    seen: dict[str, int] = {}
-    left = (
-        {"/", "/teams", "/teams/acme", "/users/bob", "/activity?scope=self"}
-        if who
-        else {"/", "/teams/acme"}
+        if not urlsplit(one).netloc and not one.startswith((*NO_PAGES, "mailto:"))
     )
-    while left:
-        address = left.pop()
-        page = client.get(address)
-        seen[address] = page.status
-        if page.status in {301, 302, 303}:
-            left |= {page.header("Location").partition("#")[0]} - seen.keys()
-            continue
-        if "/raw/" in address:  # a file as it is, and no page
-            continue
-        assert links_of(page, address), f"{address} has no way on"
-        left |= links_of(page, address) - seen.keys()
-    assert {address: status for address, status in seen.items() if status >= 400} == {}
-    assert len(seen) > 15
 
 
-def web_urls(value: object) -> list[str]:
-    """Each `web_url` anywhere in an answer of the API."""
+def family(address: str) -> tuple[Any, ...]:
+    """What pages of code have in common; of any other page its own address."""
+    parts = urlsplit(address)
+    if not CODE.search(parts.path):
+        return (address,)
+    match = resolve(parts.path)
+    repo = [match.kwargs.get(name) for name in ("team_slug", "username", "repo_slug")]
+    return (match.route, *repo, *sorted(dict(parse_qsl(parts.query))))
+
+
+class Walk:
+    """What one person finds who follows every link, each address once."""
+
+    def __init__(self, user: User | None) -> None:
+        self.client = PageClient(user)
+        self.statuses: dict[str, int] = {}
+        self.wrong: list[str] = []
+        self.titles: Counter[str] = Counter()
+        self.left: deque[str] = deque(STARTS if user else ["/", "/teams/acme"])
+        self.known, self.families = set(self.left), Counter[tuple[Any, ...]]()
+
+    def go(self) -> None:
+        while self.left:
+            address = self.left.popleft()
+            response = self.client.client.get(address)
+            self.statuses[address] = response.status_code
+            if response.status_code in {301, 302, 303}:
+                self.add([response.headers["Location"].partition("#")[0]])
+            elif response.headers["Content-Type"].startswith("text/html"):
+                self.read(address, PageResponse(response))
+
+    def read(self, address: str, page: PageResponse) -> None:
+        found = links_of(page, address)
+        self.wrong += [f"{address}: {flaw}" for flaw in flaws(page.html)]
+        self.wrong += [] if found else [f"{address} has no way on"]
+        self.add(found)
+
+    def add(self, addresses: list[str]) -> None:
+        for address in addresses:
+            if address in self.known:
+                continue
+            self.known.add(address)
+            self.families[family(address)] += 1
+            if self.families[family(address)] <= MANY:
+                self.left.append(address)
+
+
+def test_every_link_leads_to_a_page_that_is_valid_and_leads_on(people, case):
+    for who, user in people.items():
+        with case(str(who)):
+            walk = Walk(user)
+            walk.go()
+            refused = {one: status for one, status in walk.statuses.items() if status >= 400}
+            assert refused == {} and walk.wrong == []
+            assert any("tide-table/pulls/" in one for one in walk.statuses)
+
+
+def records(value: object) -> list[dict[str, Any]]:
+    """Whatever has a `web_url` anywhere in an answer of the API."""
     if isinstance(value, dict):
-        own = [value["web_url"]] if value.get("web_url") else []
-        return [*own, *(url for inner in value.values() for url in web_urls(inner))]
+        own = [value] if value.get("web_url") else []
+        return [*own, *(one for inner in value.values() for one in records(inner))]
     if isinstance(value, list):
-        return [url for inner in value for url in web_urls(inner)]
+        return [one for inner in value for one in records(inner)]
     return []
 
 
-@pytest.mark.slow
-def test_every_web_url_opens_a_page_that_has_what_it_names(people, make):
+def lists() -> list[str]:
+    """The paths of the API that give all records of the demo and what happened to them."""
+    found = ["/teams", "/teams/acme/repos", "/teams/acme/members", "/threads", "/pulls", "/pings"]
+    for user in User.objects.filter(is_active=True).exclude(username="sam"):
+        found += [f"/users/{user.username}", f"/users/{user.username}/repos"]
+    for repo in Repo.objects.all():
+        owner = repo.path.rpartition("/")[0]
+        path = f"/{owner}/repos/{repo.slug}"
+        found += [path, f"{path}/threads?per_page=100", f"{path}/pulls?per_page=100"]
+        found += [f"{path}/commits?per_page=3", f"{path}/tree", f"{path}/branches"]
+        found += [f"{path}/threads/{one}/replies?per_page=100" for one in numbers(repo)]
+        found.append(f"/events?scope=repo:{repo.path}&per_page=100")
+    return found
+
+
+def numbers(repo: Repo) -> list[int]:
+    return list(repo.threads.values_list("number", flat=True))
+
+
+def names(record: dict[str, Any]) -> list[str]:
+    """The words of a record of which one is in the main heading of its page."""
+    found = [record.get(name) for name in ("thread_title", "title", "name", "username", "slug")]
+    return [" ".join(str(one).split()) for one in found if one]
+
+
+def test_every_web_url_opens_a_page_that_names_its_record(people, make, case):
     api, client = Api(make.token(people["alice"])), PageClient(people["alice"])
-    urls = {url for path in LISTS for url in web_urls(api.get(path).gives())}
-    assert len(urls) > 10
-    for url in urls:
-        parts = urlsplit(url)
-        page = client.get(parts.path)
-        assert page.gives().h1, url
-        if parts.fragment:
-            assert f'id="{parts.fragment}"' in page.html, url
+    found: dict[str, PageResponse] = {}
+    named = 0
+    for path in lists():
+        for record in records(api.get(path).gives()):
+            parts = urlsplit(record["web_url"])
+            address = parts._replace(scheme="", netloc="", fragment="").geturl()
+            with case(f"{path}: {record['web_url']}"):
+                page = found.get(address) or found.setdefault(address, client.get(address))
+                heading = page.gives().h1
+                words = names(record)
+                assert heading and (not words or any(one in heading for one in words)), words
+                assert not parts.fragment or f'id="{parts.fragment}"' in page.html
+                named += bool(words)
+    assert len(found) > 20 and named > 50

@@ -51,7 +51,15 @@ const ACTS = {
   "?": () => open(),
 };
 
+function closeMenu() {
+  const menu = document.querySelector("header details[open]");
+  if (!menu) return;
+  if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+  menu.open = false;
+}
+
 function onKey(event) {
+  if (event.key === "Escape" && !dialog?.open) closeMenu();
   const field = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && field?.form) {
     event.preventDefault();
