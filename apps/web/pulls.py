@@ -132,18 +132,15 @@ def show_pull(
     merge_form: PageForm | None = None,
 ) -> HttpResponse:
     """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
-    newest, head = Event.objects.newest_id(), found.head_sha or ""
+    newest = Event.objects.newest_id()
     sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
     record = pull_record(found, access)
     reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
     approval = approval_of_page(found, reviews)
     shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
     page, items = conversation(request, found, number, shown)
-    kept = [(Reply.objects, page["results"]), (Review.objects, shown)]
-    records = [record, *page["results"], *shown]
-    with_html(access, records, *(rows for rows, some in kept if some))
+    with_texts(access, record, page["results"], shown)
     form = sent or PageForm(request, again=True)
-    known = {"expected_head_sha": head, "status": "approved"}
     verdict = verdict_or_none(found, access, approval)
     return form.shown(
         request,
@@ -158,13 +155,34 @@ def show_pull(
         strategies=strategies(verdict),
         reply_form=reply_form or ReplyForm(request, again=True, kind=REPLY_KINDS[0]),
         answered=answered,
-        review_form=review_form or ReviewForm(request, again=True, **known),
-        merge_form=merge_form or MergeForm(request, again=True, expected_head_sha=head),
+        **forms_of(request, found, review_form, merge_form),
         version=found.thread.version,
         diff=inline_changes(request, found),
         is_author=request.principal.person_id == found.thread.created_by_id,
         **repo_context(access, "pulls"),
     )
+
+
+def with_texts(
+    access: RepoAccess, pull: dict[str, Any], replies: list[Any], reviews: list[Any]
+) -> None:
+    """Add to the records what their texts look like; replies and reviews keep it."""
+    kept = [(Reply.objects, replies), (Review.objects, reviews)]
+    with_html(access, [pull, *replies, *reviews], *(rows for rows, some in kept if some))
+
+
+def forms_of(
+    request: PageRequest,
+    found: Pull,
+    review_form: PageForm | None,
+    merge_form: PageForm | None,
+) -> dict[str, PageForm]:
+    """The forms of a review and of merging, which send the head that the page shows."""
+    seen = {"expected_head_sha": found.head_sha or ""}
+    return {
+        "review_form": review_form or ReviewForm(request, again=True, status="approved", **seen),
+        "merge_form": merge_form or MergeForm(request, again=True, **seen),
+    }
 
 
 def pull_record(found: Pull, access: RepoAccess) -> dict[str, Any]:

@@ -1,7 +1,5 @@
-// Shortcuts of single keys, and Ctrl+Enter, which sends a form.
-//
-// They can be switched off for good in the settings (<html data-shortcuts="off">), and in this
-// browser in their list, which the foot of each page opens. In fields keys are for writing.
+// Shortcuts of single keys, and Ctrl+Enter, which sends a form. They are off by the settings
+// (<html data-shortcuts="off">), by their list in this browser, and in fields.
 
 const OFF = "shortcuts off";
 const GO = { h: "/", i: "/inbox", p: "/pulls" };
