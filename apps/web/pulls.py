@@ -133,14 +133,13 @@ def show_pull(
 ) -> HttpResponse:
     """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
     newest = Event.objects.newest_id()
-    sent = next((form for form in (reply_form, review_form, merge_form) if form), None)
     record = pull_record(found, access)
     reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
     approval = approval_of_page(found, reviews)
     shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
     page, items = conversation(request, found, number, shown)
     with_texts(access, record, page["results"], shown)
-    form = sent or PageForm(request, again=True)
+    form = reply_form or review_form or merge_form or PageForm(request, again=True)
     verdict = verdict_or_none(found, access, approval)
     return form.shown(
         request,
