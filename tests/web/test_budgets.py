@@ -53,6 +53,10 @@ def site(
         yield made
 
 
+NOTHING = 0.005
+"""A layout shift of less is 0.00: a time of the page that becomes longer may move a line."""
+
+
 @pytest.mark.browser
 @pytest.mark.once
 @pytest.mark.slow
@@ -69,7 +73,8 @@ def test_a_first_visit_costs_little_and_nothing_moves(site, path, width):
         assert len(own) <= REQUESTS[path], [one.url for one in own]
         assert own[0].request.sizes()["responseBodySize"] <= PAGES[path] * KB
         eventually(lambda: page.evaluate(READY))
-        assert page.evaluate("window.shifts") == []
+        shifts = page.evaluate("window.shifts")
+        assert sum(value for value, _ in shifts) < NOTHING, shifts
 
 
 @pytest.mark.browser
