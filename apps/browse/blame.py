@@ -10,13 +10,12 @@ from apps.browse import slots
 from apps.browse.cache import cached
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
-from apps.browse.trees import find_file
+from apps.browse.trees import read_file
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.git.blame import BlamedCommit, BlamedRange, blame
 from apps.git.log import Signature
 from apps.git.run import GitTimeout, GitTooLarge
-from apps.git.tree import read_blob
 from apps.repos.models import Repo
 
 FILE_MAX = 1024 * 1024
@@ -57,13 +56,12 @@ def ask(
 ) -> dict[str, Any]:
     """The same from git, as it is kept."""
     with quick():
-        commit, entry = find_file(repo, wanted, path)
+        commit, entry, content = read_file(repo, wanted, path, most=FILE_MAX)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
         if entry.size is None or entry.size > FILE_MAX:
             text = f"{quoted(shown_path(path))} has more than {FILE_MAX} bytes."
             raise Invalid("file_too_large", text)
-        content = read_blob(repo.git, entry.sha)
     total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
     if first > max(1, total):
         raise Invalid("line_not_found", f"There is no line {first}: the file has {total}.")

@@ -11,16 +11,19 @@ import hashlib
 import logging
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, OperationalError
 from django.db.models import Sum
 from django.utils import timezone
 
 from apps.browse.models import GitCache
 from apps.core import json
 from apps.core.errors import Invalid
+from apps.core.locks import without_waiting
+from apps.core.statements import Statement
 from apps.events.kinds import Kind
 from apps.events.models import Event
 from apps.git.run import GitTimeout
@@ -38,6 +41,15 @@ TOUCH = dt.timedelta(hours=1)
 """A use is noted when the last one that was is so long ago: a read should write nothing."""
 VERSION = 1
 """Raised when answers are made in another way."""
+KEPT = Statement(
+    """
+    SELECT {answer} FROM "browse_gitcache" answer WHERE answer.repo_id = %s AND answer.key = %s
+    """,
+    answer=GitCache,
+)
+FORGOTTEN = Statement(
+    'SELECT event.id FROM "events_event" event WHERE event.id > %s AND event.kind = %s LIMIT 1'
+)
 
 
 @dataclass(frozen=True)
@@ -54,15 +66,12 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     paths, numbers. 422 `too_expensive` when git has no answer in time, and then for ten minutes.
     """
     key = key_of(question)
-    row = GitCache.objects.filter(repo=repo, key=key).first()
-    now = timezone.now()
-    if row is not None and (row.ends_at is None or row.ends_at > now):
-        if now - row.used_at > TOUCH:
-            GitCache.objects.filter(pk=row.pk).update(used_at=now)
-        if not row.value:
+    if (kept := find(repo, key)) is not None:
+        if not kept:
             raise too_expensive()
-        return json.loads(zlib.decompress(row.value))
+        return json.loads(zlib.decompress(kept))
     begun = Event.objects.newest_id()
+    now = timezone.now()
     try:
         answer = ask()
     except GitTimeout:
@@ -72,9 +81,21 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     if isinstance(answer, ForNow):
         answer, ends_at = answer.answer, now + SLOW
     try_to_keep(repo, key, zlib.compress(json.dumps(answer)), ends_at)
-    if Event.objects.filter(id__gt=begun, kind=Kind.COMMIT_FORGOTTEN).exists():
+    if FORGOTTEN.first(begun, Kind.COMMIT_FORGOTTEN.value):
         GitCache.objects.filter(repo=repo, key=key).delete()  # it may be about that commit
     return answer
+
+
+def find(repo: Repo, key: str) -> bytes | None:
+    """The kept answer, packed: empty where git took too long. None where there is none."""
+    found = KEPT.first(repo.pk, key)
+    now = timezone.now()
+    if found is None or (found[0].ends_at is not None and found[0].ends_at <= now):
+        return None
+    if now - found[0].used_at > TOUCH:
+        with suppress(OperationalError), without_waiting():
+            GitCache.objects.filter(pk=found[0].pk).update(used_at=now)
+    return bytes(found[0].value)
 
 
 def key_of(question: tuple[Any, ...]) -> str:
@@ -85,11 +106,12 @@ def key_of(question: tuple[Any, ...]) -> str:
 
 
 def try_to_keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """As `keep`. Who asked gets the answer all the same where the database does not take it: it is
-    busy, or the repository has gone meanwhile.
+    """As `keep`. Who asked gets the answer all the same, and at once, where the database does not
+    take it: others write, or the repository has gone meanwhile.
     """
     try:
-        keep(repo, key, value, ends_at)
+        with without_waiting():
+            keep(repo, key, value, ends_at)
     except DatabaseError:
         logger.warning("an answer of git about %s could not be kept", repo.uuid, exc_info=True)
 
@@ -98,18 +120,22 @@ def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> Non
     """Store an answer, and forget those that were not used for longest until there is room."""
     if len(value) > ROOM:
         return
-    taken = len(value) + ROW
-    fields = {"value": value, "bytes": taken, "used_at": timezone.now(), "ends_at": ends_at}
-    GitCache.objects.update_or_create(repo=repo, key=key, defaults=fields)
+    fields = {"value": value, "bytes": len(value) + ROW, "ends_at": ends_at}
+    GitCache.objects.bulk_create(
+        [GitCache(repo=repo, key=key, used_at=timezone.now(), **fields)],
+        update_conflicts=True,
+        unique_fields=["repo", "key"],
+        update_fields=["used_at", *fields],
+    )
     answers = GitCache.objects.filter(repo=repo)
     over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - ROOM
     gone = []
-    for pk, size in answers.order_by("used_at").values_list("pk", "bytes").iterator():
-        if over <= 0:
-            break
-        gone.append(pk)
-        over -= size
-    if gone:
+    if over > 0:
+        for pk, size in answers.order_by("used_at").values_list("pk", "bytes").iterator():
+            gone.append(pk)
+            over -= size
+            if over <= 0:
+                break
         answers.filter(pk__in=gone).delete()
 
 

@@ -17,9 +17,9 @@ from apps.browse.names import Revision
 from apps.browse.objects import find_commit, no_commit, quick
 from apps.core.errors import Invalid
 from apps.git.diff import Changes, changes
+from apps.git.files import is_signed
 from apps.git.log import Commit, log
 from apps.git.run import GitTooLarge
-from apps.git.tree import is_signed
 from apps.repos.models import Repo
 
 SKIP_QUICKLY = 10_000
@@ -120,13 +120,13 @@ def read_commit(repo: Repo, sha: str, who: str) -> SingleCommit:
 def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
     """The same from git, as it is kept."""
     with quick():
-        if find_commit(repo, Revision("", sha)) != sha:  # of a tag
+        signed = is_signed(repo.git, sha)
+        if signed is None:
             raise no_commit(sha)
         try:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-        signed = is_signed(repo.git, sha)
     with slots.heavy(who):
         found = changes(repo.git, next(iter(commit.parents), None), sha)
     return {

@@ -10,17 +10,18 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from apps.browse import slots
-from apps.browse.cache import cached, too_expensive
+from apps.browse.cache import cached
 from apps.browse.kept import changes_of_kept, commit_of_kept, kept_changes, kept_commit
 from apps.browse.names import invalid_ref, revision
-from apps.browse.objects import find_commits
+from apps.browse.objects import all_found
 from apps.core.access import Level
-from apps.core.errors import Invalid
+from apps.core.errors import Invalid, unavailable
 from apps.core.json import quoted
+from apps.git.between import between
 from apps.git.diff import FILES_MAX, Changes, FileChange, changes, patches
-from apps.git.log import Commit, log
-from apps.git.repo import GitRepo
-from apps.git.run import GitTimeout, GitTooLarge
+from apps.git.log import Commit
+from apps.git.repo import Distance, GitRepo
+from apps.git.run import GitTooLarge
 from apps.git.texts import TEXT_MAX, write_diff, write_patches
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Repo
@@ -28,6 +29,8 @@ from apps.repos.queries import named_source
 
 DEADLINE = 10
 """Seconds in which git has to compare."""
+BYTES = "latin-1"
+"""Maps each byte of a patch to a character, and back."""
 COMMITS_MAX = 250
 """Commits that are listed."""
 WRITERS: dict[str, Callable[[GitRepo, str, str, IO[bytes]], None]] = {
@@ -125,34 +128,50 @@ def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
     """The same from git, as it is kept. Where there is nothing to compare, `start` is None."""
     with working(ends):
         git = ends.git
-        base, head = find_commits(git, ends.base, ends.head)
-        merge_base = git.merge_base(base, head)
+        found = between(git, ends.base, ends.head, most=COMMITS_MAX)
+        base, head = all_found((ends.base, ends.head), found.names)
+        merge_base = best_ancestor(git, base, head, found.distance)
         start = base if direct else merge_base
         if start is None:
             return {"start": None}
-        distance = git.distance(base, head)
-        commits = log(git, head, count=COMMITS_MAX, exclude=base)
         return {
             "base": base,
             "head": head,
             "merge_base": merge_base,
             "start": start,
-            "ahead": distance.gained,
-            "behind": distance.lost,
-            "commits": [kept_commit(one) for one in commits],
+            "ahead": found.distance.gained,
+            "behind": found.distance.lost,
+            "commits": [kept_commit(one) for one in found.commits],
             "changes": kept_changes(changes(git, start, head)),
         }
+
+
+def best_ancestor(git: GitRepo, base: str, head: str, distance: Distance) -> str | None:
+    """The best common ancestor: one of the two where it contains the other."""
+    if not distance.lost:
+        return base
+    return git.merge_base(base, head) if distance.gained else head
 
 
 def patches_of(
     ends: Ends, found: Comparison, files: Sequence[FileChange]
 ) -> dict[bytes, bytes | None]:
-    """Path -> hunks of some of the files; see `apps.git.diff.patches`."""
-    with working(ends):
-        try:
-            return patches(ends.git, found.start, found.head, files)
-        except GitTimeout:
-            raise too_expensive() from None
+    """Path -> hunks of some of the files; see `apps.git.diff.patches`. 422 `too_expensive`."""
+
+    def ask() -> list[str | None]:
+        with working(ends):
+            shown = patches(ends.git, found.start, found.head, files)
+        told = (shown[file.path] for file in files)
+        return [None if patch is None else patch.decode(BYTES) for patch in told]
+
+    if not files:
+        return {}
+    asked = ("patches", found.start, *(file.path for file in files))
+    kept = cached(ends.repo, ends.question(*asked), ask)
+    return {
+        file.path: None if patch is None else patch.encode(BYTES)
+        for file, patch in zip(files, kept, strict=True)
+    }
 
 
 def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
@@ -165,7 +184,10 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
     if found.changes.total > FILES_MAX:
         raise diff_too_large()
     with ExitStack() as closing:
-        file = closing.enter_context(TemporaryFile(dir=ends.repo.git.path))
+        try:
+            file = closing.enter_context(TemporaryFile(dir=ends.repo.git.path))
+        except FileNotFoundError:  # the repository has gone meanwhile
+            raise unavailable() from None
         write = partial(is_written, ends, found, form, file)
         fits = cached(ends.repo, ends.question(form, direct), write)
         if not fits or not (file.tell() or write()):

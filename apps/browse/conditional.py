@@ -6,37 +6,49 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponseNotModified
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
 from django.utils.http import parse_etags
 from rest_framework.response import Response
 
 from apps.core import json
 
-VERSION = 1
-"""Raised when records get another form."""
+VERSION = 2
+"""Raised when records, or archives, get another form."""
 CACHE_CONTROL = "private, no-cache"
 """Ask each time: who may read here today may not tomorrow."""
 
 
 def by_names(
-    request: HttpRequest, names: tuple[Any, ...], answer: Callable[[], Any]
+    request: HttpRequest,
+    names: tuple[Any, ...],
+    answer: Callable[[], Any],
+    *,
+    check: Callable[[], Any] | None = None,
 ) -> HttpResponseBase:
     """What `answer` gives, a record or an answer, unless the client has it: then 304.
 
     `names` are all full object names that the answer follows from. Only for answers that git
-    decides alone. The caller has asked for access before.
+    decides alone. The caller has asked for access before. `check` refuses what `answer` would, for
+    an answer that holds a git until it has been sent: who sends `*` is sent none.
     """
     query = sorted((name, values) for name, values in request.GET.lists())
     text = repr((VERSION, request.path, query, names))
     tag = etag_of(text.encode("utf-8", "backslashreplace"))
-    return not_modified(request, tag) or tagged(answer(), tag)
+    if tag in known_tags(request):
+        return unchanged(tag)
+    if "*" in known_tags(request):
+        (check or answer)()
+        return unchanged(tag)
+    return tagged(answer(), tag)
 
 
 def by_body(request: HttpRequest, record: Any) -> HttpResponseBase:
     """This record, unless the client has it: for answers in which rows speak too."""
-    tag = etag_of(json.dumps(record))
-    return not_modified(request, tag) or tagged(record, tag)
+    body = json.dumps(record)
+    tag = etag_of(body)
+    answer = HttpResponse(body, content_type="application/json")
+    return not_modified(request, tag) or tagged(answer, tag)
 
 
 def etag_of(content: bytes) -> str:
@@ -44,13 +56,21 @@ def etag_of(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()[:40]}"'
 
 
+def known_tags(request: HttpRequest) -> set[str]:
+    """The tags that the client has sent; `*` stands for any."""
+    sent = parse_etags(request.headers.get("If-None-Match", ""))
+    return {one.removeprefix("W/") for one in sent}
+
+
 def not_modified(request: HttpRequest, tag: str) -> HttpResponseNotModified | None:
-    """304 for who has sent this tag; None for others."""
-    known = {
-        one.removeprefix("W/") for one in parse_etags(request.headers.get("If-None-Match", ""))
-    }
-    if known.isdisjoint({tag, "*"}):
-        return None
+    """304 for who has sent this tag, or `*`: to be asked once it is known that there is something.
+    None for others.
+    """
+    return None if known_tags(request).isdisjoint({tag, "*"}) else unchanged(tag)
+
+
+def unchanged(tag: str) -> HttpResponseNotModified:
+    """304."""
     return HttpResponseNotModified(headers={"ETag": tag, "Cache-Control": CACHE_CONTROL})
 
 

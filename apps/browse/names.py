@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl
 
 from django.conf import settings
+from django.http import HttpRequest
 
 from apps.browse.slots import light
 from apps.core.errors import Invalid, NotFound
@@ -129,6 +132,17 @@ def path_in_tree(path: str, path_base64: str | None = None) -> bytes:
     return raw
 
 
+def path_in_query(request: HttpRequest, sent: Mapping[str, Any]) -> bytes:
+    """The same of the parameters `path` and `path_base64`, which are in `sent`: there Django shows
+    bytes that are not UTF-8 as U+FFFD, which a file may be called.
+    """
+    in_base64, query = sent.get("path_base64"), request.META.get("QUERY_STRING", "")
+    raw = dict(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")).get("path", "")
+    if in_base64 is None and not is_utf8(raw.encode("utf-8", "surrogateescape")):
+        raise path_is_no_text()
+    return path_in_tree(sent.get("path", ""), in_base64)
+
+
 def decoded(text: str) -> bytes:
     if not BASE64.fullmatch(text):
         raise invalid_path()
@@ -143,6 +157,21 @@ def invalid_path() -> Invalid:
     return Invalid("invalid_path", "This is no path: names with single slashes between them.")
 
 
+def path_is_no_text() -> Invalid:
+    """422 for a path in an address or a query that is not UTF-8."""
+    text = "A path that is not UTF-8 is sent as `path_base64`, in the URL-safe alphabet."
+    return Invalid("invalid_path", text)
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Whether these bytes are text."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def shown_path(raw: bytes) -> str:
     """A path as records have it; what is not UTF-8 with U+FFFD."""
     return raw.decode("utf-8", "replace")
@@ -153,8 +182,6 @@ def path_fields(raw: bytes | None, name: str = "path") -> dict[str, str | None]:
     if raw is None:
         return {name: None}
     fields: dict[str, str | None] = {name: shown_path(raw)}
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
+    if not is_utf8(raw):
         fields[f"{name}_base64"] = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return fields

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from apps.browse import slots
@@ -39,8 +39,13 @@ def find_commit(repo: Repo, wanted: Revision) -> str:
 
 def find_commits(git: GitRepo, *shas: str) -> list[str]:
     """The commits of these full names, or those that the tags of these names lead to; 404."""
+    return all_found(shas, commits_of(git, *shas))
+
+
+def all_found(shas: Sequence[str], commits: Sequence[str | None]) -> list[str]:
+    """The commits of these names; 404 for the first that has none."""
     found = []
-    for sha, commit in zip(shas, commits_of(git, *shas), strict=True):
+    for sha, commit in zip(shas, commits, strict=True):
         if commit is None:
             raise no_commit(sha)
         found.append(commit)
@@ -56,6 +61,11 @@ def find_entry(repo: Repo, commit: str, path: bytes) -> Entry:
     """What a commit has at a path, which is not empty; 404."""
     entry = entry_at(repo.git, commit, path)
     if entry is None:
-        text = f"There is no path {quoted(shown_path(path))} in commit {commit}."
-        raise NotFound("not_found", text)
+        raise no_entry(path, commit)
     return entry
+
+
+def no_entry(path: bytes, commit: str) -> NotFound:
+    """404 for a path at which a commit has nothing."""
+    text = f"There is no path {quoted(shown_path(path))} in commit {commit}."
+    return NotFound("not_found", text)

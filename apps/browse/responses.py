@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections import OrderedDict
 from contextlib import ExitStack
-from functools import partial
-from threading import Lock
-from typing import Any
+from functools import cache, partial
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 from apps.accounts.principal import Principal
+from apps.browse.cache import cached
 from apps.browse.conditional import CACHE_CONTROL, not_modified
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
-from apps.browse.trees import INLINE_MAX, find_file
+from apps.browse.trees import INLINE_MAX, read_file
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.core.locks import give_back_connection
-from apps.git.tree import read_blob, start_of_blob, stream_blob
+from apps.git.tree import Entry, stream_blob
 from apps.repos.http import slots as http_slots
 from apps.repos.http import streams
 from apps.repos.models import Repo
@@ -42,57 +40,33 @@ PICTURES = (
 """What a browser may show by itself: none of them can run anything."""
 POLICY = "default-src 'none'; sandbox"
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-TAGS_MAX = 4096
-
-
-class GivenTags:
-    """The tags that were given last in this process, by what was asked: 304 asks no git then."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.tags: OrderedDict[tuple[Any, ...], str] = OrderedDict()
-        self.lock = Lock()
-
-    def get(self, asked: tuple[Any, ...]) -> str | None:
-        with self.lock:
-            return self.tags.get(asked)
-
-    def keep(self, asked: tuple[Any, ...], tag: str) -> None:
-        """Note a tag, and forget the one that was noted longest ago when there are many."""
-        with self.lock:
-            self.tags[asked] = tag
-            self.tags.move_to_end(asked)
-            if len(self.tags) > self.most:
-                self.tags.popitem(last=False)
-
-
-given = GivenTags(TAGS_MAX)
 
 
 def raw_response(
     request: HttpRequest, principal: Principal, repo: Repo, wanted: Revision, path: bytes
 ) -> HttpResponseBase:
-    """The bytes of what a commit has at a path; 304 for who has them. Who may read them has been
-    asked before. 404, 422 `is_directory`, `not_a_file`, `file_too_large`.
+    """The bytes of what a commit has at a path; 304 for who has them, without git where anybody has
+    asked before. Who may read them has been asked before. 404, 422 `is_directory`, `not_a_file`,
+    `file_too_large`.
     """
-    asked = repo.pk, wanted.sha, path
-    tag = given.get(asked)
-    if tag and (answer := not_modified(request, tag)):
-        return answer
-    with quick():
-        _, entry = find_file(repo, wanted, path)
-        size = entry.size or 0
+
+    @cache
+    def file() -> tuple[Entry, bytes]:
+        with quick():
+            _, entry, start = read_file(repo, wanted, path, most=INLINE_MAX, start=LOOKED_AT)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
-        tag = f'"{entry.sha}"'
-        given.keep(asked, tag)
-        if answer := not_modified(request, tag):
-            return answer
-        if size > RAW_MAX:
-            text = f"{quoted(shown_path(path))} has {size} bytes. Files of more than {RAW_MAX} are"
-            raise Invalid("file_too_large", f"{text} to be had with git.")
-        is_small = size <= INLINE_MAX
-        start = read_blob(repo.git, entry.sha) if is_small else beginning(repo, entry.sha)
+        return entry, start
+
+    tag = f'"{cached(repo, ("raw", wanted.sha, path), lambda: file()[0].sha)}"'
+    if answer := not_modified(request, tag):
+        return answer
+    entry, start = file()
+    size = entry.size or 0
+    if size > RAW_MAX:
+        text = f"{quoted(shown_path(path))} has {size} bytes. Files of more than {RAW_MAX} are"
+        raise Invalid("file_too_large", f"{text} to be had with git.")
+    is_small = size <= INLINE_MAX
     headers = headers_of(kind_of(start, is_whole=is_small), path)
     headers |= {"ETag": tag, "Content-Length": str(size)}
     if request.method == "HEAD":
@@ -100,11 +74,6 @@ def raw_response(
     if is_small:
         return HttpResponse(start, headers=headers)
     return streamed(request, principal, repo, entry.sha, headers)
-
-
-def beginning(repo: Repo, blob: str) -> bytes:
-    """As many bytes of a blob as say what it is."""
-    return start_of_blob(repo.git, blob, LOOKED_AT)
 
 
 def streamed(

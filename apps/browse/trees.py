@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.browse.names import Revision, shown_path
-from apps.browse.objects import find_commit, find_entry, quick
+from apps.browse.objects import find_commit, find_entry, no_commit, no_entry, quick
 from apps.core.errors import Invalid
 from apps.core.json import quoted
-from apps.git.tree import Entry, list_tree, read_blob, start_of_blob
+from apps.git.files import file_at
+from apps.git.tree import Entry, Listing, list_folder, list_tree, read_blob, start_of_blob
 from apps.repos.models import Repo
 
 INLINE_MAX = 1024 * 1024
@@ -31,47 +32,51 @@ POINTER = re.compile(
 class Folder:
     """What a folder of a commit holds; a slice of it is one page.
 
-    After that `is_truncated` says whether the list ends before the folder does.
+    After that `commit` is the one that was named, and `is_truncated` says whether the list ends
+    before the folder does.
     """
 
     repo: Repo
-    tree: str
+    wanted: Revision
     path: bytes
     recursive: bool
     sizes: bool
+    commit: str = ""
     is_truncated: bool = False
 
     def __getitem__(self, part: slice) -> tuple[Entry, ...]:
+        """404, 422 `not_a_directory`."""
         with quick():
-            found = list_tree(
-                self.repo.git,
-                self.tree,
-                start=part.start,
-                stop=part.stop,
-                recursive=self.recursive,
-                sizes=self.sizes,
-                below=self.path,
-            )
+            self.commit = find_commit(self.repo, self.wanted)
+            found = self.listing(part.start, part.stop)
         self.is_truncated = found.truncated
         return found.entries
 
+    def listing(self, start: int, stop: int) -> Listing:
+        git, path = self.repo.git, self.path
+        if path and not self.recursive:
+            below = list_folder(git, self.commit, path, start=start, stop=stop, sizes=self.sizes)
+            if below.entries or below.truncated:
+                return below
+        return list_tree(
+            git,
+            self.find_tree(),
+            start=start,
+            stop=stop,
+            recursive=self.recursive,
+            sizes=self.sizes,
+            below=path,
+        )
 
-def find_folder(
-    repo: Repo, wanted: Revision, path: bytes, *, recursive: bool, sizes: bool
-) -> tuple[str, Folder]:
-    """The commit that a request names, and the folder that it has at the path; 404, 422
-    `not_a_directory`.
-    """
-    with quick():
-        commit = find_commit(repo, wanted)
-        tree = commit
-        if path:
-            entry = find_entry(repo, commit, path)
-            if entry.kind != "directory":
-                text = f"{quoted(shown_path(path))} is no directory but a {entry.kind}."
-                raise Invalid("not_a_directory", text)
-            tree = entry.sha
-    return commit, Folder(repo, tree, path, recursive, sizes)
+    def find_tree(self) -> str:
+        """The tree of the folder."""
+        if not self.path:
+            return self.commit
+        entry = find_entry(self.repo, self.commit, self.path)
+        if entry.kind != "directory":
+            text = f"{quoted(shown_path(self.path))} is no directory but a {entry.kind}."
+            raise Invalid("not_a_directory", text)
+        return entry.sha
 
 
 @dataclass(frozen=True)
@@ -94,32 +99,47 @@ class Content:
         return {"oid": found[1].decode(), "size": int(found[2])} if found else None
 
 
-def find_file(repo: Repo, wanted: Revision, path: bytes) -> tuple[str, Entry]:
-    """The commit that a request names, and what it has at the path; 404, 422 `is_directory`. For
-    callers in a place.
+def read_file(
+    repo: Repo, wanted: Revision, path: bytes, *, most: int, start: int = 0
+) -> tuple[str, Entry, bytes]:
+    """The commit that a request names, what it has at the path, and the content of that: all of
+    what has at most `most` bytes, of others the first `start`; 404, 422 `is_directory`.
+
+    For callers in a place.
     """
-    commit = find_commit(repo, wanted)
     if not path:
+        find_commit(repo, wanted)
         raise is_directory(path)
-    entry = find_entry(repo, commit, path)
-    if entry.kind == "directory":
+    found = file_at(repo.git, wanted.sha, path, most=most, start=start)
+    if found.commit is None:
+        raise no_commit(wanted.sha)
+    if found.entry is None:
+        raise no_entry(path, found.commit)
+    if found.entry.kind == "directory":
         raise is_directory(path)
-    return commit, entry
+    return found.commit, found.entry, found.content
 
 
 def read_content(repo: Repo, wanted: Revision, path: bytes) -> Content:
-    """What the commit that a request names has at the path; errors as of `find_file`."""
+    """What the commit that a request names has at the path; errors as of `read_file`."""
     with quick():
-        commit, entry = find_file(repo, wanted, path)
-        return content_of(repo, commit, entry)
+        commit, entry, start = read_file(repo, wanted, path, most=INLINE_MAX, start=LOOKED_AT)
+    if entry.kind == "submodule":
+        return Content(commit, entry, None, None)
+    return Content(commit, entry, start if fits(entry) else None, b"\0" in start[:LOOKED_AT])
+
+
+def fits(entry: Entry) -> bool:
+    """Whether an answer holds the content."""
+    most = TARGET_MAX if entry.kind == "symlink" else INLINE_MAX
+    return entry.size is not None and entry.size <= most
 
 
 def content_of(repo: Repo, commit: str, entry: Entry) -> Content:
     """The content of this entry of a commit. For callers in a place."""
     if entry.kind == "submodule":
         return Content(commit, entry, None, None)
-    most = TARGET_MAX if entry.kind == "symlink" else INLINE_MAX
-    if entry.size is not None and entry.size <= most:
+    if fits(entry):
         content = read_blob(repo.git, entry.sha)
         return Content(commit, entry, content, b"\0" in content[:LOOKED_AT])
     start = start_of_blob(repo.git, entry.sha, LOOKED_AT)

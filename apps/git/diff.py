@@ -11,7 +11,7 @@ from typing import Final
 
 from apps.git.quoting import unquoted
 from apps.git.repo import EMPTY_TREE, GitRepo, is_sha
-from apps.git.run import LIMITS, GitError, GitTooLarge
+from apps.git.run import LIMITS, GitError, GitTooLarge, Started
 
 FILES_MAX: Final = 3000
 """Files that are kept of a comparison."""
@@ -27,6 +27,7 @@ PATCHES_MAX: Final = 4 * 1024 * 1024
 """Bytes of the patches that are shown at once."""
 
 _RENAMES: Final = ("-M50", "-l1000")
+_SIZES: Final = ("cat-file", "--batch-check=%(objectsize)")
 _PLAIN: Final = ("--no-ext-diff", "--no-textconv")
 _RAW: Final = re.compile(rb":(\d{6}) (\d{6}) ([0-9a-f]{40}) ([0-9a-f]{40}) ([AMDRT])\d*")
 _LINES: Final = re.compile(rb"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
@@ -85,11 +86,13 @@ def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     """
     repo, sides = repo.within(LIMITS["diff-tree"].deadline), (_tree(old), _tree(new))
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
-    try:
-        found = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
-    except GitTooLarge:  # to see whether a large file was renamed, git reads both sides
-        found = _read(repo.read("diff-tree", *options, "--no-renames", *sides, "--"), FILES_MAX)
-    return replace(found, files=tuple(_measured(repo, found.files)))
+    with repo.start(*_SIZES, stdin=None) as measuring:  # while the other one works
+        try:
+            found = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
+        except GitTooLarge:  # to see whether a large file was renamed, git reads both sides
+            plain = (*options, "--no-renames", *sides, "--")
+            found = _read(repo.read("diff-tree", *plain), FILES_MAX)
+        return replace(found, files=tuple(_measured(measuring, found.files)))
 
 
 def parse_changes(out: bytes) -> list[FileChange]:
@@ -114,8 +117,12 @@ def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
             path, additions, deletions = _lines(field, fields)
             added, deleted = added + (additions or 0), deleted + (deletions or 0)
             if path in kept:
-                known = replace(kept[path], additions=additions, deletions=deletions)
-                kept[path] = replace(known, is_binary=additions is None)
+                kept[path] = replace(
+                    kept[path],
+                    additions=additions,
+                    deletions=deletions,
+                    is_binary=additions is None,
+                )
     return Changes(tuple(kept.values()), total, added, deleted)
 
 
@@ -174,16 +181,19 @@ def _tree(sha: str | None) -> str:
     return sha or EMPTY_TREE
 
 
-def _measured(repo: GitRepo, files: Collection[FileChange]) -> list[FileChange]:
-    """The same files; it is known of each whether it is too large to be shown."""
+def _measured(git: Started, files: Collection[FileChange]) -> list[FileChange]:
+    """The same files; it is known of each whether it is too large to be shown, by a git that waits
+    for what it is to measure.
+    """
     sides = {file: _contents(file) for file in files}
     shas = [*dict.fromkeys(chain.from_iterable(sides.values()))]
     stdin = "".join(f"{sha}\n" for sha in shas).encode()
-    form = "--batch-check=%(objectsize)"
-    sizes = repo.git("cat-file", form, stdin=stdin).out.split(b"\n") if shas else []
+    sizes = git.feed(stdin).result().out.split(b"\n") if shas else []
+    if missing := [size for size in sizes if size and not size.isdigit()]:
+        raise GitError(f"git has no sizes: {missing[0]!r}")
     large = {sha for sha, size in zip(shas, sizes, strict=False) if int(size) > SIDE_MAX}
     return [
-        replace(file, is_too_large=not large.isdisjoint(shas) or _is_long(file))
+        replace(file, is_too_large=True) if _is_long(file) or not large.isdisjoint(shas) else file
         for file, shas in sides.items()
     ]
 
@@ -218,7 +228,8 @@ def patches(
     alone are the same. Errors as of `changes`.
     """
     found: dict[bytes, bytes | None] = {file.path: None for file in files}
-    shown = [file for file in _measured(repo, files) if not file.is_binary]
+    with repo.start(*_SIZES, stdin=None) as measuring:
+        shown = [file for file in _measured(measuring, files) if not file.is_binary]
     shown = [file for file in shown if not file.is_too_large]
     before, after = _tree(old), _tree(new)
     space = ("-w",) if ignore_space else ()

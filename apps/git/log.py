@@ -5,7 +5,7 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
-from typing import Final
+from typing import Final, Required, TypedDict, Unpack
 
 from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitError
@@ -47,19 +47,20 @@ class Commit:
         return " ".join(takewhile(bool, dropwhile(lambda line: not line, lines)))
 
 
-def log(
-    repo: GitRepo,
-    sha: str,
-    *,
-    count: int,
-    skip: int = 0,
-    path: bytes = b"",
-    author: str = "",
-    since: str = "",
-    until: str = "",
-    exclude: str = "",
-    reverse: bool = False,
-) -> list[Commit]:
+class Options(TypedDict, total=False):
+    """What `log` can be asked."""
+
+    count: Required[int]
+    skip: int
+    path: bytes
+    author: str
+    since: str
+    until: str
+    exclude: str
+    reverse: bool
+
+
+def log(repo: GitRepo, sha: str, **options: Unpack[Options]) -> list[Commit]:
     """At most `count` commits that `sha` has and `exclude` has not, after the first `skip`.
 
     `path`: those that change it or what is below it. `author`: this text is in name or email,
@@ -70,6 +71,23 @@ def log(
     long walk, `GitTooLarge` when the messages have more bytes than git may write. `ValueError`
     for what is no full name and no date.
     """
+    arguments, stdin = command(sha, **options)
+    return parse_log(repo.git("log", *arguments, stdin=stdin).out)
+
+
+def command(
+    sha: str,
+    *,
+    count: int,
+    skip: int = 0,
+    path: bytes = b"",
+    author: str = "",
+    since: str = "",
+    until: str = "",
+    exclude: str = "",
+    reverse: bool = False,
+) -> tuple[list[str], bytes]:
+    """The arguments of `git log` for that, and its input, for which it waits."""
     if not is_sha(sha) or (exclude and not is_sha(exclude)):
         raise ValueError(f"no full object names: {sha!r}, {exclude!r}")
     options = [f"--max-count={count}", f"--skip={skip}"]
@@ -80,12 +98,12 @@ def log(
             options.append(f"--{name}={_readable(text)}")
     if reverse:
         options.append("--reverse")
-    revisions = [sha, f"^{exclude}"] if exclude else [sha]
+    revisions = f"{sha}\n^{exclude}\n" if exclude else f"{sha}\n"
     form = f"--format={'%x00'.join(FIELDS)}"
     # A `.mailmap` of the default branch would decide what `--author` finds, and may be huge.
     plain = ("-z", "--no-mailmap", "--no-show-signature", "--no-decorate", "--encoding=UTF-8")
     paths = [os.fsdecode(path)] if path else []
-    return parse_log(repo.git("log", *plain, form, *options, *revisions, "--", *paths).out)
+    return [*plain, form, *options, "--stdin", "--", *paths], revisions.encode()
 
 
 def parse_log(out: bytes) -> list[Commit]:

@@ -27,12 +27,15 @@ from apps.git.run import (
     GitProcess,
     GitTooLarge,
     Result,
+    StartedGit,
     read_git,
     run_git,
     spawn_service,
+    start_git,
 )
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+DISTANCE: Final = ("rev-list", "--left-right", "--count", "--stdin")
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
 _PULL_REF: Final = re.compile(
@@ -157,9 +160,15 @@ class GitRepo:
             take=take,
         )
 
-    def read(self, subcommand: str, *args: str) -> Generator[bytes, None, None]:
+    def read(self, command: str, *args: str, stdin: bytes = b"") -> Generator[bytes, None, None]:
         """What git writes here, in pieces; see `run.read_git`."""
-        return read_git(self.path, subcommand, *args, env=self._environment(), ends=self.ends)
+        env, ends = self._environment(), self.ends
+        return read_git(self.path, command, *args, stdin=stdin, env=env, ends=ends)
+
+    def start(self, command: str, *args: str, stdin: bytes | None = b"") -> StartedGit:
+        """Start git here, beside others; see `run.start_git`."""
+        env, ends = self._environment(), self.ends
+        return start_git(self.path, command, *args, stdin=stdin, env=env, ends=ends)
 
     def _environment(self) -> dict[str, str]:
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
@@ -319,8 +328,8 @@ class GitRepo:
 
     def distance(self, old: str, new: str) -> Distance:
         """How many commits of `old` are not in `new`, and how many of `new` are not in `old`."""
-        both, options = f"{_sha(old)}...{_sha(new)}", ("--left-right", "--count")
-        lost, gained = self.git("rev-list", *options, both).word.split()
+        both = f"{_sha(old)}...{_sha(new)}\n".encode()
+        lost, gained = self.git(*DISTANCE, stdin=both).word.split()
         return Distance(int(lost), int(gained))
 
     def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:

@@ -10,26 +10,26 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from select import POLLIN, poll
-from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+from selectors import DefaultSelector
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Lock, Thread
 from typing import IO, Final, TypeAlias, cast
 
+from apps.git.pipes import PIECE, ends_within, register, write
 from apps.git.protocol import Service
 
 _MIB: Final = 1024 * 1024
 _GIB: Final = 1024 * _MIB
-_PIECE: Final = 65536
 _KEPT_OF_STDERR: Final = 65536
 _GRACE: Final = 1.0
 
 
 GitProcess: TypeAlias = Popen[bytes]
+StartedGit: TypeAlias = "AbstractContextManager[Started]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,13 @@ BLOB_LIMITS: Final = Limits(deadline=3600, processor=60)
 # late on a busy server: git has its memory by then. The shell sees no text but its own.
 _SHELL: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && ulimit -t "$1" && shift && exec "$@"')
 # With these options git reads what it is to do, before it does anything else: it waits until the
-# limits are set from here, which saves the shell.
+# limits are set from here, which saves the shell. `--batch-check=…` counts as `--batch-check`.
 _WAITS_FOR_INPUT: Final = {
-    "cat-file": {"--batch", "--batch-check"},
+    "cat-file": {"--batch", "--batch-check", "--batch-command"},
     "hash-object": {"--stdin"},
+    "log": {"--stdin"},
     "merge-tree": {"--stdin"},
+    "rev-list": {"--stdin"},
     "update-ref": {"--stdin"},
 }
 _prlimit: Final = getattr(resource, "prlimit", None)
@@ -151,24 +153,16 @@ def run_git(
     `time.monotonic`, when git is to be ready even if its own deadline is later. `take` is given
     each piece of the output as it comes, which then is not kept and has no limit.
     """
-    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
-        out, err = bytearray(), bytearray()
-        try:
-            for piece in _exchange(process, subcommand, stdin, err, ends, kept=take is None):
-                (take or out.extend)(piece)
-        except BaseException:
-            kill_group(process)
-            raise
-    result = Result(process.returncode, bytes(out), bytes(err))
-    if result.code not in ok:
-        raise _failure(subcommand, result)
-    return result
+    started = start_git(git_dir, subcommand, *args, stdin=stdin, env=env, config=config, ends=ends)
+    with started as one:
+        return one.result(ok, take)
 
 
 def read_git(
     git_dir: Path,
     subcommand: str,
     *args: str,
+    stdin: bytes = b"",
     env: Mapping[str, str] | None = None,
     ends: float = inf,
 ) -> Generator[bytes, None, None]:
@@ -177,15 +171,29 @@ def read_git(
     Limits and errors are those of `run_git`; the errors come where the output ends. git ends with
     the iterator.
     """
-    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env) as process:
-        err = bytearray()
+    with start_git(git_dir, subcommand, *args, stdin=stdin, env=env, ends=ends) as one:
+        yield from one.pieces()
+        one.check()
+
+
+@contextmanager
+def start_git(
+    git_dir: Path,
+    subcommand: str,
+    *args: str,
+    stdin: bytes | None = b"",
+    env: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None,
+    ends: float = inf,
+) -> Iterator["Started"]:
+    """Start one git, so that others may run while it does; it ends with the block at the latest.
+    Otherwise as `run_git`. Its time begins here. `stdin` may be given later, see `Started.feed`.
+    """
+    with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
         try:
-            yield from _exchange(process, subcommand, b"", err, ends)
-        except BaseException:
+            yield Started(process, subcommand, stdin, ends)
+        finally:
             kill_group(process)
-            raise
-    if process.returncode:
-        raise _failure(subcommand, Result(process.returncode, b"", bytes(err)))
 
 
 def spawn_service(
@@ -199,31 +207,45 @@ def spawn_service(
     args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
     env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
     limits = FETCH_LIMITS if service is Service.UPLOAD_PACK else SERVICE_LIMITS
-    process = _spawn(git_dir, service, args, limits, DEVNULL, env)
-    Thread(target=_watch, args=(process, limits.deadline), daemon=True).start()
-    return process
+    return _watched(_spawn(git_dir, service, args, limits, DEVNULL, env), limits.deadline)
 
 
 def spawn_archive(git_dir: Path, *args: str) -> GitProcess:
-    """Start a git that writes an archive; to be used and ended as `spawn_service` says."""
-    limits = LIMITS["archive"]
+    """Start a git that writes an archive; to be used and ended as `spawn_service` says.
+
+    It sees the objects of the repository and no ref: a file of the archive may ask for the names of
+    its commit, some of which nobody is shown, and which would change with each push.
+    """
+    limits, env = LIMITS["archive"], {"GIT_OBJECT_DIRECTORY": str(git_dir.resolve() / "objects")}
     # A file of the archive may ask for the signature of its commit, which is read by these.
     config = {f"gpg.{kind}program": "false" for kind in ("", "ssh.", "x509.")}
-    process = _spawn(git_dir, "archive", args, limits, DEVNULL, None, config)
-    Thread(target=_watch, args=(process, limits.deadline), daemon=True).start()
-    return process
+    config |= {"core.bare": "true", "core.bigFileThreshold": "32m"}  # as the repository's own says
+    process = _spawn(_without_refs(git_dir), "archive", args, limits, DEVNULL, env, config)
+    return _watched(process, limits.deadline)
+
+
+def _without_refs(git_dir: Path) -> Path:
+    """A folder that git takes for a repository without any ref, made where it is not there yet."""
+    empty = git_dir / "without-refs"
+    try:
+        for folder in (empty, empty / "refs"):
+            folder.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            (empty / "HEAD").symlink_to("refs/heads/none")  # at once, or not at all
+    except OSError as error:
+        raise GitError(f"git archive could not start: {error.strerror}") from error
+    return empty
 
 
 def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
     """Start a git that writes one blob; to be used and ended as `spawn_service` says."""
     process = _spawn(git_dir, "cat-file", ["blob", sha], BLOB_LIMITS, DEVNULL, None)
-    Thread(target=_watch, args=(process, BLOB_LIMITS.deadline), daemon=True).start()
-    return process
+    return _watched(process, BLOB_LIMITS.deadline)
 
 
 def ends_well(process: GitProcess, seconds: float) -> bool:
     """Whether it ends by itself within so many seconds, and has not failed."""
-    return _ends_within(process, seconds) and process.wait() == 0
+    return ends_within(process, seconds) and process.wait() == 0
 
 
 def kill_group(process: GitProcess) -> None:
@@ -236,7 +258,7 @@ def kill_group(process: GitProcess) -> None:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-        _ends_within(process, _GRACE)
+        ends_within(process, _GRACE)
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -250,10 +272,12 @@ def _spawn(
     env: Mapping[str, str] | None,
     config: Mapping[str, str] | None = None,
 ) -> GitProcess:
+    global spawned
     settings = {**_CONFIG, **(config or {})}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = ["git", *options, f"--git-dir={git_dir}", subcommand, *args]
-    waits = not _WAITS_FOR_INPUT.get(subcommand, set()).isdisjoint(args)
+    named = {arg.partition("=")[0] for arg in args}
+    waits = not _WAITS_FOR_INPUT.get(subcommand, set()).isdisjoint(named)
     bound = _prlimit if waits else None
     if bound is None:
         command = [*_SHELL, str(limits.memory // 1024), str(limits.processor), *command]
@@ -268,7 +292,8 @@ def _spawn(
         )
     except OSError as error:
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
-    _count()
+    with _counting:
+        spawned += 1
     if bound is not None:
         _bound(process, limits, bound)
     return process
@@ -285,85 +310,83 @@ def _bound(process: GitProcess, limits: Limits, prlimit: Callable[..., object]) 
         raise GitError(f"git could not be bounded: {error}") from error
 
 
-def _count() -> None:
-    global spawned
-    with _counting:
-        spawned += 1
+class Started:
+    """A git that has been started and given as much of its input as fits; it is read once."""
+
+    def __init__(
+        self, process: GitProcess, subcommand: str, stdin: bytes | None, ends: float
+    ) -> None:
+        self.process, self.subcommand, self.limits = process, subcommand, LIMITS[subcommand]
+        self.ends = min(ends, time.monotonic() + self.limits.deadline)
+        self.err = bytearray()
+        self.rest = memoryview(b"")
+        if stdin is not None:
+            self.feed(stdin)
+
+    def feed(self, stdin: bytes) -> "Started":
+        """Give it its input, all of it, where that was not known before."""
+        pipe = cast(IO[bytes], self.process.stdin)
+        # Else a long write and git's own could wait for each other.
+        os.set_blocking(pipe.fileno(), False)
+        self.rest = write(pipe.fileno(), memoryview(stdin))
+        if not self.rest:
+            pipe.close()
+        return self
+
+    def result(
+        self, ok: tuple[int, ...] = (0,), take: Callable[[bytes], object] | None = None
+    ) -> Result:
+        """Wait for its end; `ok`, `take` and errors as of `run_git`."""
+        out = bytearray()
+        for piece in self.pieces(kept=take is None):
+            (take or out.extend)(piece)
+        return self.check(ok, bytes(out))
+
+    def check(self, ok: tuple[int, ...] = (0,), out: bytes = b"") -> Result:
+        """How it has ended; `GitError` for a status outside `ok`."""
+        result = Result(self.process.wait(), out, bytes(self.err))
+        if result.code not in ok:
+            raise _failure(self.subcommand, result)
+        return result
+
+    def pieces(self, *, kept: bool = True) -> Iterator[bytes]:
+        """Feed and drain it until it ends, within its deadline and, if `kept`, its cap."""
+        late = GitTimeout(f"git {self.subcommand} took more than {self.limits.deadline} s")
+        size = 0
+        with DefaultSelector() as pipes:
+            register(pipes, self.process)
+            while pipes.get_map():
+                for key, _ in pipes.select(max(0, self.ends - time.monotonic())):
+                    if key.fileobj is self.process.stdin:
+                        self.rest = write(key.fd, self.rest)
+                        finished = not self.rest
+                    else:
+                        piece = os.read(key.fd, PIECE)
+                        finished = not piece
+                        if key.fileobj is self.process.stderr:
+                            self.err += piece
+                        elif piece:
+                            size += len(piece)
+                            yield piece
+                    if finished:
+                        pipes.unregister(key.fileobj)
+                        cast(IO[bytes], key.fileobj).close()
+                if kept and size > (most := self.limits.output):
+                    raise GitTooLarge(f"git {self.subcommand} wrote more than {most} bytes")
+                if time.monotonic() > self.ends:
+                    raise late
+                del self.err[_KEPT_OF_STDERR:]
+        if not ends_within(self.process, self.ends - time.monotonic()):
+            raise late
 
 
-def _exchange(
-    process: GitProcess,
-    subcommand: str,
-    stdin: bytes,
-    err: bytearray,
-    ends: float,
-    *,
-    kept: bool = True,
-) -> Iterator[bytes]:
-    """Feed and drain the process until it ends, within its deadline and, if `kept`, its cap."""
-    limits = LIMITS[subcommand]
-    ends = min(ends, time.monotonic() + limits.deadline)
-    late = GitTimeout(f"git {subcommand} took more than {limits.deadline} s")
-    rest, size = memoryview(stdin), 0
-    with DefaultSelector() as pipes:
-        _register(pipes, process)
-        while pipes.get_map():
-            for key, _ in pipes.select(max(0, ends - time.monotonic())):
-                if key.fileobj is process.stdin:
-                    rest = _write(key.fd, rest)
-                    finished = not rest
-                else:
-                    piece = os.read(key.fd, _PIECE)
-                    finished = not piece
-                    if key.fileobj is process.stderr:
-                        err += piece
-                    elif piece:
-                        size += len(piece)
-                        yield piece
-                if finished:
-                    pipes.unregister(key.fileobj)
-                    cast(IO[bytes], key.fileobj).close()
-            if kept and size > limits.output:
-                raise GitTooLarge(f"git {subcommand} wrote more than {limits.output} bytes")
-            if time.monotonic() > ends:
-                raise late
-            del err[_KEPT_OF_STDERR:]
-    if not _ends_within(process, ends - time.monotonic()):
-        raise late
-
-
-def _register(pipes: DefaultSelector, process: GitProcess) -> None:
-    stdin = cast(IO[bytes], process.stdin)
-    # Else a long write and git's own could wait for each other.
-    os.set_blocking(stdin.fileno(), False)
-    pipes.register(stdin, EVENT_WRITE)
-    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ)
-    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ)
-
-
-def _write(fd: int, rest: memoryview) -> memoryview:
-    try:
-        return rest[os.write(fd, rest[:_PIECE]) :]
-    except BrokenPipeError:  # git has read as much as it wanted
-        return rest[:0]
-
-
-def _ends_within(process: GitProcess, seconds: float) -> bool:
-    """Wait for the end without reaping: until then nobody else can get the group's number."""
-    try:
-        handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return True
-    try:
-        waiting = poll()
-        waiting.register(handle, POLLIN)
-        return bool(waiting.poll(max(0, seconds) * 1000))
-    finally:
-        os.close(handle)
+def _watched(process: GitProcess, deadline: float) -> GitProcess:
+    Thread(target=_watch, args=(process, deadline), daemon=True).start()
+    return process
 
 
 def _watch(process: GitProcess, deadline: float) -> None:
-    if not _ends_within(process, deadline):
+    if not ends_within(process, deadline):
         kill_group(process)
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apps.git.repo import GitRepo, is_sha
-from apps.git.run import GitError, GitProcess, GitTooLarge, spawn_blob
+from apps.git.run import GitError, GitProcess, GitTooLarge, Result, spawn_blob
 
 ENTRIES_MAX: Final = 100_000
 """A list is cut after so many: 48 KB of hostile trees name ten thousand million files."""
 KINDS: Final = {"040000": "directory", "120000": "symlink", "160000": "submodule"}
 """By mode; whatever else there is, is a file."""
 _LINE: Final = re.compile(rb"(\d{6}) [a-z]+ ([0-9a-f]{40})(?: +(\d+|-|BAD))?\t(.+)", re.DOTALL)
-_HEADER_MAX: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +42,19 @@ class Listing:
 
 def commits_of(repo: GitRepo, *shas: str) -> list[str | None]:
     """The commits of these names, or those that the tags of these names lead to; else None."""
-    asked = "".join(f"{_sha(sha)}^{{commit}}\n" for sha in shas).encode()
-    found = repo.git("cat-file", "--batch-check=%(objectname)", stdin=asked).out.decode()
-    return [word if is_sha(word) else None for word in found.splitlines()]
+    options, stdin = ask_for_commits(*shas)
+    return read_commits(repo.git("cat-file", *options, stdin=stdin))
+
+
+def ask_for_commits(*shas: str) -> tuple[list[str], bytes]:
+    """The options of `cat-file` and its input that ask for these commits."""
+    stdin = "".join(f"{_sha(sha)}^{{commit}}\n" for sha in shas)
+    return ["--batch-check=%(objectname)"], stdin.encode()
+
+
+def read_commits(result: Result) -> list[str | None]:
+    """What it then tells: the commit of each name, None for what leads to none."""
+    return [word if is_sha(word) else None for word in result.out.decode().splitlines()]
 
 
 def entry_at(repo: GitRepo, commit: str, path: bytes) -> Entry | None:
@@ -72,17 +81,34 @@ def list_tree(
     for, and no more is read than `ENTRIES_MAX`.
     """
     options = ["-r", "-t"] if recursive else []
+    found = _listing(repo, [*options, _sha(tree)], start, stop, sizes=sizes)
+    prefix = below + b"/" if below else b""
+    entries = (replace(one, path=prefix + one.path) for one in found.entries)
+    return replace(found, entries=tuple(entries))
+
+
+def list_folder(
+    repo: GitRepo, commit: str, path: bytes, *, start: int, stop: int, sizes: bool = False
+) -> Listing:
+    """The same of the folder that a commit has at a path: no entries for what is no folder."""
+    wanted = [_sha(commit), "--", os.fsdecode(path + b"/")]
+    found = _listing(repo, wanted, start, stop, sizes=sizes)
+    if found.entries and found.entries[0].path == path:  # a submodule
+        return Listing((), truncated=False)
+    return found
+
+
+def _listing(repo: GitRepo, wanted: list[str], start: int, stop: int, *, sizes: bool) -> Listing:
     found: list[Entry] = []
     truncated = False
     try:
-        with closing(repo.read("ls-tree", "-z", *options, _sha(tree))) as pieces:
+        with closing(repo.read("ls-tree", "-z", *wanted)) as pieces:
             truncated = _collect(pieces, found, start, min(stop, ENTRIES_MAX))
     except GitTooLarge:
         truncated = True
     if sizes:  # `--long` would look at all blobs that there are
         found = _with_sizes(repo, found)
-    prefix = below + b"/" if below else b""
-    return Listing(tuple(replace(one, path=prefix + one.path) for one in found), truncated)
+    return Listing(tuple(found), truncated)
 
 
 def _with_sizes(repo: GitRepo, entries: list[Entry]) -> list[Entry]:
@@ -91,8 +117,10 @@ def _with_sizes(repo: GitRepo, entries: list[Entry]) -> list[Entry]:
         return entries
     asked = "\n".join([*blobs, ""]).encode()
     out = repo.git("cat-file", "--batch-check=%(objectsize)", stdin=asked).out
-    sizes = dict(zip(blobs, out.split(b"\n"), strict=False))
-    return [replace(one, size=int(sizes[one.sha])) if one.sha in sizes else one for one in entries]
+    said = dict(zip(blobs, out.split(b"\n"), strict=False))
+    # A list says what it can: of an object that is missing there is no size.
+    sizes = {sha: int(size) for sha, size in said.items() if size.isdigit()}
+    return [replace(one, size=sizes[one.sha]) if one.sha in sizes else one for one in entries]
 
 
 def _collect(pieces: Iterable[bytes], found: list[Entry], start: int, stop: int) -> bool:
@@ -127,18 +155,8 @@ def read_blob(repo: GitRepo, sha: str) -> bytes:
 
 def start_of_blob(repo: GitRepo, sha: str, most: int) -> bytes:
     """Its first `most` bytes, or all when it has fewer. Only these are read."""
-    return _start(repo, "blob", sha, most)
-
-
-def is_signed(repo: GitRepo, commit: str) -> bool:
-    """Whether a commit says that it has a signature, which nobody checks."""
-    header, _, _ = _start(repo, "commit", commit, _HEADER_MAX).partition(b"\n\n")
-    return b"\ngpgsig " in header or b"\ngpgsig-sha256 " in header
-
-
-def _start(repo: GitRepo, kind: str, sha: str, most: int) -> bytes:
     kept = bytearray()
-    with closing(repo.read("cat-file", kind, _sha(sha))) as pieces:
+    with closing(repo.read("cat-file", "blob", _sha(sha))) as pieces:
         for piece in pieces:
             kept += piece
             if len(kept) >= most:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from apps.core.markdown import references
 from apps.git.history import find_commits
@@ -49,14 +49,11 @@ def seek_commits(repo_id: int) -> bool:
     return bool(CommitSearch.objects.filter(pk=repo_id).update(wanted=F("wanted") + 1))
 
 
-def known_commits(names: Collection[tuple[int, str]]) -> dict[tuple[int, str], str]:
-    """The full names of those of these (repository, name) that are known; one query."""
-    if not names:
-        return {}
-    rows = NamedCommit.objects.filter(
+def known_commits(names: Collection[tuple[int, str]]) -> QuerySet[NamedCommit]:
+    """Those of these (repository, name) that are known, and maybe such a name elsewhere."""
+    return NamedCommit.objects.filter(
         repo__in={repo for repo, _ in names}, name__in={name for _, name in names}
     ).exclude(sha="")
-    return {(repo, name): sha for repo, name, sha in rows.values_list("repo", "name", "sha")}
 
 
 def find_named_commits(repo_id: int) -> int:

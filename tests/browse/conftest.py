@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from tests.browse.code import code_of, push
+from apps.git.repo import GitRepo
+from tests.browse.code import Code, code_of, push
+from tests.repos.test_git_http import api_path
 
 
 @pytest.fixture
@@ -18,3 +23,12 @@ def commit(request, repo, code, alice):
     sha = code.commit_with(request.module.FILES)
     push(repo, "refs/heads/main", sha, by=alice)
     return sha
+
+
+@pytest.fixture
+def served_code(server: Any, path: str) -> Code:
+    """The store of the repository at `path`, on the disk of the server."""
+    uuid = server.api("alice").get(api_path(path)).gives()["uuid"].replace("-", "")
+    folder = Path(server.environment["DATA_DIR"]) / "repositories"
+    [found] = [one for one in folder.glob("*/*/*.git") if one.stem.replace("-", "") == uuid]
+    return Code(GitRepo(found).path)

@@ -174,6 +174,46 @@ def test_a_tar_has_a_tag_and_head_has_no_content(load, head, team_repo, alice, c
     assert load("?format=tar&ref=main", **{"If-None-Match": tag}).status_code == 200
 
 
+def test_no_archive_names_refs_nor_changes_with_them(load, code, team_repo, alice) -> None:
+    """Some are shown to nobody, and the tag of a tar says that its bytes are the same."""
+    asked = b"$Format:%D|%d|%(describe)|%aN|%H$"
+    files: dict[bytes, Thing] = {b"f": asked, b".gitattributes": b"f export-subst\n"}
+    sha = code.commit_with(files)
+    push(team_repo, "refs/heads/main", sha, by=alice)
+    first = load("?format=tar")
+    [name] = [one for one in files_of(bytes_of(first)) if one.endswith("/f")]
+    assert files_of(first.whole)[name] == f"|||Ada|{sha}".encode()
+    map_of = code.commit_with({**files, b".mailmap": b"Eve <e@x> <ada@example.org>\n"}, sha)
+    push(team_repo, "refs/heads/main", map_of, by=alice)
+    push(team_repo, "refs/tags/v1", code.tag_of(sha), by=alice)
+    for ref in ("refs/versions/1/1", "refs/pull/1/head", f"refs/approved/1/{sha}"):
+        code.update_ref(ref, sha, "0" * 40)
+    again = load(f"?format=tar&ref={sha}")
+    assert (bytes_of(again), files_of(again.whole)[name]) == (first.whole, f"|||Ada|{sha}".encode())
+    assert "refs" not in str(files_of(bytes_of(load(f"?format=tar&ref={map_of}"))))
+
+
+def test_any_tag_is_unchanged_only_where_there_is_something(
+    load, ask, head, api, alice, team_repo, monkeypatch
+) -> None:
+    """And no git is left that writes an archive which nobody reads."""
+    monkeypatch.setattr(slots, "PATIENCE", 0)
+    known, send = {"If-None-Match": "*"}, api(alice).send
+    for end, status in (
+        *(("archive?format=tar", 304), ("archive?format=tar", 304), ("archive?ref=none", 404)),
+        *(("archive?format=tar&path=nothing", 404), ("archive?format=tar&path=a.txt", 422)),
+        *(("contents/a.txt", 304), ("contents/nothing", 404), ("contents/a", 422)),
+        *(("tree/a", 304), ("tree/nothing", 404), ("raw/a.txt", 304), ("raw/nothing", 404)),
+        *((f"compare/{head}...{head}", 304), (f"compare/{head}...{'1' * 40}", 404)),
+        *((f"compare/{head}...{head}?format=diff", 304), ("blame/nothing", 404)),
+        *((f"compare/{head}...{'1' * 40}?format=diff", 404), ("branches/nothing", 404)),
+    ):
+        answer = send("GET", f"{team_repo.api_path}/{end}", headers=known)
+        assert answer.status == status, (end, answer.status)
+    assert not slots.archive_slots.held.total()
+    assert bytes_of(load("?format=tar"))
+
+
 def test_who_lost_access_gets_no_304(api, load, head, team_repo, bob) -> None:
     tag = load("?format=tar")["ETag"]
     send = api(bob).send

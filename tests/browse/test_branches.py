@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 
 from apps.browse import refs
 from apps.git import run
@@ -11,6 +12,7 @@ from apps.teams.models import Member
 from tests.factories import ForkFactory, MemberFactory, TeamFactory, UserFactory
 from tests.git.stand_ins import failing_git, slow_git
 from tests.gitclient import Clone
+from tests.plans import planned
 
 ABSENT = "1" * 40
 
@@ -241,6 +243,14 @@ def test_pulls_of_others_are_not_named(api, make, alice, carol, tmp_path):
     for repo in (upstream, fork):
         found = api(carol).get(f"{repo.api_path}/branches?search=feature").gives()["results"]
         assert [row["open_pull_numbers"] for row in found] == [[]]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite's own plan")
+def test_open_pulls_of_branches_are_found_among_many_that_have_ended(api, repo, clone, alice):
+    for end in ("branches", "branches/main"):
+        with planned("source_branch IN") as steps:
+            api(alice).get(f"{repo.api_path}/{end}").gives()
+        assert "USING INDEX pull_source " in steps[0], steps
 
 
 def test_a_former_slug_leads_on_to_a_branch_of_any_name(api, make, alice, tmp_path):

@@ -78,3 +78,20 @@ def test_hostile_names_lead_to_nothing_and_write_nothing(
 def is_blob(name):
     """A full name, in lower case."""
     return len(name) == 40 and {*name} <= {*"0123456789abcdef"}
+
+
+def test_a_path_in_a_query_that_is_no_text_is_not_taken_for_another(api, team_repo, alice):
+    """Django shows its bytes as U+FFFD, which may be what a folder is called."""
+    code, person = code_of(team_repo), api(alice)
+    commit = code.commit_with({b"\xff/f": b"1"})
+    other = code.commit_with({b"\xff/f": b"1", "\ufffd/f".encode(): b"2"}, commit)
+    push(team_repo, "refs/heads/main", other, by=alice)
+    for end in ("commits", "archive"):
+        path = f"{team_repo.api_path}/{end}"
+        for query in ("path=%FF", "path=f&author=a&path=%FF", "author=%FF&path=%FF&ref=main"):
+            assert "path_base64" in person.get(f"{path}?{query}").fails(422, "invalid_path")
+        for query in ("path=%EF%BF%BD", "path=%FF&path_base64=_w", "path=%FF&path=%EF%BF%BD"):
+            address = f"/api/v1{path}?{query}&author=%FF"
+            assert person.client.head(address, headers=person.headers).status_code == 200, address
+    listed = person.get(f"{team_repo.api_path}/commits?path_base64=_w").gives()["results"]
+    assert [one["sha"] for one in listed] == [commit]

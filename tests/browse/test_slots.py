@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
+from io import BytesIO
+from time import monotonic
 
 import pytest
+from django.core.handlers.asgi import ASGIRequest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from apps.browse.slots import MOST_WAITING, MOST_WAITING_OF_ONE, HeavySlots
+from apps.browse.middleware import MOST_REFUSED, caller_of, hold_up, impatient
+from apps.browse.slots import (
+    MOST_WAITING,
+    MOST_WAITING_OF_ONE,
+    RETRY_AFTER,
+    HeavySlots,
+    heavy_slots,
+)
 from apps.core.errors import Unavailable
 from tests.waiting import eventually
 
@@ -73,3 +86,56 @@ def test_what_an_answer_can_do_without_waits_for_nobody(monkeypatch):
         assert not slots.waiting.total()
     with slots.place("bob", waits=False):
         assert slots.held["bob"] == 1
+
+
+@pytest.mark.django_db
+def test_who_does_not_wait_as_they_are_told_is_refused_without_a_query(
+    api, team_repo, alice, bob, monkeypatch, django_assert_num_queries
+):
+    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0.001)
+    monkeypatch.setattr(impatient, "told", OrderedDict())
+    ends = [f"{team_repo.api_path}/compare/{'1' * 40}...{n:040}" for n in range(2 * MOST_REFUSED)]
+    with ExitStack() as held:
+        for number in range(heavy_slots.most):
+            held.enter_context(heavy_slots.place(f"somebody {number}"))
+        for end in ends[:MOST_REFUSED]:
+            api(alice).get(end).fails(503, "unavailable")
+        for end in (ends[0], f"{team_repo.api_path}/blame/a", f"{team_repo.api_path}/archive"):
+            with django_assert_num_queries(0):
+                refused = api(alice).get(end)
+            refused.fails(503, "unavailable")
+            assert 1 <= int(refused.header("Retry-After")) <= RETRY_AFTER
+        api(alice).get(f"{team_repo.api_path}/commits").gives()
+        api(bob).get(ends[0]).fails(503, "unavailable")
+        with CaptureQueriesContext(connection) as asked:
+            api(bob).get(ends[0]).fails(503, "unavailable")
+        assert len(asked), "he is told for the second time only"
+    api(bob).get(ends[0]).fails(404, "not_found")
+    with django_assert_num_queries(0):
+        api(alice).get(ends[0]).fails(503, "unavailable")
+    for told in impatient.told.values():
+        told.until = 0
+    api(alice).get(ends[0]).fails(404, "not_found")
+
+
+def test_a_caller_is_a_token_or_a_session_or_an_address(rf, settings):
+    """Cookies that many have say nothing of who it is."""
+
+    def caller(address, cookie, **headers):
+        request = rf.get("/", REMOTE_ADDR=address, headers={"Cookie": cookie, **headers})
+        return caller_of(request)
+
+    here, there = "192.0.2.1", "192.0.2.2"
+    session = f"{settings.SESSION_COOKIE_NAME}=abc"
+    assert caller(here, "theme=dark") != caller(there, "theme=dark")
+    assert caller(here, "theme=dark") == caller(here, "")
+    assert caller(here, session) == caller(there, f"theme=dark; {session}")
+    assert caller(here, "", authorization="a") == caller(there, session, authorization="a")
+
+
+def test_only_where_each_request_has_a_thread_a_refusal_is_waited_for(rf):
+    asgi = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, BytesIO())
+    began = monotonic()
+    hold_up(asgi, 0.05)
+    assert monotonic() - began >= 0.05
+    hold_up(rf.get("/"), 10**9)

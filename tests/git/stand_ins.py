@@ -13,9 +13,11 @@ from apps.git.run import LIMITS
 
 
 @contextmanager
-def failing_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Inside, git fails, whatever it is asked."""
-    with _as_git("exit 1", folder, monkeypatch):
+def failing_git(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, status: int = 1
+) -> Iterator[None]:
+    """Inside, git fails, whatever it is asked. Where git compares, 1 is an answer."""
+    with _as_git(f"exit {status}", folder, monkeypatch):
         yield
 
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.git import run
+from apps.git.files import is_signed
 from apps.git.run import LIMITS, GitError, GitTimeout, Limits
 from apps.git.tree import (
     ENTRIES_MAX,
     Entry,
     commits_of,
     entry_at,
-    is_signed,
     list_tree,
     parse_entry,
     read_blob,
@@ -167,6 +167,8 @@ def test_a_signature_is_a_header_and_no_text(code):
         assert not is_signed(code, code.commit_with({}, header=fake, message="a\n\ngpgsig x\n\n"))
     assert is_signed(code, signed)
     assert is_signed(code, newer)
+    for other in (code.tag_of(signed), code.tree_with({}), "1" * 40):
+        assert is_signed(code, other) is None
 
 
 def test_nothing_but_full_names_reach_git(code):

@@ -57,13 +57,21 @@ def commit_records(
     return [commit_record(one, repo, usernames, base) for one in commits]
 
 
-def usernames_of(emails: Iterable[str], principal: Principal) -> dict[str, str]:
-    """The usernames of active people, by their addresses in lower case; none for nobody."""
+def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
+    """Rows of active people with `username` and `uuid`, by their addresses in lower case; none for
+    nobody.
+    """
     if not principal.is_signed_in:
         return {}
     keys = {email.lower() for email in emails if 0 < len(email) <= EMAIL_MAX}
     people = User.objects.filter(is_active=True, email_key__in=sorted(keys))
-    return {str(key): name for key, name in people.values_list("email_key", "username")}
+    rows = people.values_list("email_key", "username", "uuid", named=True)
+    return {str(row.email_key): row for row in rows}
+
+
+def usernames_of(emails: Iterable[str], principal: Principal) -> dict[str, str]:
+    """The usernames of the same people."""
+    return {email: row.username for email, row in accounts_of(emails, principal).items()}
 
 
 def commit_record(

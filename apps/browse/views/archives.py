@@ -9,7 +9,7 @@ from django.http.response import HttpResponseBase
 from apps.browse.archives import find_archive
 from apps.browse.conditional import by_names
 from apps.browse.downloads import KINDS, archive_response
-from apps.browse.names import Revision, path_in_tree, revision
+from apps.browse.names import path_in_query, revision
 from apps.core.access import Level
 from apps.core.operation import operation
 from apps.core.query import Base64Parameter, QuerySerializer, TextParameter
@@ -48,7 +48,7 @@ class ArchiveViewSet(RepoScoped):
         All of it is in a folder that is called as the repository and the first twelve digits of
         the commit. With `path` it has only what is below that directory, under its full path.
         `.gitattributes` of the commit say what is left out (`export-ignore`) and where the commit
-        is written into files (`export-subst`).
+        is written into files (`export-subst`): there, no branch or tag is named.
 
         An archive of more than 100,000 files and directories or 2 GiB is 422 `archive_too_large`.
         One that is not sent within 60 seconds, or that git cannot write to its end, is broken off
@@ -56,14 +56,14 @@ class ArchiveViewSet(RepoScoped):
         stay the same, and have an `ETag`; those of the others may change.
         """
         sent = self.validated_query
-        path = path_in_tree(sent.get("path", ""), sent.get("path_base64"))
+        path = path_in_query(self.http_request, sent)
         wanted, form = revision(self.repo, sent.get("ref")), sent["format"]
-        if form == "tar":
-            answer = partial(self.archive, wanted, path, form)
-            return by_names(self.http_request, (wanted.sha,), answer)
-        return self.archive(wanted, path, form)
-
-    def archive(self, wanted: Revision, path: bytes, form: str) -> HttpResponseBase:
         who = http_slots.who(self.http_request, self.principal)
-        archive = find_archive(self.repo, wanted, path, who)
-        return archive_response(self.http_request, self.principal, archive, form)
+        find = partial(find_archive, self.repo, wanted, path, who)
+
+        def answer() -> HttpResponseBase:
+            return archive_response(self.http_request, self.principal, find(), form)
+
+        if form == "tar":
+            return by_names(self.http_request, (wanted.sha,), answer, check=find)
+        return answer()

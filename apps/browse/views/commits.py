@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from apps.browse.commits import History, read_commit
 from apps.browse.conditional import by_body
-from apps.browse.names import invalid_ref, path_in_tree, pulls_of_code, revision
+from apps.browse.names import invalid_ref, path_in_query, pulls_of_code, revision
 from apps.browse.serializers.commits import (
     CommitRecord,
     SingleCommitRecord,
@@ -96,7 +96,7 @@ class CommitViewSet(RepoScoped):
         together, the answer is 422 `too_expensive`. A repository without commits has an empty list.
         """
         sent = self.validated_query
-        path = path_in_tree(sent.get("path", ""), sent.get("path_base64"))
+        path = path_in_query(self.http_request, sent)
         try:
             wanted = revision(self.repo, sent.get("ref"))
         except NotFound:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
 
 from apps.browse.conditional import by_names
-from apps.browse.names import Revision, path_in_tree, revision
+from apps.browse.names import Revision, is_utf8, path_in_tree, path_is_no_text, revision
 from apps.browse.responses import raw_response
 from apps.browse.serializers.trees import (
     ContentRecord,
@@ -16,7 +19,7 @@ from apps.browse.serializers.trees import (
     content_record,
     tree_entry_record,
 )
-from apps.browse.trees import find_folder, read_content
+from apps.browse.trees import Folder, read_content
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.operation import operation
@@ -25,6 +28,17 @@ from apps.core.query import Base64Parameter, FlagParameter, QuerySerializer, Tex
 from apps.repos.access import RepoScoped
 
 OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
+
+
+def address_of(request: HttpRequest) -> bytes:
+    """The bytes of the address that was asked for, as far as the server tells them. Django shows
+    those that are not UTF-8 as what a file may be called: `%FF` or U+FFFD, by the server.
+    """
+    if isinstance(request, ASGIRequest):
+        sent = request.scope.get("raw_path")
+    else:
+        sent = request.META.get("RAW_URI", "").partition("?")[0]
+    return unquote_to_bytes(sent or request.path)
 
 
 class FileQuery(QuerySerializer):
@@ -63,7 +77,10 @@ class FileScoped(RepoScoped):
     @property
     def path(self) -> bytes:
         """The path below the root, which is empty; 422."""
-        return path_in_tree(self.kwargs.get("path", ""), self.validated_query.get("path_base64"))
+        in_base64 = self.validated_query.get("path_base64")
+        if in_base64 is None and not is_utf8(address_of(self.http_request)):
+            raise path_is_no_text()
+        return path_in_tree(self.kwargs.get("path", ""), in_base64)
 
     @property
     def revision(self) -> Revision:
@@ -102,10 +119,10 @@ class TreeViewSet(FileScoped):
     def page(self, wanted: Revision, path: bytes) -> Response:
         """The page of the folder that the request asks for."""
         options = {name: self.validated_query[name] for name in ("recursive", "sizes")}
-        commit, folder = find_folder(self.repo, wanted, path, **options)
+        folder = Folder(self.repo, wanted, path, **options)
         entries = self.paginate(folder)
         paginator: Any = self.paginator
-        paginator.pinned, paginator.is_truncated = {"ref": commit}, folder.is_truncated
+        paginator.pinned, paginator.is_truncated = {"ref": folder.commit}, folder.is_truncated
         return self.get_paginated_response([tree_entry_record(entry) for entry in entries])
 
 

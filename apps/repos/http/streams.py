@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, aclosing, asynccontextmanager, closing, suppress
 from select import POLLIN, poll
 from threading import Thread
 from time import monotonic
@@ -183,6 +183,26 @@ class GitAnswer(StreamingHttpResponse):
         self.held.close()
 
 
+class AsyncGitAnswer(GitAnswer):
+    """Under ASGI Django closes what it iterates, but not what that reads from, and no answer whose
+    sending fails: git would go on until the garbage collector comes.
+    """
+
+    def __init__(
+        self, source: AsyncGenerator[bytes, None], held: ExitStack, content_type: str
+    ) -> None:
+        super().__init__(source, held, content_type)
+        self.source = source
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async with aclosing(self.source):
+                async for piece in super().__aiter__():
+                    yield piece
+        finally:
+            await asyncio.to_thread(self.held.close)
+
+
 class PushAnswer(HttpResponse):
     """The report of a push. After it has been sent, what is left of the body is read and dropped;
     what is `held` stays held until then.
@@ -217,12 +237,10 @@ def answer(
     if isinstance(request, ASGIRequest):
         # Django would collect a synchronous iterator into a list before sending it. And it drops
         # an answer whose client has gone before it was made, so that nothing may have begun yet.
-        kept = (held or ExitStack()).pop_all()
-        source: Any = async_output(start, first, packer, kept)
-    else:
-        source = SyncOutput(start(), first, packer)
-        kept = (held or ExitStack()).pop_all()
-    return GitAnswer(source, kept, content_type)
+        output = async_output(start, first, packer)
+        return AsyncGitAnswer(output, (held or ExitStack()).pop_all(), content_type)
+    source = SyncOutput(start(), first, packer)
+    return GitAnswer(source, (held or ExitStack()).pop_all(), content_type)
 
 
 class SyncOutput:
@@ -257,12 +275,9 @@ class SyncOutput:
 
 
 async def async_output(
-    start: Start, first: bytes, packer: Packer | None, held: ExitStack
-) -> AsyncIterator[bytes]:
-    """git's output for an ASGI server, read only as fast as the client takes it.
-
-    What is `held` ends here where the answer is broken off: Django closes only those that end.
-    """
+    start: Start, first: bytes, packer: Packer | None
+) -> AsyncGenerator[bytes, None]:
+    """git's output for an ASGI server, read only as fast as the client takes it."""
     loop = asyncio.get_running_loop()
     async with running(start) as process:
         reader = asyncio.StreamReader(limit=PIECE)
@@ -278,14 +293,10 @@ async def async_output(
                     yield piece
                 elif packed := await asyncio.to_thread(packer.compress, piece):
                     yield packed
-            if packer is not None:
-                try:
-                    last = await asyncio.to_thread(last_piece, process, packer)
-                except BrokenOff:
-                    await asyncio.to_thread(held.close)
-                    raise
-                if last:
-                    yield last
+            if packer is not None and (
+                last := await asyncio.to_thread(last_piece, process, packer)
+            ):
+                yield last
 
 
 def last_piece(process: GitProcess, packer: Packer) -> bytes:
@@ -296,7 +307,7 @@ def last_piece(process: GitProcess, packer: Packer) -> bytes:
 
 
 async def next_piece(reader: asyncio.StreamReader) -> bytes:
-    """None at the end, and when nothing has come for `SILENCE` seconds."""
+    """What has come; nothing at the end, and where nothing comes for `SILENCE` seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(SILENCE):
             return await reader.read(PIECE)

@@ -1,0 +1,233 @@
+"""Reads while others push, pack, rename, write or leave, from real servers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import psycopg
+import pytest
+
+from apps.core.slugs import PREFIX
+from apps.git.protocol import FLUSH, ZERO, pkt
+from tests.browse.code import Code
+from tests.repos.test_git_http import api_path
+from tests.server import Server
+from tests.waiting import eventually
+
+AT_ONCE = 10
+"""Seconds. Who waits for a lock of the database does so for twice as long."""
+ROUNDS = 6
+READS = (
+    *("compare/{old}...{new}", "compare/main...topic", "compare/main...topic?format=diff"),
+    *("raw/a?ref=topic", "tree?ref=topic", "commits?ref=topic", "commits/{old}", "blame/a"),
+    *("contents/a?ref={old}", "archive?format=tar&ref=topic", "branches/topic"),
+)
+
+
+@pytest.fixture
+def code(served_code: Code) -> Code:
+    return served_code
+
+
+@contextmanager
+def nobody_writes(server: Server) -> Iterator[None]:
+    """Whoever wants to keep an answer waits, for 20 seconds at most."""
+    if url := server.environment.get("DATABASE_URL"):
+        with psycopg.connect(url) as holding:
+            holding.execute("LOCK TABLE browse_gitcache IN SHARE MODE")
+            yield
+        return
+    with closing(sqlite3.connect(Path(server.environment["DATA_DIR"], "guildhall.db"))) as holding:
+        holding.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def test_who_reads_waits_for_nobody_who_writes(server, path, code):
+    """An answer that cannot be kept is given all the same, and kept the next time."""
+    old = code.commit_with({b"a": b"1\n"})
+    new = code.commit_with({b"a": b"2\n"}, old)
+    alice = server.api("alice")
+    ends = [f"compare/{old}...{new}", f"commits?ref={new}", f"blame/a?ref={new}", f"commits/{new}"]
+    alice.get(f"{api_path(path)}/tree?ref={new}").gives()  # the token is noted as used
+    with nobody_writes(server):
+        for end in ends:
+            began = time.monotonic()
+            alice.get(f"{api_path(path)}/{end}").gives()
+            assert time.monotonic() - began < AT_ONCE, end
+    for end in ends:
+        alice.get(f"{api_path(path)}/{end}").gives()
+    for sha in (old, new):
+        (code.path / "objects" / sha[:2] / sha[2:]).unlink()
+    for end in ends:
+        alice.get(f"{api_path(path)}/{end}").gives()
+
+
+@pytest.mark.once
+def test_a_path_that_is_no_text_is_told_how_to_send_it(server, path, code):
+    """Nor does it lead to the file that is called as Django shows it."""
+    sha = code.commit_with(
+        {b"\xff": b"1", b"%FF": b"2", "\ufffd".encode(): b"3", b"\xc3\xa9": b"4"}
+    )
+    alice = server.api("alice")
+    for end in ("raw", "contents", "tree", "blame"):
+        said = alice.get(f"{api_path(path)}/{end}/%FF?ref={sha}").fails(422, "invalid_path")
+        assert "path_base64" in said
+    for name, size in (("%25FF", 1), ("%EF%BF%BD", 1), ("%C3%A9", 1)):
+        found = alice.get(f"{api_path(path)}/contents/{name}?ref={sha}").gives()
+        assert (found["size"], found["path"]) == (size, unquote(name))
+    by_bytes = alice.get(f"{api_path(path)}/contents/%FF?path_base64=_w&ref={sha}").gives()
+    assert by_bytes["content"] == "MQ=="
+
+
+@pytest.mark.once
+def test_no_protocol_shows_the_refs_that_keep_commits(server, path, git, code):
+    """By the first protocol what they keep is not fetched either; by the second one any object is
+    that is here, by its full name, which whoever was never shown it does not know.
+    """
+    ours = git()
+    old, new = code.commit_with({b"a": b"1\n"}), code.commit_with({b"a": b"2\n"})
+    code.update_ref("refs/heads/main", new, ZERO)
+    hidden = {f"refs/versions/1/{n}" for n in (1, 2)} | {f"refs/approved/1/{old}"}
+    for name in hidden:
+        code.update_ref(name, old, ZERO)
+    code.update_ref("refs/pull/1/head", new, ZERO)
+    for version in "012":
+        speaking = ("-c", f"protocol.version={version}")
+        lines = ours(*speaking, "ls-remote", ours.url).splitlines()
+        assert {line.split()[1] for line in lines} <= {
+            *("HEAD", "refs/heads/main", "refs/pull/1/head")
+        }
+        for name in hidden:
+            assert "couldn't find remote ref" in ours.fails(*speaking, "fetch", ours.url, name)
+        assert ours(*speaking, "ls-remote", ours.url, "refs/versions/*", "refs/approved/*") == ""
+        if version == "2":
+            ours(*speaking, "fetch", "--quiet", ours.url, old)
+        else:
+            assert "unadvertised" in ours.fails(*speaking, "fetch", ours.url, old)
+    assert b"not our ref" in wanting(server, path, old), "whatever the client asks"
+    assert b"not our ref" not in wanting(server, path, new)
+
+
+def wanting(server: Any, path: str, sha: str) -> bytes:
+    """What the first protocol answers to a client that wants this commit."""
+    body = pkt(f"want {sha} ofs-delta\n".encode()) + FLUSH + pkt(b"done\n")
+    headers = {"Authorization": f"Bearer {server.token('alice')}"}
+    headers["Content-Type"] = "application/x-git-upload-pack-request"
+    with closing(server.connect()) as connection:
+        connection.request("POST", f"/{path}.git/git-upload-pack", body, headers)
+        said: bytes = connection.getresponse().read()
+    return said
+
+
+class Reader(threading.Thread):
+    """Asks for one thing after the other, and counts what comes."""
+
+    def __init__(self, server: Any, address: list[str], old: str, new: str) -> None:
+        super().__init__(daemon=True)
+        self.server, self.address = server, address
+        self.ends = [end.format(old=old, new=new) for end in READS]
+        self.headers = {"Authorization": f"Bearer {server.token('alice')}"}
+        self.statuses = Counter[tuple[str, int]]()
+        self.stop, self.problems = threading.Event(), list[str]()
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            for end in self.ends:
+                with closing(self.server.connect()) as connection:
+                    path = f"{PREFIX}{self.address[0]}/{end}"
+                    connection.request("GET", path, headers=self.headers)
+                    answer = connection.getresponse()
+                    self.statuses[end, answer.status] += 1
+                    if answer.status >= 500 and not answer.headers.get("Retry-After"):
+                        self.problems.append(f"{end}: {answer.status}")
+                    try:
+                        answer.read()
+                    except HTTPException:  # an archive whose commit went while it was sent
+                        if not end.startswith("archive"):
+                            self.problems.append(f"{end}: broken off")
+
+
+@pytest.mark.slow
+@pytest.mark.once
+def test_reads_go_on_while_a_branch_is_forced_packed_and_renamed(server, path, git, code):
+    """What the branch had before may be gone the moment after: 404, or 503 and try again."""
+    ours, alice = git(), server.api("alice")
+    ours.commit("a", "0\n")
+    ours("push", "--quiet", ours.url, "main")
+    old = ours("rev-parse", "main").strip()
+    ours("push", "--quiet", ours.url, "main:topic")
+    address = [api_path(path)]
+    readers = [Reader(server, address, old, old) for _ in range(2)]
+    for one in readers:
+        one.start()
+    slug = path.rpartition("/")[2]
+    for number in range(ROUNDS):
+        ours("commit", "--quiet", "--amend", "--allow-empty", "-m", f"Change {number}")
+        ours("push", "--quiet", "--force", ours.url, "main:topic")
+        pack(code.path)
+        alice.put(address[0], name="Api", slug=f"{slug}-{number}").gives()
+        address[0] = f"{address[0].rpartition('/')[0]}/{slug}-{number}"
+        ours.url = f"{ours.url.rpartition('/')[0]}/{slug}-{number}.git"
+    for one in readers:
+        one.stop.set()
+    for one in readers:
+        one.join(60)
+    assert not [problem for one in readers for problem in one.problems]
+    statuses = sum((one.statuses for one in readers), Counter[tuple[str, int]]())
+    assert {status for _, status in statuses} <= {200, 301, 404, 422, 503}, statuses
+    assert {end for end, status in statuses if status == 200} >= {"blame/a", f"commits/{old}"}
+    assert "Internal Server Error" not in server.log
+
+
+def pack(store: Path) -> None:
+    """Have git drop at once whatever nothing leads to."""
+    env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null"}
+    command = ["git", f"--git-dir={store}", "gc", "--quiet", "--prune=now"]
+    subprocess.run(command, env=env, check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.once
+@pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
+def test_who_leaves_in_the_middle_leaves_no_git_and_no_place(new_server, tmp_path, kind):
+    """Each has one archive at a time, so that the next one has to wait for the place."""
+    with new_server(tmp_path, kind) as server:
+        made = server.api("alice").post("/users/alice/repos", name="Big", slug="big").gives(201)
+        [store] = (Path(server.environment["DATA_DIR"]) / "repositories").glob(
+            f"*/*/{made['uuid']}.git"
+        )
+        large = Code(store)
+        sha = large.commit_with({b"%d" % n: os.urandom(1 << 20) for n in range(24)})
+        headers = {"Authorization": f"Bearer {server.token('alice')}"}
+        repo = f"{PREFIX}/users/alice/repos/big"
+        for end in ("archive?format=tar", "archive?format=zip", "archive") * 2:
+            path = f"{repo}/{end}{'&' if '?' in end else '?'}ref={sha}"
+            for _ in range(2):
+                with closing(server.connect()) as leaving:
+                    leaving.request("GET", path, headers=headers)
+                    answer = leaving.getresponse()
+                    assert (answer.status, len(answer.read(1000))) == (200, 1000), answer.status
+            eventually(lambda: not gits(server.pid))
+        with closing(server.connect()) as leaving:
+            leaving.request("GET", f"{repo}/blame/0?ref={sha}", headers=headers)
+        eventually(lambda: not gits(server.pid))
+        for end in (f"compare/{sha}...{sha}", f"commits/{sha}", f"tree?ref={sha}"):
+            server.api("alice").get(f"/users/alice/repos/big/{end}").gives()
+
+
+def gits(pid: int) -> list[str]:
+    """The gits that a server has started and not ended."""
+    asked = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    return [line for line in found.splitlines() if "git" in line and "--git-dir" in line]
