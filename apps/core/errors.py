@@ -5,12 +5,17 @@ docs/api.md lists all codes with their statuses.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions as drf
+
+from apps.git.run import GitError
+
+logger = logging.getLogger(__name__)
 
 
 class ApiError(Exception):
@@ -118,7 +123,7 @@ def plain_error(status: int) -> ApiError:
 
 
 def unavailable() -> Unavailable:
-    """503 for a lock or a database that was not to be had in time."""
+    """503 for a lock or a database that was not to be had in time, or a git that failed."""
     return Unavailable(*PLAIN[503], headers={"Retry-After": "1"})
 
 
@@ -137,6 +142,11 @@ def as_api_error(exception: BaseException) -> ApiError | None:
     if isinstance(exception, ApiError):
         return exception
     if isinstance(exception, OperationalError):
+        return unavailable()
+    if isinstance(exception, GitError):
+        # The repository has gone meanwhile, or git was packing it; or an object is damaged, and
+        # somebody has to look at it.
+        logger.error("git could not tell", exc_info=exception)
         return unavailable()
     for kind, status in STATUS_OF:
         if isinstance(exception, kind):

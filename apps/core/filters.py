@@ -5,8 +5,9 @@ a 422.
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import copy
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -19,7 +20,14 @@ from apps.core.errors import Invalid
 from apps.core.serializers import NO_NUL, not_one_of
 
 
-class StrictTextFormField(forms.Field):
+class StrictFormField(forms.Field):
+    """A form field that all forms share: nothing changes one after it was made."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+class StrictTextFormField(StrictFormField):
     """Any text without NUL, as it was sent."""
 
     def clean(self, value: Any) -> Any:
@@ -28,7 +36,7 @@ class StrictTextFormField(forms.Field):
         return value
 
 
-class StrictChoiceFormField(forms.Field):
+class StrictChoiceFormField(StrictFormField):
     """One word of a closed list; an empty text is none of them."""
 
     def __init__(self, *, choices: Any, **options: Any) -> None:
@@ -55,7 +63,18 @@ def describe(field: Any, schema: dict[str, Any]) -> None:
     extend_schema_field(schema)(field)
 
 
-class TextFilter(filters.Filter):
+class StrictFilter(filters.Filter):
+    """A filter of which each FilterSet has a copy, whose choices and form field are the same: to
+    copy these took longer than to check and apply them.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = copy(self)
+        twin.method = self.method  # of the copy's own FilterSet
+        return twin
+
+
+class TextFilter(StrictFilter):
     """Filters by a text; an empty one filters nothing."""
 
     field_class = StrictTextFormField
@@ -72,7 +91,7 @@ class SearchFilter(TextFilter):
         return qs.search(value) if value else qs
 
 
-class WordFilter(filters.Filter):
+class WordFilter(StrictFilter):
     """Filters by a word of a closed list, by equality with the column of its name or a method."""
 
     field_class = StrictChoiceFormField
@@ -84,7 +103,7 @@ class WordFilter(filters.Filter):
         describe(self, {**enum, "description": help_text} if help_text else enum)
 
 
-class WordsFilter(filters.MultipleChoiceFilter):
+class WordsFilter(StrictFilter, filters.MultipleChoiceFilter):
     """Filters by any of several words of a closed list: the parameter may be repeated."""
 
     field_class = StrictChoicesFormField

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Model
 from django.db.transaction import TransactionManagementError
 
 from apps.core.errors import NotFound
 from apps.core.statements import Statement
+
+MOMENT = 25
+"""Milliseconds in which a short write of somebody else ends."""
 
 
 def lock(row: Model) -> None:
@@ -55,6 +60,32 @@ def hold(name: str) -> None:
             cursor.execute(
                 "SELECT pg_advisory_xact_lock(%s)", [int.from_bytes(key, "big", signed=True)]
             )
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """A transaction that waits for others for `MOMENT` milliseconds at most, for what can be left
+    undone: `OperationalError` where they hold a lock for longer.
+    """
+    if connection.vendor == "sqlite":
+        usual = int(connection.settings_dict["OPTIONS"].get("timeout", 5) * 1000)
+        before, after = f"PRAGMA busy_timeout = {MOMENT}", f"PRAGMA busy_timeout = {usual}"
+        _execute(before)
+        try:
+            with transaction.atomic():
+                yield
+        finally:
+            _execute(after)
+        return
+    with transaction.atomic():
+        _execute(f"SET LOCAL lock_timeout = {MOMENT}")
+        yield
+        _execute("SET LOCAL lock_timeout TO DEFAULT")  # inside another transaction it would stay
+
+
+def _execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
 
 
 def give_back_connection() -> None:

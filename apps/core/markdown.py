@@ -10,7 +10,6 @@ import html
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import nh3
@@ -154,23 +153,24 @@ def _html(text: str) -> str:
         tokens, environment = _parse(text, raw=False)
     if sum(_length_of_addresses(token) for token in tokens) > ADDRESSES_MAX:
         return f"<pre>{html.escape(text)}</pre>"
-    parser = _parser(True)
+    parser = PARSERS[True]
     rendered: str = parser.renderer.render(tokens, parser.options, environment)
     return rendered
 
 
 def _parse(text: str, *, raw: bool) -> tuple[list[Token], dict[str, Any]]:
     environment: dict[str, Any] = {}
-    return _parser(raw).parse(text, environment), environment
+    return PARSERS[raw].parse(text, environment), environment
 
 
-@cache
 def _parser(raw: bool) -> MarkdownIt:
     """`raw`: whether HTML in the text is left to the sanitizer, or shown as text."""
     options = {"html": raw, "highlight": lambda code, language, _: highlight(code, language)}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.core.ruler.after("inline", "tasks", _find_tasks)
     parser.core.ruler.after("inline", "alignment", _align_cells)
+    for ruler in (parser.core.ruler, parser.block.ruler, parser.inline.ruler, parser.inline.ruler2):
+        ruler.getRules("")
     return parser
 
 
@@ -270,3 +270,9 @@ def _picture(tag: str, in_link: bool, relative: bool) -> str:
     if not source or in_link:
         return text
     return f'<a href="{html.escape(source)}" rel="nofollow noopener noreferrer">{text}</a>'
+
+
+PARSERS = {raw: _parser(raw) for raw in (True, False)}
+"""For all threads, and made before there are any: the library prepares the rules of a parser when
+they are first asked for, and a second thread would meet half of them, that is, lose its text.
+"""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
+from django.db.models import IntegerField, Subquery
 from django.http import QueryDict
 from django.utils.encoding import escape_uri_path
 from rest_framework.pagination import BasePagination
@@ -46,8 +47,22 @@ def slice_page(rows: Sliceable, page: int, per_page: int) -> tuple[list[Any], bo
 
 def count_text(rows: Any) -> str:
     """How many rows there are, up to `MOST_COUNTED`; it counts no further."""
-    count = rows[: MOST_COUNTED + 1].count()
+    return counted(rows[: MOST_COUNTED + 1].count())
+
+
+def counted(count: int) -> str:
+    """A number of rows, of which no more than `MOST_COUNTED` and one were counted."""
     return f"{MOST_COUNTED}+" if count > MOST_COUNTED else str(count)
+
+
+class CountOf(Subquery):
+    """How many rows there are, as a part of another query; it counts `MOST_COUNTED` and one."""
+
+    template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
+    output_field = IntegerField()
+
+    def __init__(self, rows: Any) -> None:
+        super().__init__(rows.order_by().values("pk")[: MOST_COUNTED + 1])
 
 
 def with_parameters(query: QueryDict, **changed: object) -> str:

@@ -29,6 +29,9 @@ MOST_MAIL = Limit("mail", 5, 3600 * 1000)
 """Messages to one address in an hour. It holds whatever staff records: who gets them may be no
 member of this site."""
 
+BY_ADDRESS = (RateScope.LOGIN, RateScope.SIGNUP)
+"""What counts for an address, whoever is signed in there."""
+
 ACCOUNT_WINDOWS = 15
 """How many windows of the limit `login` the tries of one account are counted in."""
 
@@ -234,12 +237,16 @@ def throttle_git(request: HttpRequest, user: Person | None) -> None:
     throttle(request, [RateScope.GIT, personal(user)], user=user)
 
 
-def throttle_page(request: HttpRequest, rate_scope: RateScope) -> None:
-    """Count a try to sign in (`LOGIN`) or up (`SIGNUP`) for its address, before anything is read.
+def throttle_page(request: HttpRequest, rate_scope: str, user: Person | None = None) -> None:
+    """Count a form before anything of it is read: a try to sign in (`LOGIN`) or up (`SIGNUP`) for
+    its address, what a person does in what the same counts in over the API: its tag, and writing.
 
     Raises `TooMany`: answer 429 with its `detail` and `headers`.
     """
-    throttle(request, [rate_scope])
+    if rate_scope in BY_ADDRESS:
+        throttle(request, [rate_scope])
+    elif user is not None:
+        throttle(request, [personal(user), rate_scope, RateScope.WRITE], user=user)
 
 
 @dataclass

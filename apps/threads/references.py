@@ -9,10 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
-from typing import TypeAlias
+from operator import or_
+from typing import Any, TypeAlias
 
-from django.db.models import Q
+from django.db.models import CharField, Q, QuerySet, Value
+from django.db.models.functions import Cast
 
 from apps.accounts.models import User
 from apps.core import markdown
@@ -25,7 +28,7 @@ from apps.repos.models import Repo
 from apps.repos.models.repo import RepoQuerySet
 from apps.threads import rules
 from apps.threads.kinds import ThreadKind
-from apps.threads.models import Reply, Thread, segment
+from apps.threads.models import Reply, Thread, ThreadQuerySet, segment
 
 LOOKED_UP = 5000
 """Different references that are looked up for one answer; those that follow stay text."""
@@ -67,19 +70,67 @@ def places(texts: Iterable[Text], base: str, repos: RepoQuerySet) -> dict[tuple[
     """Where the references of these texts lead, by the id of the text's repository and what is
     written; to other repositories than their own only to those of `repos`.
 
-    A query each for people, other repositories, threads and commits, if there are any.
+    One query, and one before it for other repositories, if there are any.
     """
     every = dict.fromkeys((repo, one) for repo, html in texts for one in markdown.references(html))
     found = [*islice(every, LOOKED_UP)]
     others = _repos(repos, {one.repo for _, one in found if one.repo})
-    return {**_people(found, base), **_numbered(found, others, base), **_commits(found, base)}
+    keys = ((repo, one, _key(repo, one, others)) for repo, one in found)
+    asked = {(repo, one): key for repo, one, key in keys if key}
+    known = _known(set(asked.values()))
+    return {
+        (repo.pk, one.text): _place(repo, one, others, known[key], base)
+        for (repo, one), key in asked.items()
+        if key in known
+    }
 
 
-def _people(found: list[Found], base: str) -> dict[tuple[int, str], Place]:
-    wanted = {(repo.pk, one.text): one.username.lower() for repo, one in found if one.username}
-    rows = User.objects.filter(username_key__in=set(wanted.values()))
-    names = dict(rows.values_list("username_key", "username")) if wanted else {}
-    return {at: Place(f"{base}/users/{names[key]}") for at, key in wanted.items() if key in names}
+Key: TypeAlias = tuple[str, int, str]
+"""What is looked up: a person, a thread or a commit, the id of its repository, and its name."""
+
+
+def _key(repo: Repo, one: Reference, others: dict[str, Repo]) -> Key | None:
+    """None for what is in another repository that the reader does not know."""
+    if one.username:
+        return ("person", 0, one.username.lower())
+    if one.commit:
+        return ("commit", repo.pk, one.commit)
+    home = others.get(one.repo) if one.repo else repo
+    return ("thread", home.pk, str(one.number)) if one.number and home else None
+
+
+def _known(keys: Collection[Key]) -> dict[Key, str]:
+    """Of what there is of these: the username, the kind of the thread, the full name of the commit;
+    one query.
+    """
+    people, commits = ([key for key in keys if key[0] == sort] for sort in ("person", "commit"))
+    numbers: Numbers = defaultdict(set)
+    for sort, repo, name in keys:
+        if sort == "thread":
+            numbers[repo].add(int(name))
+    rows: list[QuerySet[Any, Any]] = []
+    if people:
+        named = User.objects.filter(username_key__in=[name for _, _, name in people])
+        rows.append(named.values_list(Value("person"), Value(0), "username_key", "username"))
+    if numbers:
+        number = Cast("number", CharField())
+        rows.append(_threads(numbers).values_list(Value("thread"), "repo", number, "kind"))
+    if commits:
+        shas = known_commits([(repo, name) for _, repo, name in commits])
+        rows.append(shas.values_list(Value("commit"), "repo", "name", "sha"))
+    found = rows[0].union(*rows[1:], all=True) if rows else []
+    return {(sort, repo, name): text for sort, repo, name, text in found}
+
+
+def _place(repo: Repo, one: Reference, others: dict[str, Repo], known: str, base: str) -> Place:
+    """Where a reference leads of which this is known."""
+    if one.username:
+        return Place(f"{base}/users/{known}")
+    if one.commit:
+        return Place(f"{base}/{repo.path}/commits/{known}")
+    home = others[one.repo] if one.repo else repo
+    address = f"{base}/{home.path}{segment(known, one.number or 0)}"
+    return Place(address, None if home.pk == repo.pk else home.pk)
 
 
 def _repos(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
@@ -95,46 +146,16 @@ def _repos(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
     return {repo.path.lower(): repo for repo in rows.select_related("owner_team", "owner_user")}
 
 
+def _threads(numbers: Numbers) -> ThreadQuerySet:
+    """The threads of these numbers, one at least, that there are."""
+    named = (Q(repo=repo, number__in=wanted) for repo, wanted in numbers.items())
+    return Thread.objects.existing().filter(reduce(or_, named))
+
+
 def _kinds(numbers: Numbers) -> dict[tuple[int, int], str]:
-    """The kinds of the threads of these numbers that there are; one query."""
-    named = Q()
-    for repo, wanted in numbers.items():
-        named |= Q(repo=repo, number__in=wanted)
-    if not named:
-        return {}
-    rows = Thread.objects.existing().filter(named).values_list("repo", "number", "kind")
+    """Their kinds; one query."""
+    rows = _threads(numbers).values_list("repo", "number", "kind") if numbers else []
     return {(repo, number): kind for repo, number, kind in rows}
-
-
-def _numbered(
-    found: list[Found], others: dict[str, Repo], base: str
-) -> dict[tuple[int, str], Place]:
-    wanted = {
-        (repo.pk, one.text): (others[one.repo] if one.repo else repo, one.number)
-        for repo, one in found
-        if one.number and (one.repo is None or one.repo in others)
-    }
-    numbers: Numbers = defaultdict(set)
-    for repo, number in wanted.values():
-        numbers[repo.pk].add(number)
-    kinds = _kinds(numbers)
-    return {
-        (home, text): Place(
-            f"{base}/{repo.path}{segment(kinds[repo.pk, number], number)}",
-            None if repo.pk == home else repo.pk,
-        )
-        for (home, text), (repo, number) in wanted.items()
-        if (repo.pk, number) in kinds
-    }
-
-
-def _commits(found: list[Found], base: str) -> dict[tuple[int, str], Place]:
-    wanted = {(repo.pk, one.commit): repo for repo, one in found if one.commit}
-    return {
-        at: Place(f"{base}/{wanted[at].path}/commits/{sha}")
-        for at, sha in known_commits(wanted.keys()).items()
-        if at in wanted
-    }
 
 
 @dataclass(frozen=True)

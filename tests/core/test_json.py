@@ -12,6 +12,8 @@ from apps.core.access import Level
 from apps.core.json import dumps, timestamp
 from apps.teams.models import Role
 
+pytestmark = pytest.mark.once
+
 NOON = dt.datetime(2026, 1, 2, 12, 0, tzinfo=dt.UTC)
 
 

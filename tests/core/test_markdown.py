@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import ruler
 
 from apps.core import highlighting, markdown
 from apps.core.markdown import Reference, mentions, references, render, with_links
@@ -15,6 +19,7 @@ from apps.core.markdown import Reference, mentions, references, render, with_lin
 pytestmark = pytest.mark.once
 
 LENGTH = 65_536
+TURNS = "*a* 1f2e3d4\n\n| b |\n|--|\n| ~~c~~ |"
 UPLOAD = "/uploads/01234567-89ab-cdef-0123-456789abcdef/content"
 
 
@@ -267,3 +272,47 @@ def test_rendering_never_fails_and_marks_come_and_go_in_pairs(text):
     assert kept.count("<ref>") == kept.count("</ref>")
     assert "<ref>" not in with_links(kept, {})
     assert mentions(kept) == {one.username for one in references(kept) if one.username}
+
+
+def render_in_turns(at: tuple[str, int] | None) -> tuple[list[str], list[tuple[str, int]]]:
+    """What two threads of a process that has rendered nothing make of `TURNS`, where the other has
+    its turn when the first comes to this line of the library's rules; and the lines it comes to.
+    """
+    found, lines = list[str](), list[tuple[str, int]]()
+    with pytest.MonkeyPatch.context() as patch:
+        fresh = load_again(patch)
+
+        def at_each_line(frame: Any, event: str, _: Any) -> Any:
+            if frame.f_code.co_filename != ruler.__file__:
+                return None
+            line = (frame.f_code.co_name, frame.f_lineno)
+            if event == "line" and line == at and line not in lines:
+                found.append(fresh.render(TURNS))
+            lines.append(line)
+            return at_each_line
+
+        before = sys.gettrace()
+        sys.settrace(at_each_line)
+        try:
+            found.append(fresh.render(TURNS))
+        finally:
+            sys.settrace(before)
+    return found, lines
+
+
+def load_again(patch: pytest.MonkeyPatch) -> Any:
+    """The module once more, as it is in a process that has just begun."""
+    spec: Any = spec_from_file_location("fresh_markdown", markdown.__file__)
+    fresh = module_from_spec(spec)
+    patch.setitem(sys.modules, spec.name, fresh)
+    spec.loader.exec_module(fresh)
+    return fresh
+
+
+def test_of_the_first_texts_of_a_process_none_meets_rules_that_are_half_prepared():
+    """The library prepares them when they are first asked for, and no lock keeps others out."""
+    wanted = render(TURNS)
+    found, lines = render_in_turns(at=None)
+    assert found == [wanted]
+    for line in sorted(set(lines)):
+        assert set(render_in_turns(at=line)[0]) == {wanted}, line

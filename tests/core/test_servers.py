@@ -17,6 +17,8 @@ from apps.core.slugs import PREFIX
 from tests.core.hostile import FINE, MIB, REFUSALS, OddRequest
 from tests.server import PATIENCE, Server
 
+pytestmark = pytest.mark.once
+
 SERVERS_OWN = {"Authorization bearer of a control character"}
 """What gunicorn refuses before anybody can make an ErrorBody of it."""
 

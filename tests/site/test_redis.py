@@ -99,10 +99,12 @@ def until_limited(api):
 
 
 @pytest.mark.slow
-def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis, tmp_path):
+def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(
+    own_redis, tmp_path, new_server
+):
     where = {"REDIS_URL": own_redis.url, "GUNICORN_CMD_ARGS": PATIENT}
     with (
-        Server(tmp_path, "gunicorn", **where) as one,
+        new_server(tmp_path, "gunicorn", **where) as one,
         Server(tmp_path, "gunicorn", beside=one) as two,
     ):
         one.api("sam").post("/rate-limits", scope="api", **HOUR).gives(201)
@@ -116,8 +118,9 @@ def test_twenty_clients_of_two_servers_get_exactly_what_the_limit_says(own_redis
 
 
 @pytest.mark.slow
-def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_path):
-    with Server(tmp_path, "gunicorn", REDIS_URL=own_redis.url, GUNICORN_CMD_ARGS=PATIENT) as server:
+def test_a_server_under_load_does_not_mind_the_death_of_redis(own_redis, tmp_path, new_server):
+    where = {"REDIS_URL": own_redis.url, "GUNICORN_CMD_ARGS": PATIENT}
+    with new_server(tmp_path, "gunicorn", **where) as server:
         many = {**HOUR, "max_requests": 1_000_000}
         server.api("sam").post("/rate-limits", scope="api", **many).gives(201)
         client = server.api("alice")

@@ -9,6 +9,8 @@ from apps.threads import actions
 from tests.factories import MemberFactory
 from tests.principals import access_of
 
+pytestmark = pytest.mark.once
+
 ACTIONS = {
     "create_thread": lambda by, reply: actions.create_thread(
         by=by, title="x", body="", kind="issue"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection
 
 from apps.core import markdown
 from apps.repos.models import Visibility
 from apps.threads.models import Reply, Thread
+from tests.plans import planned
 from tests.threads import paths
 
 ASKED = "?render=html"
@@ -119,3 +121,13 @@ def test_a_page_of_references_takes_few_queries(
             api(alice).get(paths.thread(thread) + ASKED).gives()
         counts.append(len(captured))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite's own plan")
+def test_what_texts_refer_to_is_found_along_indexes(api, make, thread, alice):
+    other = make.thread(make.repo(alice, by=alice), by=alice)
+    body = f"@alice, #1, {other.repo.path}#{other.number} and {'1' * 40}"
+    thread = make.thread(thread.repo, by=alice, body=body)
+    with planned(" UNION ALL ") as steps:
+        assert html(api, alice, paths.thread(thread)).count("<a ") == 3
+    assert not [one for one in steps if "SCAN" in one], steps
