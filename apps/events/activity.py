@@ -10,7 +10,7 @@ import datetime as dt
 from collections import Counter
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, Func, Value
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 from rest_framework import serializers
@@ -58,6 +58,17 @@ class ActivityRecord(RecordSerializer):
         return {**super().get_fields(), "from": serializers.DateField()}
 
 
+class DayOf(TruncDate):
+    """The day in UTC. On SQLite it is the beginning of what is stored: Django calls Python for each
+    row there, which takes most of the time.
+    """
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return Func(*self.get_source_expressions(), Value(1), Value(10), function="SUBSTR").as_sql(
+            compiler, connection, **context
+        )
+
+
 def activity_record(subject: dict[str, str], key: Key, viewer: Principal) -> dict[str, Any]:
     """The activity under `key` as the viewer may see it: each of the 90 days until today, UTC."""
     today = timezone.now().date()
@@ -79,5 +90,5 @@ def _counts(key: Key, viewer: Principal, first: dt.date) -> Any:
     """Rows of day, kind and how many, from the first day on."""
     begin = dt.datetime.combine(first, dt.time.min, dt.UTC)
     rows = Event.objects.of(key).filter(created_at__gte=begin, kind__in=COUNTED)
-    by_day = rows.visible_to(viewer).annotate(day=TruncDate("created_at", tzinfo=dt.UTC))
+    by_day = rows.visible_to(viewer).annotate(day=DayOf("created_at", tzinfo=dt.UTC))
     return by_day.order_by().values_list("day", "kind").annotate(count=Count("id"))

@@ -27,6 +27,14 @@ from apps.teams.models import Member
 from apps.threads.kinds import ThreadKind
 
 LATELY = ("-thread__last_activity_at", "-thread__uuid")
+COLUMNS = (
+    *("number", "status", "source_branch", "target_branch", "head_sha", "head_pushed_by"),
+    *("additions", "deletions", "changed_files", "repo", "thread"),
+    *("thread__title", "thread__last_activity_at", "thread__created_by"),
+    *("thread__created_by__username", "repo__slug", "repo__visibility", "repo__owner_team"),
+    *("repo__owner_user", "repo__owner_team__slug", "repo__owner_team__is_active"),
+    "repo__owner_user__username",
+)
 ENDED = [PullStatus.MERGED.value, PullStatus.CLOSED.value]
 
 
@@ -100,10 +108,10 @@ def list_ended(principal: Principal) -> PullQuerySet:
 
 
 def _pulls() -> PullQuerySet:
-    """Pulls with what a row of a list shows of them."""
+    """Pulls with what a row of a list shows of them: all columns take twice as long."""
     people = ("thread__created_by", "repo__owner_team", "repo__owner_user")
     rows = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
-    return rows.select_related(*people).defer("thread__body", "thread__body_html")
+    return rows.select_related(*people).only(*COLUMNS)
 
 
 def _own(principal: Principal) -> PullQuerySet:

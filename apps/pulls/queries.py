@@ -5,10 +5,10 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any
 
-from django.db.models import IntegerField, OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet
 
 from apps.accounts.models import User
-from apps.core.pagination import MOST_COUNTED
+from apps.core.pagination import CountOf
 from apps.core.statements import Columns, Statement
 from apps.pulls import rules
 from apps.pulls.models import IS_ACTIVE, JOINED, PULL_ROW, Pull, ReviewQuerySet
@@ -79,16 +79,8 @@ def list_reviews(pull: Pull) -> ReviewQuerySet:
     return pull.reviews.with_people(pull.repo).order_by("created_at", "id")
 
 
-class CountOf(Subquery):
-    """How many rows a subquery has, which may be sliced, so that it counts no further."""
-
-    template = "(SELECT COUNT(*) FROM (%(subquery)s) counted)"
-    output_field = IntegerField()
-
-
 def with_open_pulls(repos: RepoQuerySet) -> RepoQuerySet:
     """These repositories with the number of their open pulls and drafts as `open_pulls`; one more
     than `MOST_COUNTED` at most.
     """
-    rows = Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk")).order_by().values("pk")
-    return repos.annotate(open_pulls=CountOf(rows[: MOST_COUNTED + 1]))
+    return repos.annotate(open_pulls=CountOf(Pull.objects.filter(IS_ACTIVE, repo=OuterRef("pk"))))

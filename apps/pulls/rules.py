@@ -152,7 +152,9 @@ def outcome_blocker(
     # Without paths git cannot combine the two at all.
     text = "git cannot combine the two branches."
     if outcome.paths:
-        text = f"The two branches change the same lines in {len(outcome.paths)} file(s)."
+        count = len(outcome.paths)
+        files = f"{count} file{'' if count == 1 else 's'}"
+        text = f"The two branches change the same lines in {files}."
     return Blocker("merge_conflict", text, outcome.paths)
 
 

@@ -13,6 +13,8 @@ from apps.events.models import Event
 from apps.events.subscribers import render
 from tests.texts import LETTERS
 
+pytestmark = pytest.mark.once
+
 
 def test_the_stream_opens_with_the_two_frames_of_the_contract():
     assert OPENING == b": ok\n\nretry: 0\n\n"

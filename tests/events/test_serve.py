@@ -40,7 +40,7 @@ def no_team_is_made(server: Server) -> Iterator[None]:
             holding.execute("LOCK TABLE teams_team")
             yield
         return
-    with closing(sqlite3.connect(Path(server.environment["DATA_DIR"], "guildhall.db"))) as holding:
+    with closing(sqlite3.connect(server.file)) as holding:
         holding.execute("BEGIN IMMEDIATE")
         yield
 
@@ -118,11 +118,13 @@ def ctrl_c(started: subprocess.Popen[str]) -> tuple[int, str]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("processes", [1, 2])
-def test_ctrl_c_while_it_starts_ends_it(tmp_path, processes):
+def test_ctrl_c_while_it_starts_ends_it(tmp_path, tables, processes):
     """A terminal tells all that there are by then.
 
     A shell has what it runs in the background ignore Ctrl-C, and so would the tests' own children.
     """
+    (tmp_path / "data").mkdir()
+    shutil.copy(tables, tmp_path / "data" / "guildhall.db")
     with in_a_terminal(tmp_path, "manage.py", "serve") as starting:
         wait_for(starting, "Guildhall is at")
         children = Path(f"/proc/{starting.pid}/task/{starting.pid}/children")
@@ -191,14 +193,12 @@ def test_gunicorn_ends_its_streams_before_it_ends_itself(server, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_a_stopped_server_leaves_its_rows_in_one_file(tmp_path):
+def test_a_stopped_server_leaves_its_rows_in_one_file(tmp_path, new_server):
     """On SQLite, though its threads have the file open to the last, as a stream's have."""
-    with Server(tmp_path, DATABASE_URL="") as ending:
-        ending.tokens["admin"] = re.findall(r"Bearer (ght_\w+)", ending.log)[0]
-        with opened(ending, "admin", "scope=self"):
-            for number in range(5):
-                ending.api("admin").post("/teams", name="A", slug=f"a{number}").gives(201)
-            ending.stop(signal.SIGTERM)
+    with new_server(tmp_path) as ending, opened(ending, "alice", "scope=self"):
+        for number in range(5):
+            ending.api("alice").post("/teams", name="A", slug=f"a{number}").gives(201)
+        ending.stop(signal.SIGTERM)
     copy = shutil.copy(tmp_path / "data" / "guildhall.db", tmp_path)
     with closing(sqlite3.connect(copy)) as database:
         assert database.execute("SELECT count(*) FROM teams_team").fetchone() == (5,)

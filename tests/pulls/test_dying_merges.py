@@ -36,7 +36,7 @@ def commits(repo):
     return int(run_git(repo.git.path, "rev-list", "--count", "refs/heads/main").word)
 
 
-@pytest.mark.parametrize("strategy", ["merge", "rebase"])
+@pytest.mark.parametrize("strategy", ["merge", pytest.param("rebase", marks=pytest.mark.once)])
 def test_wherever_its_process_dies_it_merges_once(api, make, clone, alice, strategy):
     clone.git("branch", "base", "main")
     for number in count(1):

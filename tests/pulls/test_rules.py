@@ -11,6 +11,8 @@ from apps.pulls.sources import find_source
 from apps.repos.rules import branch_problem, pattern_problem
 from tests.principals import access_of
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("name", ["main", "feature/one", "a.b", "é" * 125, "users"])
 def test_a_branch_name_is_taken(name):

@@ -36,26 +36,37 @@ from tests.pulls import paths
 SHA = "a" * 40
 
 
-def waits(pull: Pull, person: User, *, staff_counts: bool = False) -> bool:
+def waits(pull: Pull, person: User) -> bool:
     """Whether a pull waits for somebody, by the rules of one pull."""
-    team = pull.repo.owner_team
-    role = team.role_of(person.pk) if team else None
-    level = level_on(principal_of(person), pull.repo, role)
-    plain = User(pk=person.pk, is_active=person.is_active)
-    own_level = level_on(principal_of(plain), pull.repo, role)
-    eligibility = Eligibility.of(pull)
-    decided = [one for one in approval_of(pull).decisions if one.created_by_id == person.pk]
-    return (
-        pull.status == PullStatus.OPEN
-        and rules.takes_changes(pull.repo)
-        and any(
-            asks(one, person, own_level)
-            for one in eligibility.protections
-            if one.required_approvals or names_approvers(one)
+    return Rules(pull).ask(person)
+
+
+class Rules:
+    """What they say of one pull, whose rows are read once."""
+
+    def __init__(self, pull: Pull) -> None:
+        self.pull, self.team = pull, pull.repo.owner_team
+        self.eligibility, self.decisions = Eligibility.of(pull), approval_of(pull).decisions
+
+    def ask(self, person: User) -> bool:
+        """Whether they ask this person for a review."""
+        repo = self.pull.repo
+        role = self.team.role_of(person.pk) if self.team else None
+        level = level_on(principal_of(person), repo, role)
+        plain = User(pk=person.pk, is_active=person.is_active)
+        own_level = level_on(principal_of(plain), repo, role)
+        decided = [one for one in self.decisions if one.created_by_id == person.pk]
+        return (
+            self.pull.status == PullStatus.OPEN
+            and rules.takes_changes(repo)
+            and any(
+                asks(one, person, own_level)
+                for one in self.eligibility.protections
+                if one.required_approvals or names_approvers(one)
+            )
+            and self.eligibility.reason_against(person, level) is None
+            and all(one.status == ReviewStatus.DISMISSED for one in decided)
         )
-        and eligibility.reason_against(person, level) is None
-        and all(one.status == ReviewStatus.DISMISSED for one in decided)
-    )
 
 
 @pytest.fixture
@@ -124,9 +135,9 @@ def test_it_says_what_the_rules_say_of_each_pull(crowd):
         Pull.objects.filter(pk__in=ids).update(status=status)
     for pull in crowd.pulls:
         pull.refresh_from_db(fields=["status", "head_sha"])
-    counts = {}
+    counts, said = {}, [Rules(pull) for pull in crowd.pulls]
     for name, person in crowd.people.items():
-        wanted = {pull.pk for pull in crowd.pulls if waits(pull, person)}
+        wanted = {one.pull.pk for one in said if one.ask(person)}
         assert found(person, crowd.people["staff"]) == wanted, name
         counts[name] = len(wanted)
     assert counts["gone"] == 0
