@@ -69,6 +69,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "apps.core.middleware.api_errors",
+    "apps.browse.middleware.refuse_impatient",
     "apps.web.headers.page_headers",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

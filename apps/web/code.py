@@ -18,7 +18,7 @@ from apps.browse.folders import (
     read_folder,
 )
 from apps.browse.names import path_fields, path_in_tree, revision, shown_path
-from apps.browse.serializers.commits import usernames_of
+from apps.browse.serializers.commits import accounts_of
 from apps.core import markdown
 from apps.git.tree import Entry
 from apps.repos.access import RepoAccess
@@ -152,8 +152,8 @@ def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | No
     newest = changes.newest
     if newest is None:
         return None
-    username = usernames_of([newest.email], principal).get(newest.email.lower())
-    return {"commit": newest, "at": moment_of(newest.date), "username": username}
+    account = accounts_of([newest.email], principal).get(newest.email.lower())
+    return {"commit": newest, "at": moment_of(newest.date), "account": account}
 
 
 def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from django.http import HttpResponse
 from apps.accounts.principal import Principal
 from apps.browse.commits import History, SingleCommit, read_commit
 from apps.browse.names import Revision, invalid_ref, pulls_of_code, shown_path
-from apps.browse.serializers.commits import usernames_of
-from apps.git.log import Commit
+from apps.browse.serializers.commits import accounts_of
+from apps.git.log import Commit, Signature
 from apps.git.repo import is_sha
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
@@ -53,23 +53,27 @@ def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 def days_of(commits: Sequence[Commit], principal: Principal) -> list[dict[str, Any]]:
     """The commits under the days on which they were made; one query says whose they are."""
-    usernames = usernames_of((one.author.email for one in commits), principal)
-    shown = [shown_commit(one, usernames) for one in commits]
+    accounts = accounts_of((one.author.email for one in commits), principal)
+    shown = [shown_commit(one, accounts) for one in commits]
     return [
         {"date": date, "commits": list(group)}
         for date, group in groupby(shown, key=lambda one: one["at"].date())
     ]
 
 
-def shown_commit(commit: Commit, usernames: dict[str, str]) -> dict[str, Any]:
+def shown_commit(commit: Commit, accounts: dict[str, Any]) -> dict[str, Any]:
     """What one line of a list needs."""
     return {
         "sha": commit.sha,
         "subject": commit.subject or "(no message)",
-        "name": commit.author.name,
-        "username": usernames.get(commit.author.email.lower()),
+        **shown_person(commit.author, accounts),
         "at": moment_of(commit.committer.date),
     }
+
+
+def shown_person(signature: Signature, accounts: dict[str, Any]) -> dict[str, Any]:
+    """Who has signed a commit; `account` is a row of `accounts_of`, or None."""
+    return {"name": signature.name, "account": accounts.get(signature.email.lower())}
 
 
 @repo_page()
@@ -81,20 +85,17 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
     single = read_commit(repo, sha, who)
     found = single.commit
     people = [found.author, found.committer]
-    usernames = usernames_of((one.email for one in people), access.principal)
+    accounts = accounts_of((one.email for one in people), access.principal)
     return render_repo_page(
         request,
         access,
         "commit",
         tab="code",
-        commit=shown_commit(found, usernames),
+        commit=shown_commit(found, accounts),
         body=body_of(found),
-        author={"name": found.author.name, "username": usernames.get(found.author.email.lower())},
+        author=shown_person(found.author, accounts),
         authored_at=moment_of(found.author.date),
-        committer={
-            "name": found.committer.name,
-            "username": usernames.get(found.committer.email.lower()),
-        },
+        committer=shown_person(found.committer, accounts),
         is_same_person=found.author.email == found.committer.email,
         parents=found.parents,
         is_signed=single.is_signed,

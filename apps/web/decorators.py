@@ -21,7 +21,6 @@ from apps.core.access import Level
 from apps.core.errors import Forbidden, as_api_error, plain_error
 from apps.core.sessions import prolong
 from apps.repos.access import RepoAccess, open_repo, owner_path
-from apps.site.kinds import RateScope
 from apps.site.limits import throttle_page
 from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, refuse
@@ -37,13 +36,13 @@ def page(
     needs: Level,
     *,
     methods: tuple[str, ...] = READ,
-    throttle: RateScope | None = None,
+    throttle: str | None = None,
     is_packed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
-    `throttle` is the rate scope in which a POST counts. `is_packed`: whether the answer may be
-    compressed.
+    `throttle` is what a POST counts in: the tag that its operation has in the API, or a rate scope
+    of signing in. `is_packed`: whether the answer may be compressed.
     """
 
     packed: Callable[[View], View] = gzip_page if is_packed else as_it_is
@@ -65,7 +64,7 @@ def page(
             tell_what_was_sent(request, response)
             return response
 
-        vars(run)["page"], vars(run)["methods"] = needs, methods
+        vars(run)["page"], vars(run)["methods"], vars(run)["throttle"] = needs, methods, throttle
         return run
 
     return declare
@@ -94,7 +93,7 @@ def as_it_is(view: View) -> View:
 
 
 def before(
-    request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: RateScope | None
+    request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: str | None
 ) -> HttpResponse | None:
     """The steps before the page; an answer when one of them is the last."""
     if request.method not in (*methods, *(["HEAD"] if "GET" in methods else [])):
@@ -109,7 +108,7 @@ def before(
     if not signed_in and needs is not Level.PUBLIC:
         return ask_to_sign_in(request)
     if throttle is not None and request.method == "POST":
-        throttle_page(request, throttle)
+        throttle_page(request, throttle, principal.user if signed_in else None)
     if signed_in:
         prolong(request)
         if needs is Level.STAFF:
@@ -121,7 +120,7 @@ def repo_page(
     needs: Level = Level.READ,
     *,
     methods: tuple[str, ...] = READ,
-    throttle: RateScope | None = None,
+    throttle: str | None = None,
     signed_in: bool = False,
     is_packed: bool = True,
 ) -> Callable[[View], View]:
@@ -148,6 +147,7 @@ def team_page(
     needs: Level = Level.READ,
     *,
     methods: tuple[str, ...] = READ,
+    throttle: str | None = None,
     signed_in: bool = False,
     even_inactive: bool = False,
 ) -> Callable[[View], View]:
@@ -163,14 +163,14 @@ def team_page(
             former=not posted,
         )
 
-    return _page_below(open_named, methods=methods, throttle=None, signed_in=signed_in)
+    return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
 
 
 def _page_below(
     open_named: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
     *,
     methods: tuple[str, ...],
-    throttle: RateScope | None,
+    throttle: str | None,
     signed_in: bool,
     is_packed: bool = True,
 ) -> Callable[[View], View]:

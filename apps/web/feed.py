@@ -82,13 +82,11 @@ def graph(record: dict[str, Any]) -> dict[str, Any]:
     """The drawing of a person's or team's activity: a bar a day, from the record of the API."""
     days = record["days"]
     top = max(days, key=lambda day: day["count"])
-    bars = []
-    for place, day in enumerate(days):
-        height = max(1, round(HEIGHT * day["count"] / max(top["count"], 1)))
-        bars.append({"x": place * STEP, "y": HEIGHT - height, "height": height})
+    heights = [max(1, round(HEIGHT * day["count"] / max(top["count"], 1))) for day in days]
+    bars = [f"M{place * STEP} {HEIGHT}v-{high}h3v{high}z" for place, high in enumerate(heights)]
     totals = record["totals"]
     return {
-        "bars": bars,
+        "bars": "".join(bars),
         "width": DAYS * STEP,
         "height": HEIGHT,
         "first": dt.date.fromisoformat(record["from"]),

@@ -17,7 +17,7 @@ from apps.web.repo_forms import NewFork
 from apps.web.responses import PageRequest, named, page_number, page_of, redirect_to_path
 
 
-@repo_page(methods=FORM)
+@repo_page(methods=FORM, throttle="forks")
 def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The forks that one may read, newest first. The copy is made after it was asked for."""
     repo, principal = access.repo, access.principal

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Subquery, Value
+from django.db.models.functions import Coalesce
 from django.http import HttpResponse
 
 from apps.core.access import Level
-from apps.core.pagination import count_text as count_text
+from apps.core.errors import NotFound
+from apps.core.pagination import CountOf, counted
+from apps.events.models import Event
+from apps.events.queries import list_pings
 from apps.pulls.models import IS_ACTIVE
 from apps.repos.access import RepoAccess
+from apps.repos.models import Repo
 from apps.web.responses import PageRequest, render_page
 
 
@@ -30,14 +36,27 @@ def render_repo_page(
 
 
 def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
-    """What the frame of a repository shows; one query, for the number of open pulls."""
-    repo = access.repo
+    """What the frame of a repository shows, and `newest_event`, from which a page is live: one
+    query, to be asked before the rows of the page.
+    """
+    repo, principal = access.repo, access.principal
+    found = Repo.objects.filter(pk=repo.pk).values_list(
+        CountOf(repo.pulls.filter(IS_ACTIVE)),
+        CountOf(list_pings(principal, unread=True)) if principal.is_signed_in else Value(0),
+        Coalesce(Subquery(Event.objects.order_by("-id").values("id")[:1]), 0),
+    )
+    counts = found.first()
+    if counts is None:
+        raise NotFound("not_found", "This has been deleted in the meantime.")
+    open_pulls, unread, newest_event = counts
     return {
         "access": access,
         "repo": repo,
         "owner_name": repo.owner.path.rpartition("/")[2],
         "tab": tab,
-        "open_pulls": count_text(repo.pulls.filter(IS_ACTIVE)),
+        "open_pulls": counted(open_pulls),
+        "unread": unread,
+        "newest_event": newest_event,
         "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
     }

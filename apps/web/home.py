@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 
 from apps.core.access import Level
+from apps.core.pagination import MOST_COUNTED
 from apps.events.activity import activity_record
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
@@ -39,8 +40,8 @@ def home(request: PageRequest) -> HttpResponse:
     teams = [*list_teams(principal)[:MOST_TEAMS]]
     places = places_of(principal, teams, repos)
     events = newest_events(places.values(), before=PAST_ALL, size=EVENTS)
-    unread = ping_values(list_pings(principal, unread=True))[:MOST_PINGS]
-    pings = [ping_row(one) for one in unread]
+    unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
+    pings = [ping_row(one) for one in unread[:MOST_PINGS]]
     records = event_records([*events, *(ping.event for ping in pings)], "")
     shown, pinging = records[: len(events)], records[len(events) :]
     yours, others = waiting_rows(principal)
@@ -48,6 +49,7 @@ def home(request: PageRequest) -> HttpResponse:
     return render_page(
         request,
         "home",
+        unread=len(unread),
         yours=yours[:SHOWN],
         yours_count=len(yours),
         others=others[:SHOWN],

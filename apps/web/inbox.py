@@ -37,7 +37,7 @@ def inbox(request: PageRequest) -> HttpResponse:
     return render_page(request, "inbox", page=found, unread_only=unread)
 
 
-@page(Level.NONE, methods=POST)
+@page(Level.NONE, methods=POST, throttle="pings")
 def read_ping(request: PageRequest, uid: str) -> HttpResponse:
     """Mark one as read, and go back to the list."""
     pings = list_pings(request.principal)
@@ -45,7 +45,7 @@ def read_ping(request: PageRequest, uid: str) -> HttpResponse:
     return back_to_list(request)
 
 
-@page(Level.NONE, methods=POST)
+@page(Level.NONE, methods=POST, throttle="pings")
 def read_all(request: PageRequest) -> HttpResponse:
     """Mark all as read that the list shows, on whatever page of it."""
     actions.read_all_pings(by=request.principal)

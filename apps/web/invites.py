@@ -20,7 +20,7 @@ from apps.web.forms import NewInvite
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to, render_page, secret
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="signup-invites")
 def invites(request: PageRequest) -> HttpResponse:
     """One's own invites, with their links; staff finds those of others in the admin."""
     check_invites_open(request.principal)
@@ -35,7 +35,7 @@ def invites(request: PageRequest) -> HttpResponse:
     return secret(form.shown(request, "invites", page=shown))
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="signup-invites")
 def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
     """Asks first: its link never works again. The address holds what the link does."""
     check_invites_open(request.principal)

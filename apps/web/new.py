@@ -16,7 +16,7 @@ from apps.web.responses import PageRequest, named, redirect_to_path
 from apps.web.team_forms import NewTeam
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="teams")
 def new_team(request: PageRequest) -> HttpResponse:
     """Make a team. Who makes it owns it."""
     form = NewTeam(request)
@@ -28,7 +28,7 @@ def new_team(request: PageRequest) -> HttpResponse:
     return form.shown(request, "new_team")
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="repos")
 def new_repo(request: PageRequest) -> HttpResponse:
     """Make a repository. Its owner can be named in the address: `?owner=teams/acme`."""
     asked = named(request, "owner")

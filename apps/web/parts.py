@@ -26,5 +26,6 @@ def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpRespon
         pull=pull_record(found, access),
         verdict=told,
         strategies=strategies(told),
+        is_author=access.principal.person_id == found.thread.created_by_id,
         merge_form=MergeForm(request, again=True, expected_head_sha=found.head_sha or ""),
     )

@@ -10,6 +10,7 @@ from django.http import HttpResponse
 from apps.core.errors import ApiError
 from apps.core.pagination import count_parameter
 from apps.core.rows import values_of
+from apps.git.run import GitError
 from apps.pulls import contents
 from apps.pulls.approval import readiness_of
 from apps.pulls.models import PULL_ROW, Pull, PullVersion
@@ -114,7 +115,7 @@ def lines_of(listing: contents.Listing, kind: str) -> int:
 
 def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
     """The changes of a small pull, for the page of its conversation. None where there are more, or
-    where git is busy or cannot tell in time: there a link leads to all of them.
+    where git is busy, fails or cannot tell in time: there a link leads to all of them.
     """
     if not 0 < found.changed_files <= INLINE_FILES:
         return None
@@ -126,6 +127,6 @@ def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
             return None
         difference = replace(difference_of(request, version, None), waits=False)
         diff = shown_difference(request, difference, is_paged=False)
-    except ApiError:
+    except (ApiError, GitError):
         return None
     return diff if diff["rows"] <= INLINE_ROWS else None

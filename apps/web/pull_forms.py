@@ -48,7 +48,7 @@ class PullForm(TextForm):
     )
     title = text_field("Title", length=most(CreatePull, "title"), autocomplete="off")
     body = BodyField(length=most(CreatePull, "body"), required=False)
-    status = menu("State", [PullStatus.OPEN, PullStatus.DRAFT])
+    status = menu("Status", [PullStatus.OPEN, PullStatus.DRAFT])
 
 
 class EditPull(EditForm, TextForm):
@@ -61,7 +61,7 @@ class EditPull(EditForm, TextForm):
 class SetStatus(PageForm):
     request_serializer = SetPullStatus
 
-    status = menu("State", SETTABLE)
+    status = menu("Status", SETTABLE)
 
 
 class ReviewForm(TextForm):
@@ -87,7 +87,7 @@ class PullSearch(forms.Form):
     """Narrows a list of pulls: what the API's list takes, as menus."""
 
     search = forms.CharField(label="Text", required=False)
-    status = forms.ChoiceField(label="State", choices=[*ANY, *words(PullStatus)], required=False)
+    status = forms.ChoiceField(label="Status", choices=[*ANY, *words(PullStatus)], required=False)
     created_by = forms.CharField(label="Author", required=False)
     ordering = forms.ChoiceField(
         label="Order", choices=[(word, ORDERS[word]) for word in ORDERINGS], required=False

@@ -86,7 +86,7 @@ def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
     )
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Open a pull. Its branches can be named in the address: `?head=topic&base=main`."""
     repo, head = access.repo, request.GET.get("head", "")
@@ -132,7 +132,7 @@ def show_pull(
     merge_form: PageForm | None = None,
 ) -> HttpResponse:
     """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
-    newest = Event.objects.newest_id()
+    context = repo_context(access, "pulls")
     record = pull_record(found, access)
     reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
     approval = approval_of_page(found, reviews)
@@ -148,7 +148,6 @@ def show_pull(
         thread={"web_url": f"/{access.repo.path}/threads/{record['number']}"},
         page=page,
         items=items,
-        newest=newest,
         live_kinds=LIVE,
         verdict=verdict,
         strategies=strategies(verdict),
@@ -156,9 +155,9 @@ def show_pull(
         answered=answered,
         **forms_of(request, found, review_form, merge_form),
         version=found.thread.version,
-        diff=inline_changes(request, found),
+        diff=None if answered else inline_changes(request, found),  # who answers has a link
         is_author=request.principal.person_id == found.thread.created_by_id,
-        **repo_context(access, "pulls"),
+        **context,
     )
 
 
@@ -258,7 +257,7 @@ def told(found: Pull) -> list[Event]:
     return [*rows.order_by("-id")[:MOST_TOLD]][::-1]
 
 
-@repo_page(methods=POST)
+@repo_page(methods=POST, throttle="pulls")
 def review(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Comment, approve or request changes, of the head that the page has shown."""
     found, form = get_pull(access.repo, number), ReviewForm(request)
@@ -271,7 +270,7 @@ def review(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     return show_pull(request, access, found, 1, review_form=form)
 
 
-@repo_page(Level.WRITE, methods=POST)
+@repo_page(Level.WRITE, methods=POST, throttle="pulls")
 def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Merge the head that the page has shown. A refusal shows the page with its verdict."""
     found, form = get_pull(access.repo, number), MergeForm(request)
@@ -282,7 +281,7 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
 
-@repo_page(methods=POST)
+@repo_page(methods=POST, throttle="pulls")
 def status(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Close a pull, open it again, or make it a draft."""
     found, form = get_pull(access.repo, number), SetStatus(request)
@@ -295,7 +294,7 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Change title and text, as its author or with write access."""
     found = get_pull(access.repo, number)

@@ -21,7 +21,7 @@ from apps.web.thread_forms import REPLY_KINDS, EditReply, ReplyForm
 from apps.web.threads import REPLIES, address_of, show_thread
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
 def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) -> HttpResponse:
     """Reply to a thread, or to the reply `to`. The page is the thread's, with the form filled in
     as it was sent.
@@ -58,7 +58,9 @@ def reply_link(request: PageRequest, access: RepoAccess, number: int, to: int) -
 
 
 def page_of_reply(reply: Reply) -> int:
-    """Which page of its thread has the reply, from 1."""
+    """Which page of its thread has the reply, from 1; a query where there may be others."""
+    if reply.thread.last_reply_number <= REPLIES:
+        return 1
     return place_of(reply) // REPLIES + 1
 
 
@@ -69,7 +71,7 @@ def address_of_reply(access: RepoAccess, reply: Reply) -> str:
     return f"{address_of(access, reply.thread)}{query}#reply-{reply.number}"
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Change a reply, as who has written it. What it said before is kept."""
     found = own_reply(access, number, to)
@@ -83,7 +85,7 @@ def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -
     )
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Asks first: the text does not come back, while the answers to it stay."""
     found = own_reply(access, number, to)
@@ -119,7 +121,7 @@ def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: in
         "versions",
         tab="threads",
         page=page,
-        of=f"Reply {to} in {found.thread.title} #{number}",
+        of=f"reply {to} in {found.thread.title} #{number}",
         back=address_of_reply(access, found)
         if found.is_shown
         else address_of(access, found.thread),

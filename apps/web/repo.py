@@ -9,13 +9,14 @@ from django.http import HttpResponse, HttpResponseRedirect
 from apps.browse.folders import thing_at
 from apps.core.access import Level
 from apps.core.errors import NotFound
+from apps.core.pagination import count_text
 from apps.core.views import base_url
 from apps.repos.access import RepoAccess
 from apps.repos.models import Fork
 from apps.repos.queries import list_protections
 from apps.web.code import find_location, folder_context, ref_menu
 from apps.web.decorators import page, repo_page
-from apps.web.frame import count_text, render_repo_page
+from apps.web.frame import render_repo_page
 from apps.web.responses import PageRequest
 
 MOST_PROTECTIONS = 20

@@ -31,7 +31,7 @@ MOST_NAMED = 5
 """Branches that are named of those that a protection matches."""
 
 
-@repo_page(Level.ADMIN, methods=FORM, signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="repos", signed_in=True)
 def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Name, address, description, visibility and default branch."""
     repo = access.repo
@@ -45,7 +45,7 @@ def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     return show_settings(request, access, form)
 
 
-@repo_page(Level.ADMIN, methods=POST)
+@repo_page(Level.ADMIN, methods=POST, throttle="repos")
 def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Close a repository to all changes, or open it again."""
     form, archived = PageForm(request), request.POST.get("is_archived") == "true"
@@ -74,7 +74,7 @@ def saved(request: PageRequest, path: str, said: str, below: str = "") -> HttpRe
     return redirect_to_path(f"/{path}/settings{below}")
 
 
-@repo_page(Level.ADMIN, methods=FORM, signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The protections, what each of them matches now, and a form for one more."""
     repo = access.repo
@@ -111,7 +111,7 @@ def matches(protection: Protection, branches: list[str]) -> dict[str, Any]:
     return {"matched": found[:MOST_NAMED], "others": max(len(found) - MOST_NAMED, 0)}
 
 
-@repo_page(Level.ADMIN, methods=FORM, signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Protect other branches instead, or ask for more or fewer approvals."""
     found = protection_of(access, uid)
@@ -149,7 +149,7 @@ def protection_of(access: RepoAccess, uid: UUID) -> Protection:
     return found
 
 
-@repo_page(Level.ADMIN, methods=FORM, signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Asks first: without it everybody with write access may push to the branch."""
     found, form = protection_of(access, uid), PageForm(request)
@@ -162,7 +162,7 @@ def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> Ht
     return form.shown(request, "delete_protection", protection=found, **context)
 
 
-@repo_page(Level.ADMIN, methods=POST)
+@repo_page(Level.ADMIN, methods=POST, throttle="protections")
 def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Name somebody whose approval counts."""
     found, form = protection_of(access, uid), NewApprover(request)
@@ -175,7 +175,7 @@ def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRes
     return show_protection(request, access, found, form)
 
 
-@repo_page(Level.ADMIN, methods=FORM, signed_in=True)
+@repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def remove_approver(
     request: PageRequest, access: RepoAccess, uid: UUID, person: UUID
 ) -> HttpResponse:

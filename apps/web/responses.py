@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
 from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
+from apps.site.limits import BY_ADDRESS
 
 ROWS = 50
 """What a page shows of a list."""
@@ -38,10 +39,14 @@ TEXTS = {
     404: "The address may be mistyped, or what was here is gone.",
     413: "What was sent is larger than this page takes.",
 }
+OFTEN = "You have sent too much in a short time, so nothing has been done with this."
+OFTEN_FROM_ADDRESS = "From your address this was tried too often in a short time."
 GONE = (403, 404, 409)
 """Refusals that a form may meet because something has changed while somebody was writing."""
 HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
 HIDDEN |= {"password", "again", "current"}
+CARRIED = {"expected_head_sha", "preview"}
+"""What a form needs of itself when it comes back, and nobody has typed."""
 SHOWN = "initial-"
 """What a form carries beside what was typed, and passwords; and how the names begin of what Django
 has it carry of what was shown."""
@@ -154,7 +159,8 @@ def typed(request: HttpRequest) -> dict[str, str]:
 
 def labelled(sent: dict[str, str]) -> dict[str, str]:
     """What was typed, by names as people read them."""
-    return {name.replace("_", " ").capitalize(): text for name, text in sent.items()}
+    shown = {name: text for name, text in sent.items() if name not in CARRIED}
+    return {name.replace("_", " ").capitalize(): text for name, text in shown.items()}
 
 
 def texts_of(request: HttpRequest) -> dict[str, str]:
@@ -162,12 +168,19 @@ def texts_of(request: HttpRequest) -> dict[str, str]:
     return {name: text for name, text in typed(request).items() if len(text.split()) > 1}
 
 
+def unseen_texts(request: HttpRequest, error: ApiError) -> dict[str, str]:
+    """What was typed into a form that is gone, or was not looked at because of too many."""
+    if error.status == 429:
+        return typed(request)
+    return texts_of(request) if error.status in GONE else {}
+
+
 def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) -> HttpResponse:
     """A page that says what is wrong, with the status and the headers of the refusal.
 
-    `keeps_texts`: it shows what was written, where the form is gone that could show it.
+    `keeps_texts`: it shows what was written, where there is no form that could show it.
     """
-    keeps = keeps_texts and request.method == "POST" and error.status in GONE
+    kept = unseen_texts(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
         html = render_to_string(f"web/{error.status}.html", {"id": getattr(request, "id", "")})
         response = HttpResponse(html, status=error.status)
@@ -180,7 +193,7 @@ def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) 
             title=TITLES.get(error.status, TITLES[400]),
             text=said(error),
             seconds=error.headers.get("Retry-After"),
-            sent=labelled(texts_of(request)) if keeps else {},
+            sent=labelled(kept),
         )
     for name, value in error.headers.items():
         response[name] = value
@@ -189,7 +202,7 @@ def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) 
 
 def said(error: ApiError) -> str:
     """What the page says: our words for a bare status, else those of the refusal."""
-    if error.code == "rate_limited":
-        return "From your address this was tried too often in a short time."
+    if counted_in := error.headers.get("X-RateLimit-Resource"):
+        return OFTEN_FROM_ADDRESS if counted_in in BY_ADDRESS else OFTEN
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail

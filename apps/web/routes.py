@@ -96,6 +96,7 @@ for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):
         path(f"{below}/commits", commits.commits),
         path(f"{below}/commits/<segment:sha>", commits.commit),
         path(f"{below}/branches", branches.branches),
+        path(f"{below}/tags", branches.tags),
         path(f"{below}/compare", compare.compare),
         path(f"{below}/pulls", pulls.pulls),
         path(f"{below}/pulls/new", pulls.new_pull),

@@ -53,7 +53,7 @@ def settings(request: PageRequest) -> HttpResponse:
     return form.shown(request, "settings")
 
 
-@page(Level.PUBLIC, methods=FORM)
+@page(Level.PUBLIC, methods=FORM, throttle="users")
 def appearance(request: PageRequest) -> HttpResponse:
     """Colours and shortcuts: kept with the account, and the colours in a cookie for whoever is
     signed out.
@@ -72,7 +72,7 @@ def appearance(request: PageRequest) -> HttpResponse:
     return form.shown(request, "appearance")
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="users")
 def confirm_email(request: PageRequest) -> HttpResponse:
     """Only the account that asked for the link can use it, so that nobody confirms another's."""
     form, proof = PageForm(request), named(request, "token")

@@ -72,7 +72,7 @@ def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     )
 
 
-@team_page(methods=FORM)
+@team_page(methods=FORM, throttle="teams")
 def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Who is in the team, with a form for one more."""
     form = NewMember(request, role=Role.MEMBER)
@@ -99,7 +99,7 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
     )
 
 
-@team_page(Level.ADMIN, methods=("POST",))
+@team_page(Level.ADMIN, methods=("POST",), throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
     """Give a member another role."""
     found, form = member_of(access, member), SetRole(request)
@@ -109,7 +109,7 @@ def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpRespo
     return redirect_to_path(f"/{access.team.path}/~members")
 
 
-@team_page(Level.NONE, methods=FORM, signed_in=True, even_inactive=True)
+@team_page(Level.NONE, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def remove_member(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
     """Asks first. Everybody may leave, admins remove others."""
     own = member == request.principal.user.username_key
@@ -128,7 +128,7 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     )
 
 
-@team_page(Level.OWNER, methods=FORM, signed_in=True, even_inactive=True)
+@team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Name and address of a team."""
     found = access.team
@@ -143,7 +143,7 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
     return form.shown(request, "team_settings", **context_of(access, "settings"))
 
 
-@team_page(Level.OWNER, methods=FORM, signed_in=True, even_inactive=True)
+@team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Asks first: its repositories are closed with it. The same page revives it."""
     found, form = access.team, PageForm(request)

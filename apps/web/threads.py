@@ -10,7 +10,6 @@ from django.http import HttpResponse, HttpResponseRedirect
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.rows import values_of
-from apps.events.models import Event
 from apps.repos.access import RepoAccess
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
@@ -56,7 +55,7 @@ def record_of(row: Any, access: RepoAccess) -> dict[str, Any]:
     return thread_record(row, access.repo, "")
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
 def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Open a thread."""
     form = ThreadForm(request, kind=KINDS[0])
@@ -85,7 +84,7 @@ def show_thread(
     answered: Reply | None = None,
 ) -> HttpResponse:
     """The page of a thread; `answered`: the reply that the form at its end answers."""
-    newest = Event.objects.newest_id()
+    context = repo_context(access, "threads")
     page = page_of(
         request,
         number,
@@ -101,11 +100,10 @@ def show_thread(
         "thread",
         thread=record,
         page=page,
-        newest=newest,
         answered=answered,
         participants=Participants(found)[0:MOST_PARTICIPANTS],
         is_author=request.principal.person_id == found.created_by_id,
-        **repo_context(access, "threads"),
+        **context,
     )
 
 
@@ -121,7 +119,7 @@ def address_of(access: RepoAccess, found: Thread) -> str:
     return f"/{access.repo.path}{found.segment}"
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Change title, text, kind, priority and status, as its author or with write access."""
     found = get_thread(access.repo, number)
@@ -135,7 +133,7 @@ def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpRe
     return form.shown(request, "edit_thread", thread=found, **repo_context(access, "threads"))
 
 
-@repo_page(methods=FORM, signed_in=True)
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Asks first: a deleted thread does not come back."""
     found, form = get_thread(access.repo, number), PageForm(request)

@@ -19,7 +19,7 @@ from apps.web.forms import NewToken
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to, render_page, secret
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
 def tokens(request: PageRequest) -> HttpResponse:
     """Shows a new token in the answer to the POST: its text is kept nowhere to redirect to."""
     number, form, text = page_number(request), NewToken(request), ""
@@ -41,7 +41,7 @@ def tokens(request: PageRequest) -> HttpResponse:
     return secret(answer)
 
 
-@page(Level.NONE, methods=FORM)
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
 def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
     """Asks first: a revoked token never works again."""
     token = get_object_or_404(list_tokens(request.user), uuid=uid)

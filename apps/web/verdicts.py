@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.pulls.approval import MergeReadiness
-from apps.pulls.models import PullStatus
 from apps.pulls.serializers import pull_protection_record
 from apps.repos.access import RepoAccess
 
@@ -58,7 +57,6 @@ CONDITIONS = (
 
 def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
     """For the template: the conditions with whether each is met, and the record of the API."""
-    pull = readiness.pull
     record = pull_protection_record(readiness, access)
     blockers = {blocker.code: blocker for blocker in readiness.blockers}
     rows = []
@@ -76,8 +74,6 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
             }
         )
     return {
-        "is_merged": pull.status == PullStatus.MERGED,
-        "is_closed": pull.status == PullStatus.CLOSED,
         "conditions": rows,
         "open_count": sum(not row["is_met"] for row in rows),
         "record": record,

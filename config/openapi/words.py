@@ -63,10 +63,11 @@ NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
 def with_named_words(document: Any) -> Any:
     """The document in which every list of words has a name, and a single word is a `const`."""
     made = replaced(document)
+    wanted = references(made)
     made["components"]["schemas"] |= {
         name: {"type": "string", "enum": [str(word) for word in words]}
         for name, words in NAMED.items()
-        if f"#/components/schemas/{name}" in references(made)
+        if f"#/components/schemas/{name}" in wanted
     }
     return made
 

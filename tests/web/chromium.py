@@ -7,6 +7,7 @@ page asks a server in another process, and `chromium` belongs to a module, not t
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +21,27 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--disable-gpu", "--disable-quic", "--disable-sync"]
 """Added to Playwright's own arguments, which keep the browser from network requests by itself."""
+STARTER = """#!/bin/sh
+for argument; do
+    shift
+    case $argument in --disable-features=*)
+        argument=$argument,WebUIOmniboxPopup,WebUIOmniboxAimPopup ;;
+    esac
+    set -- "$@" "$argument"
+done
+exec {program} "$@"
+"""
+"""Without the pages that make suggestions below the address, which nobody sees: in each new window
+they take as long as one of ours. It adds to Playwright's list: of two the browser takes the last.
+"""
 TIMEOUT = 60_000.0
 """Milliseconds that Playwright waits for what should happen: many, the machine may be busy."""
 
 SHIFTS = """
 if (!window.shifts) {
-    const about = one => one.sources.map(source => source.node?.outerHTML?.slice(0, 80));
+    const box = one => [one.x, one.y, one.width, one.height];
+    const about = one => one.sources.map(source =>
+        [source.node?.outerHTML?.slice(0, 80), box(source.previousRect), box(source.currentRect)]);
     window.shifts = [];
     new PerformanceObserver(list => {
         window.shifts.push(...list.getEntries().map(one => [one.value, ...about(one)]));
@@ -54,11 +70,13 @@ def program() -> str:
 @contextmanager
 def chromium(home: Path) -> Iterator[Browser]:
     """A browser whose home is this folder. As root it runs without its sandbox, or not at all."""
-    executable = program()
+    starter = home / "chromium"
+    starter.write_text(STARTER.format(program=shlex.quote(program())))
+    starter.chmod(0o700)
     expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable,
+            executable_path=starter,
             chromium_sandbox=os.geteuid() != 0,
             args=ARGUMENTS,
             env={**os.environ, "HOME": str(home)},
@@ -86,15 +104,21 @@ def resize(page: Page, look: Look) -> None:
     page.emulate_media(color_scheme=theme)
 
 
-def violations(page: Page, tags: list[str]) -> list[tuple[str, str]]:
-    """What axe finds on the page by its rules with these tags: each rule and the HTML.
+VIOLATIONS = """options => axe.run(options).then(found =>
+    found.violations.flatMap(rule => rule.nodes.map(node => [rule.id, node.html])))"""
+
+
+def violations(page: Page, only: list[str]) -> list[tuple[str, str]]:
+    """What axe finds on the page by these rules, or those with these tags: each and the HTML.
 
     It loads no style sheets of its own, which no rule with these tags needs: it looks for those
     that others import in the wrong folder, and what it does not find the browser complains about.
+    All else that it says of a page would take longer to bring here than to find.
     """
-    options = {"runOnly": tags, "resultTypes": ["violations"], "preload": {"assets": ["media"]}}
-    found = Axe().run(page, options=options).response["violations"]
-    return [(rule["id"], node["html"]) for rule in found for node in rule["nodes"]]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
+    options = {"runOnly": only, "resultTypes": ["violations"], "preload": {"assets": ["media"]}}
+    return [(rule, html) for rule, html in page.evaluate(VIOLATIONS, options)]
 
 
 def complaints(page: Page) -> list[str]:

@@ -54,6 +54,9 @@ class Reader(HTMLParser):
         self.ids: Counter[str] = Counter()
         self.references: set[str] = set()
         self.title = ""
+        self.expected = ""
+        """Where the browser reads on to before it draws the page. It begins to with its start."""
+        self.last = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements[tag] += 1
@@ -108,6 +111,9 @@ class Reader(HTMLParser):
             self.found.append(f"<{tag}> leads to another host: {known}")
         if "id" in known:
             self.ids[known["id"]] += 1
+        if known.get("rel") == "expect":
+            self.expected = known["href"].removeprefix("#")
+        self.last = known.get("id", "")
         for name in REFERENCES:
             self.references |= set(known.get(name, "").split())
 
@@ -125,12 +131,14 @@ class Reader(HTMLParser):
             ]
             + [f"nothing has the id {name}" for name in self.references - self.ids.keys()]
             + ([] if self.title else ["no title"])
+            + ([] if self.expected in {"", self.last} else ["drawn before it is there as a whole"])
         )
 
 
 def flaws(html: str) -> list[str]:
     """Elements that are not ended or stand where they must not, ids that stand twice or nowhere,
-    anything inline, anything loaded from another host, and more or less than one main heading.
+    anything inline, anything loaded from another host, more or less than one main heading, and
+    parts that come after what the browser waits for before it draws.
     """
     reader = Reader()
     reader.feed(html)

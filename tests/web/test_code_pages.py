@@ -11,8 +11,10 @@ from django.utils import timezone
 from apps.browse import folders
 from apps.browse.models import GitCache
 from apps.repos.models import Repo, Visibility
+from apps.web.templatetags.guildhall import lasting
+from apps.web.templatetags.pictures import face
 from tests.browse.code import FILE, LINK, SUBMODULE, Thing, code_of, push
-from tests.factories import ForkFactory
+from tests.factories import ForkFactory, UserFactory
 from tests.test_queries import costing
 
 pytestmark = pytest.mark.once
@@ -117,13 +119,14 @@ def test_many_branches_and_commits_cost_no_more(visit, root, main, team_repo, co
     for count in (2, 30):
         for n in range(count):
             push(team_repo, f"refs/heads/b{count}-{n}", main, by=alice)
-        for page in ("/branches", "/commits", ""):
+            push(team_repo, f"refs/tags/t{count}-{n}", main, by=alice)
+        for page in ("/branches", "/commits", "/tags", ""):
             person.get(f"{root}{page}").gives()
             with costing() as cost:
                 person.get(f"{root}{page}").gives()
             costs.append((cost.sql, cost.git))
-    assert costs[:3] == costs[3:]
-    assert costs[0] <= (10, 0) and costs[1] <= (10, 1)
+    assert costs[:4] == costs[4:]
+    assert costs[0] <= (10, 0) and costs[1] <= (10, 1) and costs[2] <= (8, 0)
 
 
 def test_an_empty_repository_says_how_to_push_on_each_page(visit, root, bob):
@@ -254,6 +257,7 @@ def test_commits_stand_under_their_days_newest_first(visit, root, main, bob, mak
         "16 November 2023",
         "14 November 2023",
     ]
+    assert re.findall(r"<time[^>]*>([^<]*)</time>", page.html) == ["02:00", "22:13"]
     assert page.text.index("Run twice") < page.text.index("Begin")
     only = visit(bob).get(f"{root}/commits?path=manual").gives()
     assert "Begin" in only.text and "Run twice" not in only.text
@@ -283,6 +287,66 @@ def test_branches_are_listed_with_how_far_they_are_from_the_default_branch(
     assert f'href="{root}/compare?head=topic%2Fone"' in page.html
     assert "topic/one" not in visit(alice).get(f"{root}/branches?search=MAI").gives().text
     assert "No branch has this" in visit(alice).get(f"{root}/branches?search=zzz").gives().text
+
+
+def test_a_commit_has_the_face_of_its_author_for_who_may_know_them(
+    visit, root, main, team_repo, bob
+):
+    ada = UserFactory.create(username="ada", email="ada@example.org")
+    team_repo.visibility = Visibility.PUBLIC
+    team_repo.save()
+    for end, count in (("", 1), ("/commits", 2), (f"/commits/{main}", 1)):
+        known = visit(bob).get(f"{root}{end}").gives().html.partition("<main")[2]
+        assert known.count('class="face') == known.count('href="/users/ada"') == count
+        assert face(ada.uuid) in known
+        unknown = visit().get(f"{root}{end}").gives()
+        assert 'class="face' not in unknown.html and "Ada" in unknown.text
+
+
+def test_tags_are_listed_with_what_they_say_and_lead_to_their_commit(
+    visit, root, main, team_repo, code, alice, bob
+):
+    person = visit(alice)
+    assert "Nothing has been tagged yet" in person.get(f"{root}/tags").gives().text
+    push(team_repo, "refs/tags/v1/plain", main, by=bob)
+    push(team_repo, "refs/tags/v2", code.tag_of(main), by=alice)
+    push(team_repo, "refs/tags/notes", code.store("blob", [b"x"], 1), by=alice)
+    page = person.get(f"{root}/tags").gives()
+    assert re.findall(r'class="mono">([\w/]+)</b>|ref=([\w%]+)"', page.html) == [
+        ("notes", ""),
+        ("", "v2"),
+        ("", "v1%2Fplain"),
+    ]
+    assert "Leads to no commit" in page.text and "tagged by Ada" in page.text
+    assert "Run twice · pushed by bob" in page.text and "1 Jan 1970" in page.text
+    assert f'href="{root}/commits/{main}"' in page.html and "16 Nov 2023" in page.text
+    person.get(f"{root}/files?ref=v1%2Fplain").gives()
+    assert "v2" not in person.get(f"{root}/tags?search=PLAIN").gives().text
+    assert "No tag has this" in person.get(f"{root}/tags?search=zzz").gives().text
+    assert f'href="{root}/tags"' in person.get(f"{root}/branches").html
+
+
+def test_a_tag_with_the_name_of_a_branch_leads_to_itself(visit, root, main, team_repo, code, alice):
+    push(team_repo, "refs/heads/v1", code.commit_with({b"later": b"1"}, main), by=alice)
+    for name in ("v1", "refs/heads/v1"):
+        push(team_repo, f"refs/tags/{name}", code.commit_with({b"now": b"1"}, main), by=alice)
+    person = visit(alice)
+    page = person.get(f"{root}/tags").gives()
+    links = re.findall(r'href="(/[^"]*/files\?ref=[^"]*|/[^"]*/compare\?head=[^"]*)"', page.html)
+    assert len(links) == 4
+    for link in links:
+        assert "later" not in person.get(link).gives().text, link
+
+
+def test_a_large_file_without_a_place_says_what_is_too_much(
+    visit, root, team_repo, code, alice, settings
+):
+    settings.GIT_SLOTS_PER_PERSON = 0
+    sha = code.commit_with({b"large": bytes(2**20 + 1)})
+    push(team_repo, "refs/heads/main", sha, by=alice)
+    refused = visit(alice).get(f"{root}/raw/large").gives(429)
+    assert "git requests of yours" in refused.text and "sent" not in refused.text
+    assert f"in {lasting(refused.header('Retry-After'))}" in refused.text
 
 
 def test_two_branches_are_compared_and_lead_to_a_pull(visit, root, main, team_repo, code, alice):
@@ -325,7 +389,7 @@ def test_a_private_fork_is_compared_by_who_may_read_it(visit, root, main, team_r
 
 def test_code_of_a_private_repository_is_shown_to_nobody_else(visit, root, main, team_repo, carol):
     ends = ["files", "files/src/app.py", "raw/src/app.py", "commits", f"commits/{main}"]
-    ends += ["branches", "compare?head=main"]
+    ends += ["branches", "tags", "compare?head=main"]
     for end in ends:
         assert "import os" not in visit(carol).get(f"{root}/{end}").gives(403).html
         address = f"{root}/{end}"
@@ -354,7 +418,8 @@ def test_hostile_names_of_files_and_branches_are_text(visit, root, team_repo, co
     push(team_repo, "refs/heads/main", new, by=alice)
     push(team_repo, f"refs/heads/{branch}", new, by=alice)
     path = quote(hostile)
-    for end in ("", f"/files/{path}", "/commits", f"/commits/{new}", "/branches"):
+    push(team_repo, f"refs/tags/{branch}", new, by=alice)
+    for end in ("", f"/files/{path}", "/commits", f"/commits/{new}", "/branches", "/tags"):
         html = visit(alice).get(f"{root}{end}").gives().html
         assert "<script>" not in html and "<img" not in html and "<i>\n" not in html
     page = visit(alice).get(f"{root}/files/{path}?ref={quote(branch)}").gives()

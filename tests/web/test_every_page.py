@@ -23,6 +23,8 @@ from apps.web.decorators import page
 from config.environment import origin_of
 from tests.web.page_client import PageResponse
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).resolve().parents[2]
 SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 INLINE = (

@@ -47,6 +47,47 @@ def test_wrong_passwords_within_a_session_are_counted_too(visit, ada, path):
     assert person.is_signed_in
 
 
+NOT_COUNTED = {"signout", "unsubscribe"}
+"""Forms that count nowhere: nobody is kept from ending a session, or mail."""
+
+
+@pytest.fixture
+def thread(team_repo, alice, make):
+    return make.thread(team_repo, by=alice)
+
+
+@pytest.mark.parametrize("scope", ["threads", "write", "authenticated", "user:alice"])
+def test_a_form_counts_for_its_person_together_with_the_api(scope, visit, api, alice, bob, thread):
+    set_rate_limit(scope)
+    path, person = f"/{thread.repo.path}/threads/{thread.number}", visit(alice)
+    fields = {"kind": "comment", "body": "One."}
+    for _ in range(3):
+        person.get(path).gives(200)
+    person.post(f"{path}/replies", **fields).gives(303)
+    owner = "/teams/acme/repos"
+    of_api = f"{owner}/{thread.repo.slug}/threads/{thread.number}/replies"
+    api(alice).post(of_api, **fields).gives(201)
+    api(alice).post(of_api, **fields).fails(429, "rate_limited")
+    person.post(f"{path}/replies", **fields).gives(429)
+    visit(bob).post(f"{path}/replies", **fields).gives(303)
+    person.get(path).gives(200)
+    person.post("/signout").redirects_to("/")
+    assert thread.replies.count() == 3
+
+
+def test_a_form_that_is_one_too_many_gives_back_its_text_and_says_when(visit, alice, thread):
+    set_rate_limit("write", 1)
+    path, person = f"/{thread.repo.path}/threads/{thread.number}/replies", visit(alice)
+    person.post("/settings/tokens", name="laptop", expires_at="30 days").gives(201)
+    for body in ("Thanks!", "A longer <b>text</b>."):
+        refused = person.post(path, kind="comment", body=body).gives(429)
+        assert body in refused.text and "address" not in refused.text
+        assert f"in {lasting(refused.header('Retry-After'))}" in refused.text
+    sent = {"merge_strategy": "squash", "expected_head_sha": "1" * 40}
+    assert "1111" not in person.post(f"/{thread.repo.path}/pulls/1/merge", **sent).gives(429).text
+    assert not thread.replies.exists()
+
+
 def recipients():
     return [message.to[0] for message in mails()]
 

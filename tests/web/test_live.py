@@ -4,6 +4,7 @@ in few streams, and again after whatever ended them.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,8 +16,8 @@ from apps.events.subscribers import STREAMS_PER_USER
 from tests.server import Server
 from tests.tail import follow
 from tests.waiting import eventually
-from tests.web.chromium import chromium, complaints
-from tests.web.live_site import OF_REPO, REPO, Site, expect_live, make_site
+from tests.web.chromium import chromium, complaints, new_page
+from tests.web.live_site import OF_REPO, REPO, Site, expect_live, make_site, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.once, pytest.mark.slow]
 HIDE = """state => {
@@ -178,6 +179,7 @@ def test_a_pull_says_anew_whether_it_can_be_merged(site):
         expect(page.locator(".byline .state").first).to_have_text("Draft")
         expect(page.locator(".replies > li")).to_have_count(1)
         expect(page.locator(".replies")).to_contain_text("ada made a draft of")
+        expect(page.locator(".replies p p")).to_have_count(0)
         site.reply(number, "In the conversation.")
         expect(page.locator("#reply-1")).to_be_visible()
         assert complaints(page) == []
@@ -206,6 +208,22 @@ def test_a_page_that_may_read_no_more_says_so_and_asks_no_more(site):
         page.evaluate(HIDE, "visible")
         expect(page.get_by_role("link", name="Reload to go on")).to_be_visible()
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)
+
+
+def test_signing_out_ends_the_streams_of_other_tabs_at_once(site):
+    number = site.thread(1)
+    with new_page(site.browser, site.server.url) as page:  # a session of its own
+        sign_in(page)
+        page.clock.install()
+        page.goto(f"/{REPO}/threads/{number}")
+        expect_live(page)
+        soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=10)
+        page.clock.pause_at(soon)  # so that it asks no more by itself, when the server ends it
+        other = page.context.new_page()
+        other.goto("/")
+        other.locator(".menu summary").click()
+        other.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("link", name="Reload to go on")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", ["/", "/activity", f"/{REPO}/activity"])

@@ -19,6 +19,8 @@ from tests.factories import UserFactory
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD, PageClient
 
+pytestmark = pytest.mark.once
+
 NEW = "new horse, new battery"
 SENT = "Look into your mail"
 

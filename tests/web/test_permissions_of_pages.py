@@ -17,9 +17,11 @@ import pytest
 
 from apps.accounts.models import User
 from tests.permission_cases import CELLS, PEOPLE, Cell, PermissionCase
+from tests.routes import routed
 from tests.sample_data import SampleData
 from tests.test_permissions import OWNERS, undone, writing
 from tests.web.page_client import PageClient, PageResponse
+from tests.web.test_limits import NOT_COUNTED
 
 pytestmark = pytest.mark.once
 Fields = dict[str, Any]
@@ -106,6 +108,7 @@ PAGES: dict[str, Page] = {
     f"GET {REPO}/forks": read(f"{IN_REPO}/forks"),
     f"POST {REPO}/forks": Page(f"{IN_REPO}/forks", {"owner": "{self}"}, form=""),
     f"GET {REPO}/branches": read(f"{IN_REPO}/branches"),
+    f"GET {REPO}/tags": read(f"{IN_REPO}/tags"),
     f"GET {REPO}/commits": read(f"{IN_REPO}/commits"),
     f"GET {REPO}/commits/{{sha}}": read(f"{IN_REPO}/commits/{{sha}}"),
     f"GET {REPO}/tree/{{path}}": read(f"{IN_REPO}/files/{{path}}"),
@@ -273,3 +276,18 @@ def test_every_page_that_changes_something_is_tried() -> None:
     posts = {shape(str(one.pattern)) for one in routes if "POST" in one.callback.methods}
     assert posts - tried == set(UNTRIED) and tried <= posts
     assert set(PAGES) <= {cell.operation for cell in CELLS}
+
+
+def test_a_form_counts_for_the_rate_limit_of_what_does_the_same_over_the_api() -> None:
+    routes = import_module("apps.web.routes").urlpatterns
+    forms = [one for one in routes if "POST" in one.callback.methods]
+    counted = {shape(str(one.pattern)): one.callback.throttle for one in forms}
+    assert {path for path, scope in counted.items() if scope is None} == NOT_COUNTED
+    tags = {str(one): one.viewset.schema_tags for one in routed()}
+    own = {}
+    for operation, page in PAGES.items():
+        if page.method == "POST":
+            [own[shape(page.path)]] = tags[operation.replace("/{owner}/", "/teams/{team_slug}/")]
+    assert own.pop("settings") == "users" and counted["settings"] == "login"
+    assert own == {path: counted[path] for path in own}
+    assert set(counted.values()) - {None, "login", "signup"} == set(own.values()) | {"users"}

@@ -10,7 +10,8 @@ from apps.teams.actions import update_team
 from apps.teams.models import Member
 from tests.principals import principal_of
 
-PAGES = ["", "/threads", "/pulls", "/forks", "/activity", "/commits", "/branches", "/compare"]
+PAGES = ["", "/threads", "/pulls", "/forks", "/activity", "/commits", "/branches", "/tags"]
+PAGES += ["/compare"]
 
 
 @pytest.mark.parametrize("below", PAGES)

@@ -10,6 +10,7 @@ import pytest
 from apps.pulls.models import Pull, PullStatus, Review
 from apps.pulls.queries import get_pull
 from apps.repos.actions import update_protection
+from tests.git.stand_ins import failing_git
 from tests.gitclient import Clone
 from tests.principals import access_of
 
@@ -70,12 +71,43 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
     assert conditions(page.html) == [False, True, True, False, False, False]
     assert "4 conditions are open" in page.text and 'aria-disabled="true"' in page.html
     assert "arch" in page.text and "Changes are requested by bob" in page.text
+    assert '<option value="merge">Merge commit</option>' in page.html
     with events():
         refused = visit(alice).post(
             f"{address}/merge", merge_strategy="merge", expected_head_sha=pull.head_sha
         )
     assert conditions(refused.gives(409).html) == conditions(page.html)
     assert "pull_is_draft" in refused.alert()
+
+
+def test_a_closed_pull_says_so_and_is_opened_again_from_there(visit, pull, address, alice, carol):
+    person = visit(alice)
+    person.post(f"{address}/status", status="closed").redirects_to(address)
+    pull.repo.visibility = "public"
+    pull.repo.save()
+    for part in (address, f"{address}/verdict"):
+        closed = person.get(part).gives()
+        assert "Closed without a merge" in closed.text and "mergeable" not in closed.text
+        assert " open</a>" not in closed.html and closed.html.count("Open again") == 1
+        assert closed.value("expected_head_sha") == pull.head_sha
+        assert "Open again" not in visit(carol).get(part).gives().html
+    person.post(f"{address}/status", status="open").redirects_to(address)
+    assert "Can be merged" in person.get(address).text
+
+
+def test_a_closed_pull_can_be_opened_again_while_git_fails(
+    visit, pull, address, clone, alice, tmp_path, monkeypatch
+):
+    person = visit(alice)
+    clone.commit("main", {"hall": "long\n"}, onto="main", message="nobody has asked about this")
+    clone.push("main")
+    person.post(f"{address}/status", status="closed").redirects_to(address)
+    with failing_git(tmp_path, monkeypatch, status=128):
+        for part in (address, f"{address}/verdict"):
+            closed = person.get(part).gives()
+            assert "Closed without a merge" in closed.text and "Open again" in closed.html
+        person.post(f"{address}/status", status="open").redirects_to(address)
+        assert "git could not tell in time" in person.get(address).gives().text
 
 
 def test_what_was_not_seen_is_neither_merged_nor_approved(
@@ -110,6 +142,7 @@ def test_reviews_replies_and_pushes_stand_in_one_conversation(
     assert "<strong>Good</strong>" in page.html and "stale" in page.text
     form = person.get(f"/{pull.repo.path}/threads/{pull.number}/replies/1/reply").gives()
     assert form.h1 == page.h1 and "Reply to bob, reply 1" in form.text
+    assert "<title>Reply to bob, reply 1 · Add an arch" in form.html
 
 
 def test_a_refused_reply_to_a_pull_shows_the_pull_and_keeps_its_text(visit, pull, bob):

@@ -97,9 +97,9 @@ def own_teams(ada, count):
         ("/users/ada/r/forks", forks, 8),
         ("/new/repo", own_teams, 4),
         ("/users/ada/r/threads", threads, 8),
-        ("/users/ada/r/threads/1", replies, 15),
+        ("/users/ada/r/threads/1", replies, 12),
         ("/users/ada/r/pulls", pulls, 8),
-        ("/users/ada/r/pulls/1", reviews, 14),
+        ("/users/ada/r/pulls/1", reviews, 12),
         ("/users/ada", repos, 8),
     ],
 )

@@ -2,7 +2,12 @@
 
 import re
 
+import pytest
+
+from apps.web.templatetags.guildhall import with_code
 from tests.routes import described, routed
+
+pytestmark = pytest.mark.once
 
 
 def test_the_page_names_every_operation_record_and_code(visit):
@@ -16,6 +21,21 @@ def test_the_page_names_every_operation_record_and_code(visit):
             assert f"<code>{field}</code>" in html and inner["description"]
     for code in ("head_changed", "slug_taken", "rate_limited"):
         assert f"<code>{code}</code>" in html
+    assert "`" not in html
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("", ""),
+        ("no code", "no code"),
+        ("`sha` of <b>, or `null`.", "<code>sha</code> of &lt;b&gt;, or <code>null</code>."),
+        ("a `<b>`", "a <code>&lt;b&gt;</code>"),
+        ("one ` alone", "one <code> alone</code>"),
+    ],
+)
+def test_what_stands_between_backticks_is_code(text, html):
+    assert with_code(text) == html
 
 
 def test_its_links_lead_somewhere_and_no_place_has_two_of_one_name(visit):

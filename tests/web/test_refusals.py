@@ -12,10 +12,14 @@ from django.test import override_settings
 from django.urls import path
 
 from apps.core.access import Level
+from apps.core.errors import NotFound
+from apps.repos.access import RepoAccess
 from apps.web.decorators import page
+from apps.web.frame import repo_context
 from apps.web.templatetags.guildhall import lasting
 from config import urls
 from config.logs import RequestId
+from tests.principals import principal_of
 
 pytestmark = pytest.mark.once
 
@@ -84,3 +88,11 @@ def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, 
     assert ">Kind</label>" not in page.html
     foreign = visit(bob, strict=True).post(f"{address}/replies", body="Long thought").gives(403)
     assert "Long thought" not in foreign.html
+
+
+def test_a_repository_that_goes_while_its_page_is_made_is_not_found(team_repo, alice):
+    access = RepoAccess(principal_of(alice), Level.READ, team_repo, team_repo.path)
+    assert repo_context(access, "code")["open_pulls"] == "0"
+    type(team_repo).objects.filter(pk=team_repo.pk).delete()
+    with pytest.raises(NotFound):
+        repo_context(access, "code")

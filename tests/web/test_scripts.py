@@ -26,9 +26,9 @@ OTHERS = """() => {
         localStorage.removeItem(key);
     }
 }"""
+REFUSES = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused'); }})"
 WORDS = """async ([now, ...moments]) => {
-    const scripts = performance.getEntriesByType("resource").map(one => one.name);
-    const { words } = await import(scripts.find(name => name.includes("/times.")));
+    const { words } = await import("/static/js/times.js");
     return [now, ...moments].map(one => words(new Date(one), new Date(now)));
 }"""
 
@@ -105,6 +105,23 @@ def ready(page: Page) -> None:
     expect(page.get_by_role("button", name="Keyboard")).to_have_class("plain ready")
 
 
+def test_where_the_browser_keeps_nothing_keys_and_new_replies_work_all_the_same(site):
+    number = site.thread()
+    with site.open("/threads") as page:
+        page.add_init_script(REFUSES)
+        page.goto(page.url + f"/{number}")
+        ready(page)
+        site.reply(number)
+        expect(page.locator("#reply-1 .prose")).to_have_text("Something.")
+        dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
+        page.get_by_role("button", name="Keyboard").click()
+        expect(dialog).to_be_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("?")
+        expect(dialog).to_be_visible()
+        expect(dialog.get_by_role("button")).to_have_text(["Close"])
+
+
 def test_single_keys_lead_through_pages_but_not_from_fields(site):
     with site.open(f"/threads/{site.thread(3)}") as page:
         ready(page)
@@ -134,6 +151,8 @@ def test_keys_are_switched_off_in_their_list_and_by_the_account(site):
         page.keyboard.press("?")
         dialog = page.get_by_role("dialog", name="Keyboard shortcuts")
         expect(dialog).to_be_visible()
+        page.set_viewport_size({"width": 320, "height": 800})
+        assert dialog.evaluate("one => one.scrollWidth - one.clientWidth") == 0
         dialog.get_by_role("button", name="Switch single keys off").click()
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()

@@ -10,6 +10,8 @@ from tests.factories import UserFactory
 from tests.principals import principal_of
 from tests.web.page_client import PASSWORD
 
+pytestmark = pytest.mark.once
+
 ELSEWHERE = [
     "https://evil.example/",
     "//evil.example/",

@@ -53,6 +53,7 @@ def test_one_writes_answers_and_sees_ones_own_reply(visit, make, thread, bob, ev
         )
         form = person.get(f"{address}/replies/1/reply").gives()
         assert "Reply to bob, reply 1" in form.text
+        assert "<title>Reply to bob, reply 1 · Slow" in form.html
         person.post(f"{address}/replies/1/reply", kind="question", body="Second").redirects_to(
             f"{address}#reply-2"
         )

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.server import Server
+from tests.server import PATIENCE, Server
 from tests.web.chromium import chromium, complaints, new_page, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.once]
-WANTING = """
-from django.utils.http import urlencode
+PROOF = """
 from apps.accounts.models import User
 from apps.accounts.proofs import unsubscribe_proof
 
-User.objects.filter(username="alice").update(wants_mail=True)
 print(unsubscribe_proof(User.objects.get(username="alice")))
 """
-WANTS = """
-from apps.accounts.models import User
-print(User.objects.get(username="alice").wants_mail)
-"""
+WANTING = "UPDATE accounts_user SET wants_mail = 1 WHERE username = 'alice'"
+WANTS = "SELECT wants_mail FROM accounts_user WHERE username = 'alice'"
 
 
 @dataclass(frozen=True)
 class Site:
     server: Server
     browser: Browser
+    link: str
+    """That of alice's mails."""
+
+    def sql(self, query: str) -> Any:
+        """The one value that a query gives, on SQLite."""
+        with closing(sqlite3.connect(self.server.file, timeout=PATIENCE)) as database, database:
+            return database.execute(query).fetchone()
 
 
 @pytest.fixture(scope="module")
-def site(
+def of_module(
     tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("unsubscribe")
     with new_server(folder) as server, chromium(folder) as browser:
-        yield Site(server, browser)
+        link = f"/unsubscribe?{urlencode({'token': server.run(PROOF).strip()})}"
+        yield Site(server, browser, link)
+
+
+@pytest.fixture
+def site(of_module: Site) -> Site:
+    """Where alice gets mail about pings, again."""
+    of_module.sql(WANTING)
+    return of_module
 
 
 @pytest.fixture
 def link(site: Site) -> str:
-    """That of alice, who gets mail about pings again."""
-    proof = site.server.run(WANTING).strip()
-    return f"/unsubscribe?{urlencode({'token': proof})}"
+    return site.link
 
 
 @pytest.fixture
 def wants(site: Site) -> Callable[[], bool]:
-    return lambda: site.server.run(WANTS).strip() == "True"
+    return lambda: site.sql(WANTS) == (1,)
 
 
 @pytest.mark.parametrize("script", [True, False])

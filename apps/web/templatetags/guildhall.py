@@ -6,13 +6,14 @@ import datetime as dt
 
 from django import template
 from django.http import HttpRequest
+from django.template import Context
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from apps.accounts import rules
 from apps.accounts.principal import Principal
-from apps.core.pagination import MOST_COUNTED, count_text
+from apps.core import pagination
 from apps.events import sentences
 from apps.events.queries import list_pings
 from apps.web.look import look
@@ -49,16 +50,21 @@ def short_path(path: str) -> str:
 
 @register.filter
 def counted(number: int) -> str:
-    """A number of rows, of which no more than `MOST_COUNTED` were counted."""
-    return f"{MOST_COUNTED}+" if number > MOST_COUNTED else str(number)
+    """A number of rows, of which no more than `MOST_COUNTED` and one were counted."""
+    return pagination.counted(number)
 
 
-@register.simple_tag
-def unread(principal: Principal) -> str:
-    """How many pings wait for whoever looks at a page; empty for none."""
+@register.simple_tag(takes_context=True)
+def unread(context: Context) -> str:
+    """How many pings wait for whoever looks at a page; empty for none. Pages that have counted them
+    already say so by `unread`.
+    """
+    principal: Principal = context["request"].principal
     if not principal.is_signed_in:
         return ""
-    return count_text(list_pings(principal, unread=True)).removeprefix("0")
+    if "unread" in context:
+        return counted(context["unread"]).removeprefix("0")
+    return pagination.count_text(list_pings(principal, unread=True)).removeprefix("0")
 
 
 @register.filter
@@ -79,6 +85,25 @@ def when(moment: dt.datetime) -> SafeString:
         f"{moment:%-d %B %Y, %H:%M} UTC",
         words(moment, timezone.now()),
     )
+
+
+@register.filter
+def clock(moment: dt.datetime) -> SafeString:
+    """The time of day, below a heading that has the day; scripts leave what has no title alone."""
+    return format_html(
+        '<span title="{}"><time datetime="{}">{}</time></span>',
+        f"{moment:%-d %B %Y, %H:%M} UTC",
+        moment.isoformat(),
+        f"{moment:%H:%M}",
+    )
+
+
+@register.filter
+def with_code(text: str) -> SafeString:
+    """A text in which what stands between backticks is code."""
+    plain, *others = text.split("`")
+    marked = ((code, after) for code, after in zip(others[::2], [*others[1::2], ""], strict=False))
+    return format_html("{}{}", plain, format_html_join("", "<code>{}</code>{}", marked))
 
 
 @register.filter

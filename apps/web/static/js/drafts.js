@@ -2,21 +2,20 @@
 // in, where its form leads, and its name: until a page says <html data-sent="/path">.
 // "Reply" moves the form of a thread below what is answered.
 
-const root = document.documentElement;
-const whose = root.dataset.user;
+const { user, sent } = document.documentElement.dataset;
 
-function placeOf(path) {
-  return `draft ${whose} ${path} `;
+function draftsOf(path) {
+  return `draft ${user} ${path} `;
 }
 
 function keyOf(area) {
   const path = new URL(area.form.getAttribute("action") ?? "", location.href).pathname;
-  return placeOf(path) + area.name;
+  return draftsOf(path) + area.name;
 }
 
 function forget(path) {
   for (const key of Object.keys(localStorage)) {
-    if (key.startsWith(placeOf(path))) localStorage.removeItem(key);
+    if (key.startsWith(draftsOf(path))) localStorage.removeItem(key);
   }
 }
 
@@ -55,7 +54,7 @@ function answer(event) {
 
 document.addEventListener("click", answer);
 
-if (whose) {
-  if (root.dataset.sent) forget(root.dataset.sent);
+if (user) {
+  if (sent) forget(sent);
   for (const area of document.querySelectorAll("textarea[data-draft]")) keep(area);
 }

@@ -20,8 +20,16 @@ const root = document.documentElement;
 let pressedG = 0;
 let row = null;
 
+function storage() {
+  try {
+    return localStorage;
+  } catch {
+    return null; // the browser keeps nothing
+  }
+}
+
 function areOn() {
-  return root.dataset.shortcuts !== "off" && !localStorage.getItem(OFF);
+  return root.dataset.shortcuts !== "off" && !storage()?.getItem(OFF);
 }
 
 function move(step) {
@@ -101,6 +109,7 @@ function make() {
     element("p", "Your account has single keys switched off.", dialog).className = "small soft";
     return;
   }
+  if (!storage()) return;
   const turn = element("button", "", row);
   turn.type = "button";
   const show = () => (turn.textContent = `Switch single keys ${areOn() ? "off" : "on"} in this browser`);
@@ -118,8 +127,8 @@ function open() {
 }
 
 document.addEventListener("keydown", onKey);
-const button = document.querySelector("[data-keys]");
-if (button) {
-  button.classList.add("ready");
-  button.addEventListener("click", open);
+const opener = document.querySelector("[data-keys]");
+if (opener) {
+  opener.classList.add("ready");
+  opener.addEventListener("click", open);
 }

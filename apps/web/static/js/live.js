@@ -13,8 +13,8 @@ const SEEN_AFTER = 2000;
 const GONE = [401, 403, 404];
 
 const list = document.querySelector("[data-live]");
-const isTree = list.classList.contains("replies");
-let after = list.dataset.after;
+const isTree = list?.classList.contains("replies");
+let after = list?.dataset.after;
 
 // The connection ---------------------------------------------------------------------------------
 
@@ -31,6 +31,12 @@ function startOrStop() {
     running = null;
     say(paused ? "Paused" : "Waiting", false);
   }
+}
+
+function restart() {
+  running?.abort();
+  running = null;
+  startOrStop();
 }
 
 async function follow(signal) {
@@ -167,11 +173,14 @@ function addToConversation(event) {
   const { review, kind } = event.dataset;
   if (review && document.getElementById(`review-${review}`)) return;
   const line = document.createElement("p");
+  const text = line.appendChild(document.createElement("span"));
   const time = event.querySelector("time");
   time.title = time.dateTime;
   time.textContent = words(new Date(time.dateTime), new Date());
   line.className = "byline";
-  line.append(event.querySelector(".sentence"), time);
+  text.className = "sentence";
+  text.append(...event.querySelector(".sentence").childNodes);
+  line.append(time);
   if (kind === "pull-pushed") {
     const link = document.createElement("a");
     link.href = location.pathname;
@@ -362,7 +371,18 @@ button.addEventListener("click", () => {
   button.textContent = paused ? "Resume" : "Pause";
   startOrStop();
 });
-controls?.append(button);
-list.after(status);
-document.addEventListener("visibilitychange", startOrStop);
-startOrStop();
+// When another tab has signed out, the server is asked anew whether this one may follow.
+const WHO = "who is signed in";
+try {
+  localStorage.setItem(WHO, document.documentElement.dataset.user ?? "");
+} catch {
+  // A browser that keeps nothing tells its tabs nothing.
+}
+
+if (list) {
+  addEventListener("storage", ({ key }) => key === WHO && restart());
+  controls?.append(button);
+  list.parentElement.append(status); // right behind the list it would move what stands there
+  document.addEventListener("visibilitychange", startOrStop);
+  startOrStop();
+}

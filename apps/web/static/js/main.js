@@ -1,12 +1,10 @@
 // What pages can do where scripts run. Without this file each page works all the same.
 //
-// A page loads what it has a use for; the rest comes when the page is there.
+// It is served with all that it imports as one file (config/static.py): no name is declared twice.
+// Drafts come last: they stop where the browser keeps nothing.
 
-if (document.querySelector("[data-live]")) import("./live.js");
-if (document.querySelector("[data-draft]") || document.documentElement.dataset.sent) {
-  import("./drafts.js");
-}
-addEventListener("load", () => {
-  import("./keys.js");
-  import("./times.js");
-});
+import "./times.js";
+import "./live.js";
+import "./keys.js";
+import "./lines.js";
+import "./drafts.js";
