@@ -31,6 +31,7 @@ from apps.teams.models import Team
 from tests import prepared_data
 from tests.api import Api
 from tests.by_actions import MakeByActions
+from tests.databases import Tables, drop, make_tables
 from tests.factories import MemberFactory, TeamFactory, UserFactory
 from tests.gitclient import Git
 from tests.prepared_data import Build, PreparedData
@@ -47,29 +48,42 @@ def tables(
     django_db_modify_db_settings: None,
     django_db_blocker: Any,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Path | None:
-    """On SQLite a file with the tables alone, made by the first worker that asks for it."""
-    if connection.vendor != "sqlite":
-        return None
+) -> Iterator[Tables]:
+    """The tables alone, made by the first worker that asks for them, removed by the last."""
     folder = tmp_path_factory.getbasetemp()
-    of_all_workers = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-    made, own = of_all_workers / "tables.db", connection.settings_dict["TEST"]["NAME"]
-    with (of_all_workers / "tables.lock").open("w") as lock, django_db_blocker.unblock():
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    of_all = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    users, made = of_all / "tables.users", of_all / "tables"
+    own = users / str(os.getpid())
+    with locked(users.with_suffix(".lock")), django_db_blocker.unblock():
+        users.mkdir(exist_ok=True)
         if not made.exists():
-            connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
-            connection.close()
-            shutil.move(own, made)
-    return made
+            made.write_text(str(make_tables(of_all)))
+        own.touch()
+    name = made.read_text()
+    yield name if connection.vendor == "postgresql" else Path(name)
+    with locked(users.with_suffix(".lock")):
+        own.unlink()
+        if connection.vendor == "postgresql" and not any(users.iterdir()):
+            made.unlink()
+            drop(name)
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """One process at a time is inside."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")
-def django_db_keepdb(tables: Path | None) -> bool:
-    """On SQLite each worker begins with a copy of the tables, else it makes its own."""
-    if tables is None:
-        return False
-    shutil.copy(tables, connection.settings_dict["TEST"]["NAME"])
-    return True
+def django_db_keepdb(tables: Tables) -> bool:
+    """Each worker begins with a copy of the tables: Django makes it on PostgreSQL alone."""
+    if isinstance(tables, Path):
+        shutil.copy(tables, connection.settings_dict["TEST"]["NAME"])
+        return True
+    connection.settings_dict["TEST"]["TEMPLATE"] = tables
+    return False
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -229,6 +243,13 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(10_000, 20, 100)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Of a file with the mark `one_server` PostgreSQL is asked by gunicorn alone."""
+    case = getattr(item, "callspec", None)
+    if item.get_closest_marker("one_server") and case and case.params.get("server") == "serve":
+        item.add_marker("once")
+
+
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from going through thousands of collected tests each time."""
     gc.collect()
@@ -246,10 +267,12 @@ def unit_of(nodeid: str) -> str:
 LONGEST = [
     "gunicorn",
     "serve",
+    "tests/web/test_browser.py",
     "tests/scenarios/test_merge_bot.py",
     "tests/repos/test_git_silence.py",
     "tests/scenarios/test_kill.py",
-    "tests/scenarios/test_memory.py",
+    "tests/web/test_keyboard_and_colours.py",
+    "tests/web/test_links.py",
     "tests/clients/test_generated.py",
     "tests/scenarios/test_first_day.py",
     "tests/scenarios/test_proxy.py",
@@ -257,6 +280,11 @@ LONGEST = [
     "tests/test_schemathesis.py",
     "tests/pulls/test_merge_queue.py",
     "tests/test_setup.py",
+    "tests/web/test_live.py",
+    "tests/web/test_budgets.py",
+    "tests/repos/test_many_refs.py",
+    "tests/pulls/test_dying_merges.py",
+    "tests/web/test_scripts.py",
 ]
 """Units of few tests that take longer than others of many."""
 
@@ -287,14 +315,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def new_server(tables: Path | None, django_db_blocker: Any) -> Callable[..., Server]:
+def new_server(tables: Tables, django_db_blocker: Any) -> Callable[..., Server]:
     """`with new_server(folder, "gunicorn") as server:` begins with the people of tests/people.py:
     other tests try the first start.
     """
 
     def prepared(folder: Path, kind: str = "serve", **environment: Any) -> Server:
         with django_db_blocker.unblock():
-            return Server(folder, kind, **environment).prepare(tables)
+            return Server(folder, kind, tables=tables, **environment)
 
     return prepared
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
-from django.db import connections, transaction
-from django.db.utils import ConnectionHandler
+from django.db import transaction
 
 from apps.accounts.actions import create_token, create_user
 from apps.accounts.models import User
+from tests.databases import Tables, connected_to
 
 NAMES = ("alice", "bob", "carol", "sam", "vic")
 
@@ -26,22 +25,14 @@ def tokens_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def begin(tables: Path, database: Path) -> dict[str, str]:
-    """Make a SQLite database from a copy of these tables, with the people; returns their tokens."""
-    database.parent.mkdir(mode=0o700)
-    shutil.copy(tables, database)
-    with connected_to(database), transaction.atomic():
+def begin(tables: Tables, file: Path, url: str) -> dict[str, str]:
+    """Add the people to a database that begins with these tables; returns their tokens.
+
+    It is the one of PostgreSQL's with this URL, which has them, or without a URL this SQLite file,
+    which is made.
+    """
+    if not url:
+        file.parent.mkdir(mode=0o700)
+        shutil.copy(tables, file)
+    with connected_to(file, url), transaction.atomic():
         return tokens_of(NAMES)
-
-
-@contextmanager
-def connected_to(file: Path) -> Iterator[None]:
-    """Inside, the thread uses this SQLite file as its database."""
-    engine = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
-    own, there = connections["default"], ConnectionHandler({"default": engine})["default"]
-    connections["default"] = there
-    try:
-        yield
-    finally:
-        there.close()
-        connections["default"] = own

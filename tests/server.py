@@ -14,19 +14,19 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from contextlib import closing, suppress
 from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
 from typing import Any, Self
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import orjson
 import psycopg
 
 from apps.core.slugs import PREFIX
 from tests.api import Answer
+from tests.databases import Tables, create_database, drop_database
 from tests.people import NAMES, begin
 from tests.waiting import eventually
 
@@ -57,8 +57,9 @@ GUNICORN = {
 class Server:
     """`with Server(tmp_path) as server:` runs `manage.py serve`, or gunicorn with `kind`.
 
-    `beside` is another server, whose folder, database and people it shares. `environment` is
-    added to the process's own. See `prepare` for one that does not begin with nothing.
+    With `tables` it begins with a copy of these and with the people, else with nothing. `beside`
+    is another server, whose folder, database and people it shares. `environment` is added to the
+    process's own.
     """
 
     def __init__(
@@ -67,14 +68,15 @@ class Server:
         kind: str = "serve",
         *,
         beside: Server | None = None,
+        tables: Tables | None = None,
         **environment: str,
     ) -> None:
         self.kind = kind
-        self.fresh = beside is None
+        self.fresh = beside is None and tables is None
         self.url = ""
         self.lines: list[str] = []
         self.tokens: dict[str, str] = beside.tokens if beside else {}
-        self.database = "" if beside else create_database()
+        self.database = "" if beside else create_database(tables)
         self.environment: dict[str, str] = {
             "PATH": os.environ["PATH"],
             "DATA_DIR": str(folder / "data"),
@@ -84,17 +86,8 @@ class Server:
             **(beside.environment if beside else {}),
             **environment,
         }
-
-    def prepare(self, tables: Path | None) -> Self:
-        """Before its start, add the people: on SQLite to a copy of these tables."""
-        if tables is None:
-            self._migrate()
-            self.token(NAMES[0])
-        else:
-            data = Path(self.environment["DATA_DIR"])
-            self.tokens.update(begin(tables, data / "guildhall.db"))
-            self.fresh = False
-        return self
+        if tables:
+            self.tokens.update(begin(tables, self.file, self.database))
 
     def __enter__(self) -> Self:
         try:
@@ -117,6 +110,11 @@ class Server:
             self.stop(signal.SIGKILL)
         if self.database:
             drop_database(self.database)
+
+    @property
+    def file(self) -> Path:
+        """Its database, where that is SQLite's."""
+        return Path(self.environment["DATA_DIR"], "guildhall.db")
 
     @property
     def log(self) -> str:
@@ -283,20 +281,3 @@ class Remote:
             )
         finally:
             connection.close()
-
-
-def create_database() -> str:
-    """The URL of a fresh PostgreSQL database; "" where tests run on SQLite."""
-    server = os.environ.get("DATABASE_URL", "")
-    if not server.startswith("postgres"):
-        return ""
-    name = f"guildhall_test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-
-
-def drop_database(url: str) -> None:
-    name = urlsplit(url).path.removeprefix("/")
-    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from apps.accounts.models import User
-from tests.server import PATIENCE, Server
+from tests.server import PATIENCE
 from tests.tail import opened
 from tests.waiting import eventually
 
@@ -79,11 +79,11 @@ def test_runserver_runs_from_anywhere(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_runserver_streams_events_which_carry_its_address(tmp_path):
-    data = Server(tmp_path)
+def test_runserver_streams_events_which_carry_its_address(tmp_path, new_server):
+    data = new_server(tmp_path)
     with ExitStack() as open_now:
         open_now.callback(data.__exit__)
-        port = open_now.enter_context(runserver(data.prepare(None).environment, tmp_path))
+        port = open_now.enter_context(runserver(data.environment, tmp_path))
         data.url = f"http://127.0.0.1:{port}"
         stream = open_now.enter_context(opened(data, "alice", "scope=self"))
         data.api("alice").post("/teams", name="A", slug="a").gives(201)

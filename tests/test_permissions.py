@@ -53,6 +53,11 @@ def check(cell: Cell, sample: SampleData, method: str, path: str) -> None:
 
 OWNERS = {"team": (), "user": [pytest.mark.slow, pytest.mark.once]}
 """A plain run tries the cells of a team's repositories, CI those of a person's on SQLite too."""
+CODE = re.compile(
+    r"/(archive|blame|compare|contents|raw|tree)\b"
+    r"|pulls/.+/(commits|diff|files|patch)"
+)
+"""The operations that read code: what they ask a database for is a level, as the others do."""
 
 
 def rows() -> Iterator[Any]:
@@ -62,7 +67,8 @@ def rows() -> Iterator[Any]:
         words = [cell.operation.replace("{owner}", cell.owner), cell.case, cell.body or ""]
         found.setdefault(" ".join(filter(None, map(str, words))), []).append(cell)
     for name, cells in found.items():
-        yield pytest.param(cells, id=name, marks=OWNERS[cells[0].owner])
+        reads_code = CODE.search(cells[0].operation) and [pytest.mark.once]
+        yield pytest.param(cells, id=name, marks=[*OWNERS[cells[0].owner], *(reads_code or [])])
 
 
 @contextmanager

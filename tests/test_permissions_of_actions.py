@@ -38,6 +38,8 @@ from tests.principals import access_of, principal_of, space_access_of, team_acce
 from tests.sample_data import SampleData
 from tests.test_permissions import OWNERS, undone
 
+pytestmark = pytest.mark.once
+
 
 class Call:
     """What an action is given in place of a request: the caller's access, rows and values."""

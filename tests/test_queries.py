@@ -38,6 +38,8 @@ from tests.principals import access_of, principal_of, while_allowed
 from tests.routes import routed
 from tests.sample_data import SampleData
 
+pytestmark = pytest.mark.once
+
 COUNTS = Path(__file__).with_name("query_counts.json")
 SHA = "1" * 40
 BESIDE = re.compile(r"SAVEPOINT|RELEASE|ROLLBACK TO|NOTIFY|SELECT pg_advisory_xact_lock")

@@ -26,6 +26,8 @@ from tests.sample_data import everything
 from tests.test_permissions import undone
 from tests.test_queries import COUNTS, costing, name_of, typical
 
+pytestmark = pytest.mark.once
+
 POSTS = [cell for cell in typical(CELLS) if cell.operation.startswith("POST")]
 KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 

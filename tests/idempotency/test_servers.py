@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from http.client import HTTPException
-from pathlib import Path
 from random import Random
 from threading import Event
 from uuid import uuid4
@@ -121,6 +120,7 @@ class Writer:
             return None
         if answer.status in {409, 503}:
             return None
+        assert answer.status < 500, self.server.log[-5000:]
         answer.gives(201)
         content: bytes = answer.response.content
         return content
@@ -136,8 +136,7 @@ def let_time_pass(server: Server) -> None:
     if server.database:
         server.sql(TIME_PASSES)
         return
-    data = Path(server.environment["DATA_DIR"])
-    with closing(sqlite3.connect(data / "guildhall.db", timeout=PATIENCE)) as connection:
+    with closing(sqlite3.connect(server.file, timeout=PATIENCE)) as connection:
         connection.execute(TIME_PASSES).fetchall()
         connection.commit()
 
@@ -169,10 +168,11 @@ def test_what_a_killed_server_was_asked_for_happens_once(tmp_path, new_server):
         for key, first in list(answers.items())[-20:]:
             body = {"kind": "comment", "body": key}
             assert post_once(alice, key, f"{home}/1/replies", **body).response.content == first
-        found, page = Counter[str](), f"{home}/1/replies?per_page=100"
+        found, page = Counter[str](), f"{home}/1/replies?per_page=100&render=html"
         while page:
             shown = alice.get(page.removeprefix(server.url)).gives()
             found += Counter(row["body"] for row in shown["results"])
+            assert all(row["body"] in row["body_html"] for row in shown["results"])
             page = shown["next"]
         assert found == Counter(answers.keys())
         assert "Internal Server Error" not in server.log

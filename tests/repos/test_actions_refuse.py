@@ -15,6 +15,8 @@ from apps.repos.access import access_to, access_to_owner
 from apps.repos.models import Repo
 from apps.teams.models import Team
 
+pytestmark = pytest.mark.once
+
 OF_WORKER = {"complete_fork", "fail_fork"}
 """What the worker does with a fork that somebody was allowed to ask for."""
 WITH_ROW = {"update_protection", "delete_protection", "add_approver", "remove_approver"}

@@ -12,6 +12,8 @@ from tests.gitclient import Git
 from tests.repos.test_git_http import api_path
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.one_server
+
 REFUSED = re.compile("not our ref|unadvertised object|couldn't find remote ref")
 
 

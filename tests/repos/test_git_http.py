@@ -9,6 +9,8 @@ import pytest
 
 from apps.git.protocol import FLUSH, pkt
 
+pytestmark = pytest.mark.one_server
+
 
 def api_path(path):
     owner, name, slug = path.split("/")

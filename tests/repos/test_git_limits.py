@@ -9,6 +9,8 @@ import pytest
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 
+pytestmark = pytest.mark.once
+
 REFS = "info/refs?service=git-upload-pack"
 DAY = 86_400
 

@@ -122,9 +122,23 @@ def outlives(process):
 
 
 @pytest.fixture
-def parts(gits):
+def given_back():
+    """Set when what an answer holds has ended."""
+    return Event()
+
+
+@pytest.fixture
+def response(gits, given_back):
+    """An answer under ASGI, which outlives the connection until the garbage collector comes."""
+    with ExitStack() as held:
+        held.callback(given_back.set)
+        return answer(AsyncRequestFactory().get("/"), gits.start, "x/y", held=held)
+
+
+@pytest.fixture
+def parts(response):
     """What an ASGI server would send of such a program's output."""
-    return aiter(answer(AsyncRequestFactory().get("/"), gits.start, "x/y"))
+    return aiter(response)
 
 
 def test_an_answer_that_is_dropped_before_it_is_read_has_started_nothing(gits, parts):
@@ -145,14 +159,19 @@ def test_a_client_that_leaves_while_git_starts_leaves_no_process(gits, parts):
     assert asyncio.run(leave()) is False
 
 
-def test_a_client_that_leaves_in_between_leaves_no_process_and_no_watch_on_its_pipe(gits, parts):
+def test_a_client_that_leaves_in_between_leaves_nothing(gits, parts, given_back):
+    """No process, no watch on its pipe, and what the answer held is given back: Django closes no
+    answer whose sending fails.
+    """
     gits.may.set()
 
     async def leave():
         assert await anext(parts) == b"pack\n"
+        assert not given_back.is_set()
         process = gits.started.get()
         number = process.stdout.fileno()
         await parts.aclose()
+        assert given_back.is_set()
         assert await asyncio.to_thread(outlives, process) is False
         return asyncio.get_running_loop().remove_reader(number)
 

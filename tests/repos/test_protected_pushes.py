@@ -20,6 +20,8 @@ from tests.git.scratch import Scratch, push_body
 from tests.principals import access_of
 from tests.repos.test_git_http import api_path, events_of, post
 
+pytestmark = pytest.mark.one_server
+
 MAIN = "refs/heads/main"
 
 

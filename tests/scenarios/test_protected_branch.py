@@ -8,6 +8,8 @@ import pytest
 
 from tests.gitclient import Git
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.fixture
 def slug(server):

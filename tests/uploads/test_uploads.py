@@ -22,6 +22,8 @@ from tests.principals import access_of
 from tests.server import ROOT
 from tests.uploads.conftest import PNG, files
 
+pytestmark = pytest.mark.once
+
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 
 
