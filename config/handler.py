@@ -17,11 +17,12 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
-from apps.core.errors import BadRequest, Unavailable
+from apps.core.errors import BadRequest, Unavailable, as_api_error
 from apps.core.middleware import error_answer
 from apps.core.room import UPLOAD_LIMIT, upload_room
 from apps.core.slugs import PREFIX
 from apps.core.threads import DaemonExecutor
+from apps.git.run import GitError
 from apps.site.addresses import address_of
 from config.bodies import ApiBody, KeptBody, Receive, StreamedBody
 
@@ -131,14 +132,29 @@ class Handler(ASGIHandler):
         return receive
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send it, until its client takes nothing of it for so long: then as if that had left."""
+        """Send it, until its client takes nothing of it for so long: then as if that had left.
+
+        The head waits for the first of the body: a git that fails before is answered as in a view.
+        """
+        head: list[Any] = []
 
         async def send_in_time(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                head.append(message)
+                return
             async with asyncio.timeout(SILENCE):
+                while head:
+                    await send(head.pop())
                 await send(message)
 
-        with suppress(TimeoutError):
-            await super().send_response(response, send_in_time)
+        try:
+            with suppress(TimeoutError):
+                await super().send_response(response, send_in_time)
+        except GitError as error:
+            refusal = as_api_error(error)
+            if not head or not refusal:
+                raise
+            await super().send_response(error_answer(refusal), send)
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
         """Wait until the client leaves; its view may read the body before."""

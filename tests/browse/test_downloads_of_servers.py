@@ -179,6 +179,21 @@ def test_an_archive_that_git_cannot_end_is_broken_off(server, path, code, form) 
         asked.size()
 
 
+@pytest.mark.parametrize("form", ["tar", "tar.gz"])
+def test_an_archive_that_git_cannot_begin_is_not_begun(server, path, code, form) -> None:
+    """As any other answer for which git fails: 503 and when to try again, on every server. A zip
+    is begun before git reads its first file.
+    """
+    lost = code.store("blob", [b"lost"], 4)
+    new = code.commit_with({b"a": b"lost"})
+    (code.path / "objects" / lost[:2] / lost[2:]).unlink()
+    asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
+    assert (asked.response.status, asked.response.headers["Retry-After"]) == (503, "1")
+    assert asked.response.headers["Content-Type"] == "application/json"
+    asked.size()
+    assert "git could not tell" in server.log, "somebody has to look at it"
+
+
 def test_a_large_diff_comes_whole(server, path, code) -> None:
     content = os.urandom(MIB).hex().encode()
     old, new = code.commit_with({}), code.commit_with({b"a": content})

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from apps.core.errors import ApiError, BadRequest
 from apps.core.parsers import broken_off, too_large
 from apps.core.room import LONGEST, room, too_slow
-from apps.git.run import GitProcess, ends_well, kill_group
+from apps.git.run import GitError, GitProcess, ends_well, kill_group
 
 PIECE = 64 * 1024
 PACKED_LIMIT = 16 * 1024 * 1024
@@ -43,9 +43,9 @@ LAST_SECONDS = 10.0
 Start: TypeAlias = Callable[[], GitProcess]
 
 
-class BrokenOff(Exception):
+class BrokenOff(GitError):
     """git did not end well. Raised while an answer is sent, this cuts the connection, so that the
-    client sees that something is missing.
+    client sees that something is missing; before its first byte it is answered as any GitError.
     """
 
 
@@ -244,23 +244,29 @@ def answer(
 
 
 class SyncOutput:
-    """git's output for a WSGI server, which calls `close` when done or when the client left."""
+    """git's output for a WSGI server, which calls `close` when done or when the client left. Its
+    beginning is read at once: while nothing has been sent, a git that fails can be told as such.
+    """
 
     def __init__(self, process: GitProcess, first: bytes, packer: Packer | None = None) -> None:
         self.process = process
-        self.first = first
-        self.packer = packer
+        self.rest = self.packed(packer) if packer else self.written()
+        try:
+            self.first = first or next(self.rest, b"")
+        except BaseException:
+            self.close()
+            raise
 
     def __iter__(self) -> Iterator[bytes]:
         if self.first:
             yield self.first
-        if self.packer is None:
-            yield from self.written()
-            return
+        yield from self.rest
+
+    def packed(self, packer: Packer) -> Iterator[bytes]:
         for piece in self.written():
-            if packed := self.packer.compress(piece):
+            if packed := packer.compress(piece):
                 yield packed
-        if packed := last_piece(self.process, self.packer):
+        if packed := last_piece(self.process, packer):
             yield packed
 
     def written(self) -> Iterator[bytes]:
