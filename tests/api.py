@@ -10,7 +10,7 @@ import orjson
 from django.test import Client
 from django.test.client import ClientHandler
 from django.urls import Resolver404
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from apps.core.openapi import text
 from apps.core.slugs import PREFIX
@@ -118,7 +118,7 @@ def check_documented(method: str, response: Any, answer: Answer) -> None:
 def problems(schema: bytes, content: bytes) -> list[str]:
     """What is wrong with a body; most refusals have one that was looked at before."""
     body = orjson.loads(content) if content else None
-    return [f"{error.json_path}: {error.message}" for error in validator(schema).iter_errors(body)]
+    return [f"{one.instance_path}: {one.message}" for one in validator(schema).iter_errors(body)]
 
 
 @cache

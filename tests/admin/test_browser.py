@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.server import Server
-from tests.web.chromium import chromium, complaints, new_page, resize, violations
+from tests.web.chromium import BROWSERS, chromium, complaints, new_page, resize, violations
 from tests.web.page_client import PASSWORD
 from tests.web.test_browser import TAGS
 
@@ -31,7 +31,7 @@ def page(
 ) -> Iterator[Page]:
     """A window in which sam has signed in, at a server of their own."""
     folder = tmp_path_factory.mktemp("admin")
-    with new_server(folder) as server, chromium(folder) as browser:
+    with new_server(folder) as server, chromium(folder, BROWSERS) as browser:
         server.run(SAM)
         with new_page(browser, server.url) as page:
             page.goto("/signin?next=/admin/")

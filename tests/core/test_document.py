@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from apps.core.operation_names import operation_name
 from apps.core.refusals import CODES
@@ -31,7 +31,7 @@ PROPERTIES = [
 def problems(schema: Any, value: Any) -> list[str]:
     """What is wrong with an example."""
     found = Draft202012Validator({**schema, "components": described()["components"]})
-    return [f"{one.json_path}: {one.message}" for one in found.iter_errors(value)]
+    return [f"{one.instance_path}: {one.message}" for one in found.iter_errors(value)]
 
 
 # Names

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import meta
 
 from apps.core import openapi
 from tests import snapshot
@@ -18,6 +18,7 @@ from tests.routes import Routed, described, resolved, routed
 pytestmark = pytest.mark.once
 
 STORED = Path(__file__).parents[2] / "docs" / "openapi.json"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def parts(node: Any) -> Iterator[dict[str, Any]]:
@@ -69,10 +70,9 @@ def wrong(look: Callable[[Any], Iterator[str]], named: dict[str, Any]) -> dict[s
 
 
 def test_every_component_is_a_schema_of_its_dialect():
-    dialect = Draft202012Validator(Draft202012Validator.META_SCHEMA)
-
     def problems(schema: dict[str, Any]) -> Iterator[str]:
-        yield from (f"{one.json_path}: {one.message}" for one in dialect.iter_errors(schema))
+        if not meta.is_valid({"$schema": DIALECT, **schema}):
+            yield f"no schema of {DIALECT}"
         for part in parts(schema):
             yield from {"nullable", "x-spec-enum-id"} & set(part)
             if isinstance(part.get("pattern"), str):

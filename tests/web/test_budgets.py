@@ -13,7 +13,7 @@ from playwright.sync_api import Response
 from config.static import SCRIPT, joined
 from tests.server import ROOT, Server
 from tests.waiting import eventually
-from tests.web.chromium import SHIFTS, chromium, new_page
+from tests.web.chromium import BROWSERS, SHIFTS, chromium, new_page
 from tests.web.live_site import REPO, Site, make_site
 
 KB = 1024
@@ -63,7 +63,7 @@ def site(
     tmp_path_factory: pytest.TempPathFactory, new_server: Callable[..., Server]
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("budgets")
-    with new_server(folder) as server, chromium(folder) as browser:
+    with new_server(folder) as server, chromium(folder, BROWSERS) as browser:
         made = make_site(server, browser)
         made.thread(50)
         fields = {"title": "P", "body": "", "source_branch": "topic", "target_branch": "main"}
