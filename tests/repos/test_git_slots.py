@@ -149,7 +149,12 @@ def public(server: Server, path: str, git) -> str:
 
 
 def fill(server: Server, path: str, ours: Git) -> str:
+    """git keeps a pack of 100 objects as it comes, and sends what is in it as it is: the large one
+    alone would be packed anew for each clone.
+    """
     (ours.folder / "large").write_bytes(os.urandom(24 * MIB))
+    for number in range(100):
+        (ours.folder / f"{number}").write_text(f"{number}")
     head = ours.commit()
     ours("push", "--quiet", ours.url, "main")
     owner, name, slug = path.split("/")
