@@ -7,6 +7,7 @@ import os
 import shlex
 import stat
 import sys
+from argparse import ArgumentError
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,13 @@ def gunicorn_threads(arguments: Sequence[str], environment: Mapping[str, str]) -
 
 
 def given_to_gunicorn(arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
+    """Its options; none where these are another program's, which has imported it."""
     from gunicorn.config import Config
 
     more = shlex.split(environment.get("GUNICORN_CMD_ARGS", ""))
-    return Config().parser().parse_known_args([*more, *arguments])[0]
+    parser = Config().parser()
+    parser.exit_on_error = False
+    try:
+        return parser.parse_known_args([*more, *arguments])[0]
+    except ArgumentError:
+        return parser.parse_args([])

@@ -32,6 +32,7 @@ def test_a_deployment_without_redis_is_warned(settings):
         (["--workers=3", "--bind", "fd://5"], {"WEB_CONCURRENCY": "8"}, 3),
         ([], {"WEB_CONCURRENCY": "8"}, 8),
         ([], {"GUNICORN_CMD_ARGS": "--workers 5 --name 'a b'"}, 5),
+        (["-m", "slow and not long"], {}, 1),  # another program's
     ],
 )
 def test_the_number_of_workers_is_that_of_gunicorn(arguments, environment, workers):
