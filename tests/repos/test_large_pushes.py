@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_others_write_while_thousands_of_tags_are_pushed(server, path, git, tags
     for writer in writers:
         writer.start()
     try:
-        between, last = [], {"id": 0}
+        last: Any = {"id": 0}
         for turn in range(TURNS):
             make_tags(ours, turn, tags)
             ours("push", "--quiet", ours.url, "--tags")
