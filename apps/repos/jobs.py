@@ -88,7 +88,7 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
     """
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
         try:
-            moves = pushes.reconcile(repo=repo)
+            moves = pushes.reconcile(repo=repo, believing=False)
         except Exception:
             logger.exception("The journal of %s could not be settled", repo.uuid)
             # The lock of a git that was killed may be in the way: the next time it is not.

@@ -8,9 +8,10 @@ die in between, `settle` or `reconcile` follow up from the journal. All lock the
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -37,7 +38,12 @@ BATCH = 300
 """Refs that are settled in one transaction: nobody waits longer than that for a large push."""
 MOST_NAMED = 500
 """Refs that one query names; past that all of a repository are read."""
+UNEXPLAINED = (
+    "%s: %s is at %s on the disk and %s is stored, and no push explains the difference: nothing is "
+    "written down. If the disk is right, run manage.py reconcile."
+)
 LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
+logger = logging.getLogger(__name__)
 
 
 def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
@@ -74,17 +80,19 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
         settle_refs(repo, names, these, over=Q(push=push))
 
 
-def reconcile(*, repo: Repo) -> int:
+def reconcile(*, repo: Repo, believing: bool = True) -> int:
     """Bring rows and events up to what git has, whoever moved it; returns how many moves it found.
 
     The journal says who. Steps that git has not carried out stay while their push may still be
-    under way, and are dropped after that.
+    under way, and are dropped after that. `believing`: a move that nothing explains is written down
+    as well. It is for people who have looked at the disk: see `is_believed`.
     """
     over = Q(created_at__lt=timezone.now() - LONGEST_PUSH)
     present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
     changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
     names = [*journal_of(repo).values_list("full_name", flat=True), *changed]
-    return sum(settle_refs(repo, some, (), over) for some in batches(repo, names))
+    some = batches(repo, names)
+    return sum(settle_refs(repo, one, (), over, believing=believing) for one in some)
 
 
 def journal_of(repo: Repo) -> QuerySet[PushJournal]:
@@ -110,16 +118,21 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
     return [each[:size], *(each[start : start + BATCH] for start in rest)]
 
 
-def settle_refs(repo: Repo, names: list[str], own: Sequence[RefMove], over: Q) -> int:
+def settle_refs(
+    repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool = False
+) -> int:
     """Settle these refs in one transaction; returns how many moves that were.
 
-    `over`: the journal rows of these refs that go, whatever git has done.
+    `over`: the journal rows of these refs that go, whatever git has done. `believing`: see
+    `reconcile`.
     """
     journal = journal_of(repo).filter(full_name__in=names)
-    facts = read_facts(repo, find_moves(repo, names, journal, own).moves)
+    facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True).moves)
     with transaction.atomic():
         lock(repo)
-        found = find_moves(repo, names, journal.all(), own)
+        found = find_moves(
+            repo, names, journal.all(), own, lambda move: believing or is_believed(move, facts)
+        )
         journal.filter(Q(pk__in=found.used) | over).delete()
         if found.overtaken:
             journal.filter(pk__in=found.overtaken).update(is_overtaken=True)
@@ -130,23 +143,29 @@ def settle_refs(repo: Repo, names: list[str], own: Sequence[RefMove], over: Q) -
 @dataclass
 class Found:
     """The moves that git has made, the ids of the journal rows that are of no more use, and of
-    those that have been overtaken.
+    those that have been overtaken. `doubted`: moves that the disk shows and that are not believed.
     """
 
     moves: list[RefMove] = field(default_factory=list)
     used: list[int] = field(default_factory=list)
     overtaken: list[int] = field(default_factory=list)
+    doubted: list[RefMove] = field(default_factory=list)
 
 
 def find_moves(
-    repo: Repo, names: Collection[str], journal: Iterable[PushJournal], own: Sequence[RefMove]
+    repo: Repo,
+    names: Collection[str],
+    journal: Iterable[PushJournal],
+    own: Sequence[RefMove],
+    believe: Callable[[RefMove], bool],
 ) -> Found:
     """The steps of these refs from the stored head to git's present value.
 
     Their rows have been used, and so have those of the same people for the same steps: they are of
     a push that was cut off and sent again. Other rows that do not start at the present value are
     overtaken: their push may still be under way, and git may move the ref back. Where no chain of
-    rows leads to the present value, it is one step, by who wanted that value.
+    rows leads to the present value, it is one step, by who wanted that value, if overtaken steps or
+    those of `own` lead there or `believe` says so. If not, the rows of that ref stay as they are.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
@@ -160,7 +179,12 @@ def find_moves(
         to_come = [row for row in rows[name] if not row.is_overtaken]
         chain = longest_chain(start, end, to_come)
         if chain is None:
-            found.moves.append(RefMove(repo, name, start, end, last.get((name, end))))
+            move = RefMove(repo, name, start, end, last.get((name, end)))
+            if not (is_explained(move, known) or believe(move)):
+                logger.error(UNEXPLAINED, repo.uuid, name, end, start)
+                found.doubted.append(move)
+                continue
+            found.moves.append(move)
         steps = [move_of(row, repo) for row in chain or []]
         found.moves += steps
         made = set(steps)
@@ -168,6 +192,34 @@ def find_moves(
         found.used += used
         found.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
     return found
+
+
+def is_explained(move: RefMove, steps: Iterable[RefMove]) -> bool:
+    """Whether steps of this ref that somebody has announced lead there, in whatever order."""
+    of_ref = [
+        PushJournal(old=one.old, new=one.new) for one in steps if one.full_name == move.full_name
+    ]
+    return longest_chain(move.old, move.new, of_ref) is not None
+
+
+def is_believed(move: RefMove, facts: GitFacts) -> bool:
+    """Whether a move that no steps explain is written down because the disk shows it.
+
+    A file system that several nodes share may show one of them what was there some time ago. So it
+    must not take a commit from the ref, nor bring back one that was deleted unless somebody has
+    announced that value.
+    """
+    if move.old == ZERO:
+        return move.actor is not None
+    distance = None if move.new == ZERO else distance_of(move, facts)
+    return distance is not None and distance.lost == 0
+
+
+def is_doubted(repo: Repo, full_name: str) -> bool:
+    """Whether the disk shows a value of this ref that `settle` would not write down."""
+    journal, facts = journal_of(repo).filter(full_name=full_name), GitFacts()
+    found = find_moves(repo, [full_name], journal, (), lambda move: is_believed(move, facts))
+    return bool(found.doubted)
 
 
 def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:

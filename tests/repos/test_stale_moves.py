@@ -1,13 +1,17 @@
-"""A push moves a ref only from where it is: what two pushes under way say cannot make a loop."""
+"""A push moves a ref only from where it is, by the disk and by what was acknowledged."""
 
 from __future__ import annotations
 
 import pytest
 
-from apps.git.protocol import FLUSH, pkt
-from apps.repos.http.push import accept_refs, read_commands, stale_moves
+from apps.events.models import Event
+from apps.git.protocol import FLUSH, ZERO, Command, pkt
+from apps.repos import jobs
+from apps.repos.http.push import accept_refs, read_commands, receive, stale_moves
 from apps.repos.models import PushJournal
-from tests.git.scratch import Scratch
+from apps.repos.pushes import open_journal, reconcile
+from tests.git.scratch import Scratch, push_body
+from tests.gitclient import Clone
 from tests.principals import access_of
 
 NOWHERE = "d" * 40
@@ -33,3 +37,115 @@ def test_a_move_has_to_begin_where_the_ref_is(make, team_repo, alice):
     assert begin_push(by, NOWHERE, tip) == {"refs/heads/main": reason}
     assert begin_push(by, NOWHERE, "0" * 40) == {"refs/heads/main": reason}
     assert list(PushJournal.objects.values_list("old", "new")) == [(tip, NOWHERE)]
+
+
+@pytest.fixture
+def clone(team_repo, alice, tmp_path):
+    made = Clone(tmp_path / "clone", team_repo, alice)
+    made.commit("main", {"a": "1\n"})
+    made.push("main")
+    return made
+
+
+@pytest.fixture
+def disk_is_behind(clone):
+    """Alice's last push of main was acknowledged, and the disk still shows what was there before;
+    returns where main was, and where it is.
+    """
+    before = clone.head("main")
+    clone.commit("main", {"a": "2\n"})
+    clone.push("main")
+    last = clone.head("main")
+    clone.server("update-ref", "refs/heads/main", before)
+    return before, last
+
+
+def pushed(repo, by, command: Command) -> str:
+    """What the server says to a push of a commit that it has already."""
+    body = push_body(Scratch(repo.git.path), [command])
+    return receive(by=access_of(by, repo), body=iter([body])).decode()
+
+
+REASON = "fetch first: this is not what was pushed last"
+MAIN = "refs/heads/main"
+
+
+@pytest.mark.parametrize("act", ["move", "delete"])
+def test_a_push_on_top_of_a_disk_that_lies_takes_no_commit_from_a_branch(
+    clone, disk_is_behind, bob, act
+):
+    before, last = disk_is_behind
+    events = Event.objects.count()
+    new = Scratch(clone.repo.git.path).commit({"b": b"1"}, before) if act == "move" else ZERO
+    assert f"ng {MAIN} {REASON}\n" in pushed(clone.repo, bob, Command(before, new, MAIN))
+    assert clone.repo.git.ref(MAIN) == before
+    assert clone.repo.branch_sha("main") == last
+    assert (Event.objects.count(), PushJournal.objects.count()) == (events, 0)
+
+
+def test_a_branch_that_the_disk_does_not_show_is_not_created_over(clone, bob):
+    last = clone.head("main")
+    clone.server("update-ref", "-d", MAIN)
+    new = Scratch(clone.repo.git.path).commit({"b": b"1"})
+    assert f"ng {MAIN} {REASON}\n" in pushed(clone.repo, bob, Command(ZERO, new, MAIN))
+    assert clone.repo.branch_sha("main") == last
+
+
+def test_a_push_goes_on_where_the_disk_shows_the_last_push_again(clone, disk_is_behind, bob):
+    _, last = disk_is_behind
+    clone.server("update-ref", MAIN, last)
+    new = Scratch(clone.repo.git.path).commit({"b": b"1"}, last)
+    assert f"ok {MAIN}\n" in pushed(clone.repo, bob, Command(last, new, MAIN))
+    assert clone.repo.branch_sha("main") == new
+
+
+def test_neither_a_push_nor_the_worker_writes_down_what_a_disk_that_lies_shows(
+    clone, disk_is_behind, alice, bob, caplog
+):
+    """The journal has a step of the ref, so that whoever settles looks at it."""
+    before, last = disk_is_behind
+    events = Event.objects.count()
+    open_journal(actor=alice, repo=clone.repo, moves=[(MAIN, last, NOWHERE)])
+    jobs.settle_journals()
+    assert Event.objects.count() == events
+    assert "run manage.py reconcile" in caplog.text
+    new = Command(ZERO, before, "refs/heads/other")
+    assert "ok refs/heads/other\n" in pushed(clone.repo, bob, new)
+    assert clone.repo.branch_sha("main") == last
+    assert PushJournal.objects.get().is_overtaken is False
+    assert reconcile(repo=clone.repo) == 1
+    assert clone.repo.branch_sha("main") == before
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_push_on_top_of_one_that_died_before_its_rows_is_taken(clone, alice, bob, forced):
+    """The journal says how the ref came to where it is, also where it has lost a commit."""
+    stored, store = clone.head("main"), Scratch(clone.repo.git.path)
+    died = store.commit({"b": b"1"}, *([] if forced else [stored]))
+    open_journal(actor=alice, repo=clone.repo, moves=[(MAIN, stored, died)])
+    clone.server("update-ref", MAIN, died)
+    new = store.commit({"b": b"2"}, died)
+    assert f"ok {MAIN}\n" in pushed(clone.repo, bob, Command(died, new, MAIN))
+    heads = Event.objects.filter(kind="branch-pushed").order_by("id")
+    assert [(one.actor, one.data["after"]) for one in heads] == [(alice, died), (bob, new)]
+
+
+def test_rows_that_are_behind_the_disk_without_a_journal_hold_up_no_push(clone, bob):
+    """Where nothing can be lost."""
+    stored, store = clone.head("main"), Scratch(clone.repo.git.path)
+    ahead = store.commit({"b": b"1"}, stored)
+    clone.server("update-ref", MAIN, ahead)
+    new = store.commit({"b": b"2"}, ahead)
+    assert f"ok {MAIN}\n" in pushed(clone.repo, bob, Command(ahead, new, MAIN))
+    assert clone.repo.branch_sha("main") == new
+
+
+def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behind, bob):
+    before, _ = disk_is_behind
+    store = Scratch(clone.repo.git.path)
+    new = store.commit({"b": b"1"}, before)
+    commands = [Command(before, new, MAIN), Command(ZERO, new, "refs/heads/other")]
+    body = push_body(store, commands, "report-status atomic")
+    said = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
+    assert f"ng {MAIN} {REASON}\n" in said
+    assert "ng refs/heads/other atomic push failed\n" in said

@@ -35,7 +35,7 @@ from apps.pulls.models import MergeAttempt, Pull
 from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal, Ref
-from apps.repos.pushes import apply_moves, open_journal, read_facts, settle
+from apps.repos.pushes import apply_moves, is_doubted, open_journal, read_facts, settle
 from apps.repos.rules import RefMove
 from apps.repos.tips import know_stored
 
@@ -343,6 +343,8 @@ def _move_target(
     # Reviewers, admins and pushes take the same locks, so this holds until they are released.
     rules.check_unblocked(approval_of(pull, facts).blockers())
     if not move.repo.git.update_ref(move.full_name, move.new, move.old):
+        if is_doubted(move.repo, move.full_name):
+            raise unavailable()  # to try again would not help before the disk is right
         raise Overtaken
     PushJournal.objects.filter(repo=move.repo, push=push).delete()
     apply_moves(move.repo, [move], facts)

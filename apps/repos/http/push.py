@@ -7,6 +7,7 @@ written before git may move them; rows and events are written before the client 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -22,6 +23,7 @@ from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
 from apps.core.room import Share, room
+from apps.git.history import distances
 from apps.git.new_names import new_name_problem
 from apps.git.protocol import (
     Command,
@@ -36,10 +38,10 @@ from apps.git.repo import valid_ref_name
 from apps.git.run import GitProcess, kill_group
 from apps.repos.access import RepoAccess
 from apps.repos.http.streams import PIECE, drop, end
-from apps.repos.models import BRANCHES, TAGS, Repo
+from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
-from apps.repos.pushes import open_journal, settle
-from apps.repos.rules import ZERO, RefMove
+from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
+from apps.repos.rules import ZERO, RefMove, longest_chain
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
@@ -47,6 +49,9 @@ REPORT_LIMIT = 16 * 1024 * 1024
 LIST_COST = 8
 """Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
 TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
+OUTDATED = "fetch first: this is not what was pushed last"
+SECONDS = 5
+"""How long git may take under the repository's lock."""
 logger = logging.getLogger(__name__)
 
 
@@ -106,16 +111,19 @@ def accept_refs(
     Returns the push's id, None when no ref may move, and the refused refs with the reasons.
 
     Thousands of refs are compared with the protections before the lock. Under it they are compared
-    anew only if the protections have changed since, and not before it has been given back.
+    anew only if the protections have changed since, and not before it has been given back; those
+    that remain are compared with the stored heads.
     Errors: 401, 403, 404, 409 `repo_archived`.
     """
     while True:
         protected = patterns(by.repo)
         refused = refusals(request, protected, stale)
-        moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
         with transaction.atomic():
             now = locked_and_renewed(by)
             if patterns(by.repo) == protected:
+                others = [command for command in request.commands if command.ref not in refused]
+                refused = all_or_none(request, refused | outdated_moves(by.repo, others))
+                moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
                 push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
                 return push, refused
 
@@ -162,6 +170,38 @@ def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     return {command.ref: "this is not what is there now" for command in wrong}
 
 
+def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
+    """Moves that begin neither at the stored head nor where the journal leads from there, with the
+    reason against them. The caller holds the repository's lock.
+
+    git and `stale_moves` compare with the disk, and a file system that several nodes share may show
+    one of them what was there some time ago. Where the rows are behind the disk and no journal
+    says why, a move that begins at a descendant of the stored head is let through: nothing is lost.
+    """
+    stored = stored_heads(repo, [command.ref for command in commands])
+    differing = [c for c in commands if stored.get(c.ref, ZERO) != c.old]
+    if not differing:
+        return {}
+    steps = open_steps(repo, [command.ref for command in differing])
+    unexplained = [
+        (c.ref, stored[c.ref], c.old)
+        for c in differing
+        if c.ref in stored and longest_chain(stored[c.ref], c.old, steps[c.ref]) is None
+    ]
+    git, pairs = repo.git.within(SECONDS), [(at, old) for _, at, old in unexplained if old != ZERO]
+    told = distances(git, pairs) if pairs else {}
+    ahead = {pair for pair, distance in told.items() if distance.lost == 0}
+    return {name: OUTDATED for name, at, old in unexplained if (at, old) not in ahead}
+
+
+def open_steps(repo: Repo, names: Sequence[str]) -> dict[str, list[PushJournal]]:
+    """The steps of these refs in the journal, by ref."""
+    journal, steps = journal_of(repo), defaultdict[str, list[PushJournal]](list)
+    for step in journal.filter(full_name__in=names) if len(names) <= MOST_NAMED else journal:
+        steps[step.full_name].append(step)
+    return steps
+
+
 def refusals(
     request: PushRequest, protected: Sequence[str], stale: dict[str, str]
 ) -> dict[str, str]:
@@ -178,9 +218,14 @@ def refusals(
         name = command.ref.removeprefix(BRANCHES)
         if changes_branch(command) and any(one.fullmatch(name) for one in globs):
             found[command.ref] = "protected branch"
-    if found and request.atomic:
-        return {**{c.ref: "atomic push failed" for c in commands}, **found}
-    return found
+    return all_or_none(request, found)
+
+
+def all_or_none(request: PushRequest, refused: dict[str, str]) -> dict[str, str]:
+    """The refused refs; where one is and the client asked for `atomic`, all others as well."""
+    if refused and request.atomic:
+        return {**{c.ref: "atomic push failed" for c in request.commands}, **refused}
+    return refused
 
 
 def changes_branch(command: Command) -> bool:
