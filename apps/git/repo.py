@@ -21,6 +21,7 @@ from apps.git.configuration import CONFIG
 from apps.git.graph import write_graph
 from apps.git.leftovers import LEFTOVER_SECONDS, remove_leftovers
 from apps.git.protocol import ZERO, Service
+from apps.git.quarantines import remove_quarantines
 from apps.git.refs import read_refs
 from apps.git.run import (
     GitError,
@@ -240,6 +241,10 @@ class GitRepo:
     def remove_leftovers(self, age: float = LEFTOVER_SECONDS) -> int:
         """Remove what killed gits left; see `leftovers.remove_leftovers`."""
         return remove_leftovers(self.path, age)
+
+    def remove_quarantines(self, within: float = 0) -> int:
+        """Remove what pushes left that were killed; see `quarantines.remove_quarantines`."""
+        return remove_quarantines(self.path, within)
 
     def mend_config(self) -> bool:
         """Rewrite the configuration if it differs from the present one; returns whether it did."""

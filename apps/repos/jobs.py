@@ -11,12 +11,14 @@ import logging
 import uuid
 from contextlib import suppress
 
+from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from apps.core.errors import ApiError
 from apps.git import store
+from apps.git.leftovers import LEFTOVER_SECONDS, remove_leftovers
 from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
@@ -87,6 +89,7 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
     A push that is under way has some too; to settle its repository does no harm.
     """
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
+        repo.git.remove_quarantines()  # of a push whose server was killed
         try:
             moves = pushes.reconcile(repo=repo)
         except Exception:
@@ -135,6 +138,9 @@ def tidy_next_repo(_: OnDone = ignore) -> bool:
 
 
 def sweep_folders(_: OnDone) -> bool:
-    """Remove folders that belong to no repository."""
+    """Remove folders that belong to no repository, and old temporary files from the others."""
     sweep()
+    for folder in store.folders(settings.REPOSITORIES_DIR):
+        with suppress(OSError):
+            remove_leftovers(folder, LEFTOVER_SECONDS)
     return False

@@ -33,9 +33,9 @@ from apps.git.protocol import (
     with_refusals,
 )
 from apps.git.repo import valid_ref_name
-from apps.git.run import GitProcess, kill_group
+from apps.git.run import GitProcess, ends_well, kill_group
 from apps.repos.access import RepoAccess
-from apps.repos.http.streams import PIECE, drop, end
+from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.protection import glob
 from apps.repos.pushes import open_journal, settle
@@ -44,6 +44,8 @@ from apps.repos.rules import ZERO, RefMove
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
 REPORT_LIMIT = 16 * 1024 * 1024
+KILLED_SECONDS = 2.0
+"""How long the processes that a killed git had started may take to end."""
 LIST_COST = 8
 """Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
 TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
@@ -245,7 +247,7 @@ class Feeder:
             self._feed(cast("IO[bytes]", process.stdin))
         except Exception as error:
             self.error = error
-            kill_group(process)
+            end_gently(process)
 
     def _feed(self, stdin: IO[bytes]) -> None:
         for piece in chain([self.beginning], self.body):
@@ -268,9 +270,19 @@ def run(repo: Repo, feeder: Feeder) -> bytes:
         process.wait()
     finally:
         end(process)
+        if process.returncode < 0:  # a signal has ended it
+            repo.git.remove_quarantines(within=KILLED_SECONDS)
     if process.returncode and feeder.error is None:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
     return answer
+
+
+def end_gently(process: GitProcess) -> None:
+    """Close git's input, so that it removes the objects of the push itself; else kill it."""
+    with suppress(BrokenPipeError, ValueError):
+        cast("IO[bytes]", process.stdin).close()
+    if not ends_well(process, LAST_SECONDS):
+        kill_group(process)
 
 
 def collected(process: GitProcess) -> bytes:
