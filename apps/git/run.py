@@ -118,6 +118,10 @@ class GitTooLarge(GitError):
     """git met its limit of memory or of output, and always will: trying again is of no use."""
 
 
+class GitDiskFull(GitError):
+    """git could not write: the disk has no space left, or the server's quota is used up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """How git ended and what it wrote; of standard error the first 64 KiB."""
@@ -404,5 +408,6 @@ def _watch(process: GitProcess, deadline: float) -> None:
 def _failure(subcommand: str, result: Result) -> GitError:
     said = result.err.decode("utf-8", "replace").strip()
     short = "out of memory" in said.lower() or "cannot allocate memory" in said.lower()
-    kind = GitTooLarge if short else GitError
+    full = "no space left on device" in said.lower() or "disk quota exceeded" in said.lower()
+    kind = GitTooLarge if short else GitDiskFull if full else GitError
     return kind(f"git {subcommand} ended with {result.code}: {said[-500:]}")
