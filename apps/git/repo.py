@@ -253,9 +253,22 @@ class GitRepo:
         self._write_config()
         return True
 
-    def serve(self, service: Service, *, advertise: bool = False, protocol: str = "") -> GitProcess:
-        """Start one exchange of a fetch or a push; see `run.spawn_service`."""
-        return spawn_service(self.path, service, advertise=advertise, protocol=protocol)
+    def serve(
+        self,
+        service: Service,
+        *,
+        advertise: bool = False,
+        protocol: str = "",
+        most: int | None = None,
+    ) -> GitProcess:
+        """Start one exchange of a fetch or a push; see `run.spawn_service`.
+
+        `most`: bytes of the objects of a push, where it may have fewer than `MOST_PUSHED`.
+        """
+        config = {} if most is None else {"receive.maxInputSize": str(most)}
+        return spawn_service(
+            self.path, service, advertise=advertise, protocol=protocol, config=config
+        )
 
     # Refs
 

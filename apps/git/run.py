@@ -202,7 +202,12 @@ def start_git(
 
 
 def spawn_service(
-    git_dir: Path, service: Service, *, advertise: bool = False, protocol: str = ""
+    git_dir: Path,
+    service: Service,
+    *,
+    advertise: bool = False,
+    protocol: str = "",
+    config: Mapping[str, str] | None = None,
 ) -> GitProcess:
     """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout.
 
@@ -218,7 +223,9 @@ def spawn_service(
         inherited = []
         with suppress(OSError):  # a file system without locks
             inherited.append(stack.enter_context(push_lock(git_dir)))
-        process = _spawn(git_dir, service, args, SERVICE_LIMITS, DEVNULL, env, inherited=inherited)
+        process = _spawn(
+            git_dir, service, args, SERVICE_LIMITS, DEVNULL, env, config, inherited=inherited
+        )
     return _watched(process, SERVICE_LIMITS.deadline)
 
 

@@ -11,18 +11,16 @@ import logging
 import uuid
 from contextlib import suppress
 
-from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from apps.core.errors import ApiError
 from apps.git import store
-from apps.git.leftovers import LEFTOVER_SECONDS, remove_leftovers
 from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
-from apps.repos import actions, pushes
+from apps.repos import actions, pushes, quota
 from apps.repos.head import point_head
 from apps.repos.models import HEAD_DUE, UNTIDY, Fork, ForkStatus, Repo
 from apps.repos.upkeep import sweep
@@ -132,15 +130,19 @@ def tidy_next_repo(_: OnDone = ignore) -> bool:
     if Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now):
         try:
             repo.git.upkeep()
+            quota.measure(repo)
         except (GitError, OSError) as error:
             logger.warning("Repository %s could not be tidied: %s", repo.uuid, error)
     return True
 
 
 def sweep_folders(_: OnDone) -> bool:
-    """Remove folders that belong to no repository, and old temporary files from the others."""
+    """Remove folders that belong to no repository, and old temporary files from the others, whose
+    size is measured.
+    """
     sweep()
-    for folder in store.folders(settings.REPOSITORIES_DIR):
+    for repo in Repo.objects.only("uuid").iterator():
         with suppress(OSError):
-            remove_leftovers(folder, LEFTOVER_SECONDS)
+            repo.git.remove_leftovers()
+            quota.measure(repo)
     return False

@@ -34,6 +34,7 @@ from apps.git.protocol import (
 )
 from apps.git.repo import valid_ref_name
 from apps.git.run import GitProcess, ends_well, kill_group
+from apps.repos import quota
 from apps.repos.access import RepoAccess
 from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Repo
@@ -81,7 +82,9 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
-    push, refused = accept_refs(by, request, stale_moves(repo, request))
+    left, limit = quota.bytes_left(repo)
+    too_much = quota.refusals(request, left, limit)
+    push, refused = accept_refs(by, request, stale_moves(repo, request) | too_much)
     give_back_connection()
     if push is None:
         drop(body)
@@ -91,7 +94,8 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     asked = request.without(refused) if refused else request.raw
     with Feeder(asked + rest, body) as feeder:
         try:
-            answer = run(repo, feeder)
+            answer = run(repo, feeder, quota.most_of_push(left))
+            quota.add_pushed(repo, feeder.sent)
         finally:
             settle(repo=repo, push=push, own=own)
             give_back_connection()
@@ -221,6 +225,7 @@ class Feeder:
     def __init__(self, beginning: bytes, body: Iterator[bytes]) -> None:
         self.beginning = beginning
         self.body = body
+        self.sent = 0
         self.error: Exception | None = None
         self.thread: Thread | None = None
 
@@ -253,6 +258,7 @@ class Feeder:
         for piece in chain([self.beginning], self.body):
             try:
                 stdin.write(piece)
+                self.sent += len(piece)
                 stdin.flush()  # else a body of small pieces would not notice the end of git
             except (BrokenPipeError, ValueError):  # git has ended, and perhaps its pipe is closed
                 drop(self.body)
@@ -261,9 +267,12 @@ class Feeder:
             stdin.close()
 
 
-def run(repo: Repo, feeder: Feeder) -> bytes:
-    """Give the push to git; returns what it answers when it has ended, though the body has not."""
-    process = repo.git.serve(Service.RECEIVE_PACK)
+def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
+    """Give the push to git; returns what it answers when it has ended, though the body has not.
+
+    `most`: bytes of objects that git may take, if fewer than usual.
+    """
+    process = repo.git.serve(Service.RECEIVE_PACK, most=most)
     try:
         feeder.start(process)
         answer = collected(process)
