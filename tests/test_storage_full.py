@@ -10,6 +10,7 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
@@ -27,7 +28,7 @@ from tests.gitclient import Clone
 from tests.server import Server
 from tests.web.page_client import PageClient
 
-HELLO = {"title": "Hello", "body": "much to say " * 4000, "kind": "discussion"}
+HELLO: dict[str, Any] = {"title": "Hello", "body": "much to say " * 4000, "kind": "discussion"}
 WORDS = "The server has no disk space left, so nothing was stored."
 FULL = "CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
 FULL += "RAISE 'could not extend file' USING ERRCODE = '53100'; END $$"

@@ -39,7 +39,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.repos.models.protection import glob
-from apps.repos.pushes import open_journal, settle
+from apps.repos.pushes import journal_of, open_journal, settle, stored_heads
 from apps.repos.rules import ZERO, RefMove
 
 MOST_REFS = 20_000
@@ -50,6 +50,7 @@ KILLED_SECONDS = 2.0
 LIST_COST = 8
 """Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
 TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
+STALE = "this is not what is there now"
 logger = logging.getLogger(__name__)
 
 
@@ -121,9 +122,11 @@ def accept_refs(
         moves = [(c.ref, c.old, c.new) for c in request.commands if c.ref not in refused]
         with transaction.atomic():
             now = locked_and_renewed(by)
-            if patterns(by.repo) == protected:
+            resent = resent_moves(by.repo, moves)
+            if patterns(by.repo) == protected and not resent:
                 push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
                 return push, refused
+        stale = stale | resent
 
 
 def locked_and_renewed(by: RepoAccess) -> RepoAccess:
@@ -165,7 +168,24 @@ def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     moved = [command for command in request.commands if command.old != ZERO]
     present = repo.git.refs() if moved else {}
     wrong = [command for command in moved if present.get(command.ref) != command.old]
-    return {command.ref: "this is not what is there now" for command in wrong}
+    return {command.ref: STALE for command in wrong}
+
+
+def resent_moves(repo: Repo, moves: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """Moves `(full_name, old, new)` that have been written down, with the reason against them.
+
+    curl sends a push again when a kept-alive connection dies without an answer, and the first one
+    may have ended since `stale_moves` looked at the disk. git would refuse the second, but its step
+    would stay in the journal if its process dies before. The caller holds the repository's lock.
+    """
+    stored = stored_heads(repo, [name for name, _, _ in moves])
+    done = {name for name, _, new in moves if stored.get(name, ZERO) == new}
+    if not done:
+        return {}
+    # Steps that are not written down yet may have moved the ref away, and this one moves it back.
+    return dict.fromkeys(
+        done.difference(journal_of(repo).values_list("full_name", flat=True)), STALE
+    )
 
 
 def refusals(
