@@ -56,6 +56,8 @@ class Environment:
         self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", _slots)
         self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", _slots)
         self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", _mebibytes)
+        self.repo_mib = reader.get("REPO_MIB", "20480", _disk_mebibytes)
+        self.owner_mib = reader.get("OWNER_MIB", "204800", _disk_mebibytes)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
         reader.stop_if_wrong()
@@ -214,6 +216,12 @@ def _slots(text: str) -> int:
 def _mebibytes(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
         raise ValueError("must be how many MiB a person may upload in 24 hours, from 1 to 9999999.")
+    return int(text)
+
+
+def _disk_mebibytes(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise ValueError("must be how many MiB repositories may take, from 1 to 999999999.")
     return int(text)
 
 

@@ -1,7 +1,8 @@
 """All settings, from the environment only. A wrong value stops the start.
 
 DATABASE_URL, REDIS_URL, SECRET_KEY, BASE_URL, DATA_DIR, ALLOWED_HOSTS, TRUSTED_PROXIES, HOST, PORT,
-GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY, EMAIL_URL, EMAIL_FROM.
+GIT_SLOTS, GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS, UPLOAD_MIB_PER_DAY, REPO_MIB, OWNER_MIB,
+EMAIL_URL, EMAIL_FROM.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ TRUSTED_PROXIES = env.trusted_proxies
 GIT_SLOTS = env.git_slots
 GIT_SLOTS_PER_PERSON, GIT_SLOTS_PER_ADDRESS = env.git_slots_per_person, env.git_slots_per_address
 UPLOAD_BYTES_PER_DAY = env.upload_mib_per_day * 1024 * 1024
+REPO_BYTES, OWNER_BYTES = env.repo_mib * 1024 * 1024, env.owner_mib * 1024 * 1024
 DEFAULT_FROM_EMAIL = SERVER_EMAIL = env.email_from
 EMAIL_BACKEND = f"django.core.mail.backends.{env.email.kind}.EmailBackend"
 SENDS_MAIL = env.email.kind != "console"

@@ -63,6 +63,8 @@ def read(tmp_path):
         ("GIT_SLOTS_PER_ADDRESS", "-1"),
         ("UPLOAD_MIB_PER_DAY", "0"),
         ("UPLOAD_MIB_PER_DAY", "1 GiB"),
+        ("REPO_MIB", "0"),
+        ("OWNER_MIB", "20 GiB"),
         ("TRUSTED_PROXIES", "-1"),
         ("TRUSTED_PROXIES", "one"),
         ("TRUSTED_PROXIES", "٣"),

@@ -12,11 +12,12 @@ from typing import Any
 
 from django.contrib.auth import models as auth
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import OperationalError, models
 from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Principal
+from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
 from apps.core.statements import Statement
@@ -241,13 +242,20 @@ class ApiToken(models.Model):
         return person if token.is_usable and person.is_active else None
 
     def touch(self) -> None:
-        """Note the use, at most once a minute, also where several calls come at once."""
+        """Note the use, at most once a minute, also where several calls come at once.
+
+        A full disk must not keep anybody from reading, so the use is not noted then.
+        """
         now = timezone.now()
         if self.last_used_at is not None and now - self.last_used_at < USED_EVERY:
             return
         noted = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
-        if ApiToken.objects.filter(noted, pk=self.pk).update(last_used_at=now):
-            self.last_used_at = now
+        try:
+            if ApiToken.objects.filter(noted, pk=self.pk).update(last_used_at=now):
+                self.last_used_at = now
+        except OperationalError as error:
+            if not is_storage_full(error):
+                raise
 
     def event_keys(self) -> Keys:
         return Keys(private_to=self.user_id)

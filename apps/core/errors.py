@@ -5,15 +5,17 @@ docs/api.md lists all codes with their statuses.
 
 from __future__ import annotations
 
+import errno
 import logging
+import sqlite3
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import OperationalError
+from django.db import DatabaseError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions as drf
 
-from apps.git.run import GitError
+from apps.git.run import GitDiskFull, GitError
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +129,37 @@ def unavailable() -> Unavailable:
     return Unavailable(*PLAIN[503], headers={"Retry-After": "1"})
 
 
+FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL_SQLSTATE = "53100"
+FULL_SQLITE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""How files, PostgreSQL (`disk_full`) and SQLite say that there is no space left. `EFBIG` is a
+limit that the operator has set."""
+
+
+def storage_full() -> Unavailable:
+    """503 while the server's disk takes no more: somebody has to make room."""
+    text = "The server has no disk space left, so nothing was stored. Its operators must make room."
+    return Unavailable("storage_full", text, headers={"Retry-After": "60"})
+
+
+def git_failed(error: GitError) -> Unavailable:
+    """503 for a git that failed, and may succeed the next time."""
+    return storage_full() if isinstance(error, GitDiskFull) else unavailable()
+
+
+def is_storage_full(exception: BaseException) -> bool:
+    """Whether a disk without space, or without quota, is the cause."""
+    if isinstance(exception, OSError):
+        return exception.errno in FULL_ERRNOS
+    if isinstance(exception, DatabaseError):  # Django's has the driver's as its cause
+        cause = exception.__cause__
+        return (
+            getattr(cause, "sqlstate", None) == FULL_SQLSTATE
+            or getattr(cause, "sqlite_errorcode", None) in FULL_SQLITE
+        )
+    return isinstance(exception, GitDiskFull)
+
+
 STATUS_OF: tuple[tuple[type[Exception], int], ...] = (
     (Http404, 404),
     (PermissionDenied, 403),
@@ -141,6 +174,9 @@ def as_api_error(exception: BaseException) -> ApiError | None:
     """The ApiError that answers this exception; None for a defect, which becomes a 500."""
     if isinstance(exception, ApiError):
         return exception
+    if is_storage_full(exception):
+        logger.error("The disk is full", exc_info=exception)
+        return storage_full()
     if isinstance(exception, OperationalError):
         return unavailable()
     if isinstance(exception, GitError):

@@ -88,10 +88,18 @@ CODES: dict[str, tuple[int, str]] = {
     "too_many_streams": (429, "The caller has 20 live streams open."),
     "upload_limit_reached": (429, "The caller has uploaded too much in these 24 hours."),
     "internal_error": (500, "A defect of the server; it has been logged."),
+    "storage_full": (503, "The server has no disk space left; nothing was stored."),
     "unavailable": (503, "A lock or git was not to be had in time."),
 }
 """By code; docs/api.md says more of each."""
-ALWAYS = ("invalid_token", "inactive_user", "uri_too_long", "rate_limited", "unavailable")
+ALWAYS = (
+    "invalid_token",
+    "inactive_user",
+    "uri_too_long",
+    "rate_limited",
+    "storage_full",
+    "unavailable",
+)
 OF_WRITES = (
     "cross_site_request",
     "malformed_request",

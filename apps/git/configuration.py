@@ -2,6 +2,8 @@
 
 from typing import Final
 
+MOST_PUSHED: Final = 2 * 1024**3
+"""Bytes of the objects of one push: `maxInputSize` below."""
 CONFIG: Final = """\
 [core]
 	repositoryFormatVersion = 0

@@ -21,6 +21,7 @@ from apps.git.configuration import CONFIG
 from apps.git.graph import write_graph
 from apps.git.leftovers import LEFTOVER_SECONDS, remove_leftovers
 from apps.git.protocol import ZERO, Service
+from apps.git.quarantines import remove_quarantines
 from apps.git.refs import read_refs
 from apps.git.run import (
     GitError,
@@ -241,6 +242,10 @@ class GitRepo:
         """Remove what killed gits left; see `leftovers.remove_leftovers`."""
         return remove_leftovers(self.path, age)
 
+    def remove_quarantines(self, within: float = 0) -> int:
+        """Remove what pushes left that were killed; see `quarantines.remove_quarantines`."""
+        return remove_quarantines(self.path, within)
+
     def mend_config(self) -> bool:
         """Rewrite the configuration if it differs from the present one; returns whether it did."""
         if (self.path / "config").read_text() == CONFIG:
@@ -248,9 +253,22 @@ class GitRepo:
         self._write_config()
         return True
 
-    def serve(self, service: Service, *, advertise: bool = False, protocol: str = "") -> GitProcess:
-        """Start one exchange of a fetch or a push; see `run.spawn_service`."""
-        return spawn_service(self.path, service, advertise=advertise, protocol=protocol)
+    def serve(
+        self,
+        service: Service,
+        *,
+        advertise: bool = False,
+        protocol: str = "",
+        most: int | None = None,
+    ) -> GitProcess:
+        """Start one exchange of a fetch or a push; see `run.spawn_service`.
+
+        `most`: bytes of the objects of a push, where it may have fewer than `MOST_PUSHED`.
+        """
+        config = {} if most is None else {"receive.maxInputSize": str(most)}
+        return spawn_service(
+            self.path, service, advertise=advertise, protocol=protocol, config=config
+        )
 
     # Refs
 

@@ -10,7 +10,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import IO, Final, TypeAlias, cast
 
 from apps.git.pipes import PIECE, ends_within, register, write
 from apps.git.protocol import Service
+from apps.git.quarantines import push_lock
 
 _MIB: Final = 1024 * 1024
 _GIB: Final = 1024 * _MIB
@@ -117,6 +118,10 @@ class GitTooLarge(GitError):
     """git met its limit of memory or of output, and always will: trying again is of no use."""
 
 
+class GitDiskFull(GitError):
+    """git could not write: the disk has no space left, or the server's quota is used up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """How git ended and what it wrote; of standard error the first 64 KiB."""
@@ -197,7 +202,12 @@ def start_git(
 
 
 def spawn_service(
-    git_dir: Path, service: Service, *, advertise: bool = False, protocol: str = ""
+    git_dir: Path,
+    service: Service,
+    *,
+    advertise: bool = False,
+    protocol: str = "",
+    config: Mapping[str, str] | None = None,
 ) -> GitProcess:
     """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout.
 
@@ -206,8 +216,17 @@ def spawn_service(
     """
     args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
     env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
-    limits = FETCH_LIMITS if service is Service.UPLOAD_PACK else SERVICE_LIMITS
-    return _watched(_spawn(git_dir, service, args, limits, DEVNULL, env), limits.deadline)
+    if service is Service.UPLOAD_PACK:
+        process = _spawn(git_dir, service, args, FETCH_LIMITS, DEVNULL, env)
+        return _watched(process, FETCH_LIMITS.deadline)
+    with ExitStack() as stack:
+        inherited = []
+        with suppress(OSError):  # a file system without locks
+            inherited.append(stack.enter_context(push_lock(git_dir)))
+        process = _spawn(
+            git_dir, service, args, SERVICE_LIMITS, DEVNULL, env, config, inherited=inherited
+        )
+    return _watched(process, SERVICE_LIMITS.deadline)
 
 
 def spawn_archive(git_dir: Path, *args: str) -> GitProcess:
@@ -252,7 +271,8 @@ def kill_group(process: GitProcess) -> None:
     """End the process and all it started; harmless when it has ended. Takes a second at most.
 
     TERM comes first, because git then removes its lock files: after a KILL a branch could stay
-    locked for ever. Half-written packs stay for `GitRepo.upkeep`.
+    locked for ever. Half-written packs stay for `GitRepo.upkeep`, the folder of a push for
+    `GitRepo.remove_quarantines`.
     """
     if process.returncode is not None:
         return
@@ -271,6 +291,7 @@ def _spawn(
     stderr: int,
     env: Mapping[str, str] | None,
     config: Mapping[str, str] | None = None,
+    inherited: Sequence[int] = (),
 ) -> GitProcess:
     global spawned
     settings = {**_CONFIG, **(config or {})}
@@ -289,6 +310,7 @@ def _spawn(
             stderr=stderr,
             env={**_ENVIRONMENT, **(env or {})},
             start_new_session=True,
+            pass_fds=inherited,
         )
     except OSError as error:
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
@@ -393,5 +415,6 @@ def _watch(process: GitProcess, deadline: float) -> None:
 def _failure(subcommand: str, result: Result) -> GitError:
     said = result.err.decode("utf-8", "replace").strip()
     short = "out of memory" in said.lower() or "cannot allocate memory" in said.lower()
-    kind = GitTooLarge if short else GitError
+    full = "no space left on device" in said.lower() or "disk quota exceeded" in said.lower()
+    kind = GitTooLarge if short else GitDiskFull if full else GitError
     return kind(f"git {subcommand} ended with {result.code}: {said[-500:]}")

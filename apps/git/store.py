@@ -1,8 +1,10 @@
 """All repositories on disk: `<root>/ab/cd/<uuid>.git`, and what killed processes left there."""
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -26,6 +28,16 @@ def older_than(folder: Path, age: float) -> bool:
         return time.time() - folder.stat().st_mtime >= age
     except FileNotFoundError:
         return False
+
+
+def bytes_in(folder: Path) -> int:
+    """The sizes of all files in the folder; what goes meanwhile is not counted."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total
 
 
 def remove(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Self
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.core.errors import unavailable
+from apps.core.errors import git_failed
 from apps.git import cache, merge
 from apps.git.facts import GitFacts
 from apps.git.merge import Mergeability, Strategy
@@ -170,8 +170,8 @@ class Approval:
         of_people = [one for one in self.approvals if self.reason_against(one) is None]
         try:
             return [one for one in of_people if not self.eligibility.is_stale(one)]
-        except GitError:
-            raise unavailable() from None
+        except GitError as error:
+            raise git_failed(error) from None
 
     @cached_property
     def changes_requested_by(self) -> list[str]:
@@ -342,8 +342,8 @@ def readiness_of(pull: Pull, approval: Approval | None = None) -> MergeReadiness
         nonlocal git
         try:
             git = cache.mergeability(pull.repo.git, target, source)
-        except GitError:
-            raise unavailable() from None
+        except GitError as error:
+            raise git_failed(error) from None
         return git_blocker(git)
 
     blockers = all_blockers(pull, approval, git_says)

@@ -18,7 +18,7 @@ from django.utils import timezone
 from apps.browse import slots
 from apps.browse.cache import cached, too_expensive
 from apps.browse.objects import find_commits
-from apps.core.errors import Invalid, unavailable
+from apps.core.errors import Invalid, git_failed
 from apps.git.diff import FileChange, changes, patches
 from apps.git.log import Commit
 from apps.git.repo import EMPTY_TREE, pull_ref
@@ -101,8 +101,8 @@ def _ask(version: PullVersion, who: str) -> None:
             read_contents(version)
     except (GitTimeout, GitTooLarge):
         raise too_expensive() from None
-    except GitError:
-        raise unavailable() from None
+    except GitError as error:
+        raise git_failed(error) from None
 
 
 def files_between(old: PullVersion, new: PullVersion, who: str) -> Listing:

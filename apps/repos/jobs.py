@@ -20,7 +20,7 @@ from apps.git import store
 from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
-from apps.repos import actions, pushes
+from apps.repos import actions, pushes, quota
 from apps.repos.head import point_head
 from apps.repos.models import HEAD_DUE, UNTIDY, Fork, ForkStatus, Repo
 from apps.repos.upkeep import sweep
@@ -87,6 +87,7 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
     A push that is under way has some too; to settle its repository does no harm.
     """
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
+        repo.git.remove_quarantines()  # of a push whose server was killed
         try:
             moves = pushes.reconcile(repo=repo, believing=False)
         except Exception:
@@ -129,12 +130,19 @@ def tidy_next_repo(_: OnDone = ignore) -> bool:
     if Repo.objects.filter(pk=repo.pk, tidied_at=repo.tidied_at).update(tidied_at=now):
         try:
             repo.git.upkeep()
+            quota.measure(repo)
         except (GitError, OSError) as error:
             logger.warning("Repository %s could not be tidied: %s", repo.uuid, error)
     return True
 
 
 def sweep_folders(_: OnDone) -> bool:
-    """Remove folders that belong to no repository."""
+    """Remove folders that belong to no repository, and old temporary files from the others, whose
+    size is measured.
+    """
     sweep()
+    for repo in Repo.objects.only("uuid").iterator():
+        with suppress(OSError):
+            repo.git.remove_leftovers()
+            quota.measure(repo)
     return False

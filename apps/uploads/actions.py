@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from apps.core.access import Level
-from apps.core.errors import Unavailable
+from apps.core.errors import Unavailable, is_storage_full
 from apps.core.locks import hold
 from apps.core.transactions import final_transaction
 from apps.repos.access import RepoAccess
@@ -36,6 +36,8 @@ def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
         with files.written(upload.sha256, content) as temporary:
             return _add(by, upload, temporary)
     except OSError as error:
+        if is_storage_full(error):
+            raise
         logger.error("An upload cannot be stored: %s", error)
         text = "Files cannot be stored at the moment. Try again later."
         raise Unavailable("unavailable", text, headers={"Retry-After": "60"}) from error

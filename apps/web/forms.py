@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from django import forms
 from django.conf import settings
+from django.db import DatabaseError
 from django.http import Http404, HttpResponse, QueryDict
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -17,9 +18,10 @@ from apps.accounts.models import EMAIL_MAX, Theme
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_what_was_shown
 from apps.core.durations import parse_future
-from apps.core.errors import ApiError, as_api_error
+from apps.core.errors import ApiError, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
+from apps.git.run import GitDiskFull
 from apps.web.responses import PageRequest, render_page, typed
 
 PREVIEW = "preview"
@@ -80,7 +82,9 @@ class PageForm(forms.Form):
         """Show what an action refuses in the form; the page answers with the refusal's status."""
         try:
             yield
-        except (ApiError, Http404) as refusal:
+        except (ApiError, Http404, DatabaseError, GitDiskFull, OSError) as refusal:
+            if not isinstance(refusal, ApiError | Http404) and not is_storage_full(refusal):
+                raise
             error = cast("ApiError", as_api_error(refusal))
             self.is_valid()  # an action may be refused before the form was looked at
             name, colon, text = error.detail.partition(": ")

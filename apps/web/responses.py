@@ -182,7 +182,8 @@ def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) 
     """
     kept = unseen_texts(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
-        html = render_to_string(f"web/{error.status}.html", {"id": getattr(request, "id", "")})
+        context = {"id": getattr(request, "id", ""), "is_full": error.code == "storage_full"}
+        html = render_to_string(f"web/{error.status}.html", context)
         response = HttpResponse(html, status=error.status)
     else:
         response = render_page(

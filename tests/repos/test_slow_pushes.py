@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
 from itertools import count
+from pathlib import Path
+from random import Random
 
 import pytest
 from django.db import connection
@@ -270,3 +275,81 @@ def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, 
     assert b"ok refs/heads/main" in receive(by=access_by_token(make, bob), body=whole)
     assert team_repo.refs.get().pushed_by == bob
     assert not PushJournal.objects.exists()
+
+
+def quarantines(repo):
+    """The folders in which git stores the objects of pushes that are under way."""
+    return list((repo.git.path / "objects").glob("tmp_objdir-incoming-*"))
+
+
+def large_push(other):
+    """A push of some hundred kilobytes that cannot be packed smaller."""
+    noise = Random(7).randbytes(300_000)  # noqa: S311 - noise, no secret
+    return push_body(other, [Command(ZERO, other.commit({"a": noise}), MAIN)])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("sent", [-10, 200_000])
+def test_a_client_that_leaves_while_it_sends_leaves_nothing_on_disk(team_repo, other, bob, sent):
+    body = large_push(other)
+
+    def broken():
+        yield body[:sent]
+        eventually(lambda: quarantines(team_repo))
+        raise BadRequest("malformed_request", "gone")
+
+    with pytest.raises(BadRequest, match="gone"):
+        receive(by=access_of(bob, team_repo), body=broken())
+    assert not quarantines(team_repo)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, ending):
+    """By the system that has no memory left, or because the time of the push is over."""
+    body = large_push(other)
+
+    def slow():
+        yield body[:200_000]
+        eventually(lambda: quarantines(team_repo))
+        os.kill(receiver_of(team_repo), ending)
+        yield body[200_000:]
+
+    receive(by=access_of(bob, team_repo), body=slow())
+    assert not quarantines(team_repo)
+    assert team_repo.git.refs() == {}
+
+
+def receiver_of(repo):
+    """The process id of the git that receives a push to this repository."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if b"receive-pack" in words and f"--git-dir={repo.git.path}".encode() in words:
+                return int(folder.name)
+    raise AssertionError("no push is under way")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, other, alice, bob):
+    body = large_push(other)
+    killed = abandoned_quarantine(team_repo, "killed")
+
+    def slow():
+        yield body[:200_000]
+        eventually(lambda: len(quarantines(team_repo)) == 2)
+        assert team_repo.git.remove_quarantines() == 0
+        yield body[200_000:]
+
+    said = receive(by=access_of(bob, team_repo), body=slow())
+    assert b"ok refs/heads/main" in said
+    assert quarantines(team_repo) == [killed]
+    assert team_repo.git.remove_quarantines() == 1
+
+
+def abandoned_quarantine(repo, name):
+    """What a killed git left."""
+    folder = repo.git.path / "objects" / f"tmp_objdir-incoming-{name}"
+    (folder / "pack").mkdir(parents=True)
+    (folder / "pack" / "tmp_pack_x").write_bytes(b"PACK")
+    return folder

@@ -149,3 +149,43 @@ def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behin
     said = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
     assert f"ng {MAIN} {REASON}\n" in said
     assert "ng refs/heads/other atomic push failed\n" in said
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["creates", "moves", "deletes"])
+def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
+    team_repo, alice, tmp_path, kind
+):
+    """curl repeats a POST when a kept-alive connection dies without an answer. The first may end
+    between the look at the disk and the lock of the second.
+    """
+    other = Scratch(tmp_path / "other.git")
+    other.create()
+    first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
+    old, new = {"creates": (ZERO, first), "moves": (first, second), "deletes": (first, ZERO)}[kind]
+    by = access_of(alice, team_repo)
+    for name in ("main", "topic") if kind != "creates" else ("main",):
+        body = push_body(other, [Command(ZERO, first, f"refs/heads/{name}")])
+        receive(by=by, body=iter([body]))
+    ref = "refs/heads/side" if kind == "creates" else "refs/heads/topic"
+    body = push_body(other, [Command(old, new, ref)])
+    request, _ = read_commands(iter([body]))
+    looked = stale_moves(team_repo, request)
+    assert looked == {}
+    assert f"ok {ref}".encode() in receive(by=by, body=iter([body]))
+    assert accept_refs(by, request, looked) == (None, {ref: "this is not what is there now"})
+    assert not PushJournal.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_move_back_to_what_is_stored_is_none_that_was_sent_again(team_repo, alice, tmp_path):
+    """A push that has not been written down yet has moved the ref away."""
+    other = Scratch(tmp_path / "other.git")
+    other.create()
+    first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
+    by = access_of(alice, team_repo)
+    receive(by=by, body=iter([push_body(other, [Command(ZERO, first, "refs/heads/main")])]))
+    open_journal(actor=alice, repo=team_repo, moves=[("refs/heads/main", first, second)])
+    team_repo.git.fetch_objects(other, second)
+    assert team_repo.git.update_ref("refs/heads/main", second, first)
+    assert begin_push(by, second, first) == {}

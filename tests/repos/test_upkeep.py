@@ -133,6 +133,28 @@ def test_a_journal_of_a_push_under_way_is_kept_and_an_old_one_dropped(clone, bob
     assert not PushJournal.objects.exists()
 
 
+def test_the_worker_removes_what_a_killed_push_left_though_nobody_pushes(clone, bob, events):
+    """The journal of a push is kept until its end is written down, so the worker finds it."""
+    left = clone.repo.git.path / "objects" / "tmp_objdir-incoming-killed"
+    left.mkdir()
+    jobs.settle_journals()
+    assert left.exists(), "no push has died here"
+    open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/x", ZERO, "1" * 40)])
+    jobs.settle_journals()
+    assert not left.exists()
+
+
+def test_the_daily_sweep_removes_old_temporary_files_though_nobody_pushes(clone):
+    """Also those that an earlier version left, which kept no lock."""
+    objects = clone.repo.git.path / "objects"
+    old, young = (objects / f"tmp_objdir-incoming-{name}" for name in ("old", "young"))
+    for folder in (old, young):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    jobs.sweep_folders(jobs.ignore)
+    assert not old.exists() and young.exists()
+
+
 def test_a_push_that_was_cut_off_and_sent_again_leaves_no_step_behind(clone, bob, events):
     old, new = clone.repo.branch_sha("main"), clone.commit("main", {"a": "3\n"})
     open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/main", old, new)])

@@ -24,6 +24,7 @@ from apps.accounts.actions import create_user
 from apps.accounts.access import access_to_user
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.core.errors import as_api_error
 from apps.repos.access import access_to
 from apps.repos.actions import create_repo
 from apps.uploads import actions, files
@@ -40,6 +41,7 @@ try:
     )
     print("stored", upload.sha256)
 except Exception as error:
+    error = as_api_error(error)
     print(error.status, error.code, error.headers)
 """
 DIE = "os.kill(os.getpid(), 9)"
@@ -77,7 +79,7 @@ def test_a_full_disk_is_503_and_leaves_nothing(data, folder):
     """A limit for the size of files stands for the disk: both fail in the middle of a write."""
     before = names(folder)
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))"
-    assert "503 unavailable {'Retry-After': '60'}" in data.run(POST.format(before=full))
+    assert "503 storage_full {'Retry-After': '60'}" in data.run(POST.format(before=full))
     assert names(folder) == before
 
 

@@ -19,7 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from apps.core.access import Level
-from apps.core.errors import Conflict, NotFound, unavailable
+from apps.core.errors import Conflict, NotFound, git_failed, unavailable
 from apps.core.locks import give_back_connection, hold, lock
 from apps.core.statements import Statement
 from apps.core.transactions import final_transaction
@@ -137,10 +137,10 @@ def merge_pull(
     except Conflict:
         if asked_since is None or not _is_made_since(asked_since, merge):
             raise
-    except GitError:
+    except GitError as error:
         # Too slow, or a ref that stays locked: it may go well the next time.
         logger.exception("merging pull %s of repository %s", pull.number, pull.repo.uuid)
-        raise unavailable() from None
+        raise git_failed(error) from None
 
 
 def _is_made_since(moment: dt.datetime, merge: Merge) -> bool:

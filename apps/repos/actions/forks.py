@@ -18,6 +18,7 @@ from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
 from apps.events.record import record
 from apps.git.repo import GitRepo
+from apps.git.store import bytes_in
 from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
 from apps.repos.tips import TIP_COLUMNS
@@ -131,6 +132,7 @@ def _insert(fork: Fork, copied: GitRepo) -> Repo:
                     default_branch=copied.head_branch(),
                     is_empty=not any(name.startswith(BRANCHES) for name in copied.refs()),
                     pushed_at=upstream.pushed_at,
+                    disk_bytes=bytes_in(copied.path),
                 )
         except IntegrityError:
             continue

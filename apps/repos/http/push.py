@@ -35,9 +35,10 @@ from apps.git.protocol import (
     with_refusals,
 )
 from apps.git.repo import valid_ref_name
-from apps.git.run import GitProcess, kill_group
+from apps.git.run import GitProcess, ends_well, kill_group
+from apps.repos import quota
 from apps.repos.access import RepoAccess
-from apps.repos.http.streams import PIECE, drop, end
+from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
 from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
@@ -46,10 +47,13 @@ from apps.repos.rules import ZERO, RefMove, longest_chain
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
 REPORT_LIMIT = 16 * 1024 * 1024
+KILLED_SECONDS = 2.0
+"""How long the processes that a killed git had started may take to end."""
 LIST_COST = 8
 """Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
 TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
 OUTDATED = "fetch first: this is not what was pushed last"
+STALE = "this is not what is there now"
 SECONDS = 5
 """How long git may take under the repository's lock."""
 logger = logging.getLogger(__name__)
@@ -84,7 +88,9 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     if not request.commands:
         # Before it sends a large pack, git asks with an empty list whether it may.
         return b""
-    push, refused = accept_refs(by, request, stale_moves(repo, request))
+    left, limit = quota.bytes_left(repo)
+    too_much = quota.refusals(request, left, limit)
+    push, refused = accept_refs(by, request, stale_moves(repo, request) | too_much)
     give_back_connection()
     if push is None:
         drop(body)
@@ -94,7 +100,8 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     asked = request.without(refused) if refused else request.raw
     with Feeder(asked + rest, body) as feeder:
         try:
-            answer = run(repo, feeder)
+            answer = run(repo, feeder, quota.most_of_push(left))
+            quota.add_pushed(repo, feeder.sent)
         finally:
             settle(repo=repo, push=push, own=own)
             give_back_connection()
@@ -167,22 +174,29 @@ def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
     moved = [command for command in request.commands if command.old != ZERO]
     present = repo.git.refs() if moved else {}
     wrong = [command for command in moved if present.get(command.ref) != command.old]
-    return {command.ref: "this is not what is there now" for command in wrong}
+    return {command.ref: STALE for command in wrong}
 
 
 def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Moves that begin neither at the stored head nor where the journal leads from there, with the
-    reason against them. The caller holds the repository's lock.
+    """Moves that begin neither at the stored head nor where the journal leads from there, and those
+    that are written down already, with the reason against them. The caller holds the repository's
+    lock.
 
     git and `stale_moves` compare with the disk, and a file system that several nodes share may show
     one of them what was there some time ago. Where the rows are behind the disk and no journal
     says why, a move that begins at a descendant of the stored head is let through: nothing is lost.
+
+    curl sends a push again when a kept-alive connection dies without an answer, and the first one
+    may have ended since `stale_moves` looked at the disk. git would refuse the second, but its step
+    would stay in the journal if its process dies before.
     """
     stored = stored_heads(repo, [command.ref for command in commands])
     differing = [c for c in commands if stored.get(c.ref, ZERO) != c.old]
     if not differing:
         return {}
     steps = open_steps(repo, [command.ref for command in differing])
+    # A step that is not written down yet may have moved the ref away, and this one moves it back.
+    resent = {c.ref for c in differing if stored.get(c.ref, ZERO) == c.new and not steps[c.ref]}
     unexplained = [
         (c.ref, stored[c.ref], c.old)
         for c in differing
@@ -191,7 +205,8 @@ def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     git, pairs = repo.git.within(SECONDS), [(at, old) for _, at, old in unexplained if old != ZERO]
     told = distances(git, pairs) if pairs else {}
     ahead = {pair for pair, distance in told.items() if distance.lost == 0}
-    return {name: OUTDATED for name, at, old in unexplained if (at, old) not in ahead}
+    outdated = {name: OUTDATED for name, at, old in unexplained if (at, old) not in ahead}
+    return outdated | dict.fromkeys(resent, STALE)
 
 
 def open_steps(repo: Repo, names: Sequence[str]) -> dict[str, list[PushJournal]]:
@@ -264,6 +279,7 @@ class Feeder:
     def __init__(self, beginning: bytes, body: Iterator[bytes]) -> None:
         self.beginning = beginning
         self.body = body
+        self.sent = 0
         self.error: Exception | None = None
         self.thread: Thread | None = None
 
@@ -290,12 +306,13 @@ class Feeder:
             self._feed(cast("IO[bytes]", process.stdin))
         except Exception as error:
             self.error = error
-            kill_group(process)
+            end_gently(process)
 
     def _feed(self, stdin: IO[bytes]) -> None:
         for piece in chain([self.beginning], self.body):
             try:
                 stdin.write(piece)
+                self.sent += len(piece)
                 stdin.flush()  # else a body of small pieces would not notice the end of git
             except (BrokenPipeError, ValueError):  # git has ended, and perhaps its pipe is closed
                 drop(self.body)
@@ -304,18 +321,31 @@ class Feeder:
             stdin.close()
 
 
-def run(repo: Repo, feeder: Feeder) -> bytes:
-    """Give the push to git; returns what it answers when it has ended, though the body has not."""
-    process = repo.git.serve(Service.RECEIVE_PACK)
+def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
+    """Give the push to git; returns what it answers when it has ended, though the body has not.
+
+    `most`: bytes of objects that git may take, if fewer than usual.
+    """
+    process = repo.git.serve(Service.RECEIVE_PACK, most=most)
     try:
         feeder.start(process)
         answer = collected(process)
         process.wait()
     finally:
         end(process)
+        if process.returncode < 0:  # a signal has ended it
+            repo.git.remove_quarantines(within=KILLED_SECONDS)
     if process.returncode and feeder.error is None:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
     return answer
+
+
+def end_gently(process: GitProcess) -> None:
+    """Close git's input, so that it removes the objects of the push itself; else kill it."""
+    with suppress(BrokenPipeError, ValueError):
+        cast("IO[bytes]", process.stdin).close()
+    if not ends_well(process, LAST_SECONDS):
+        kill_group(process)
 
 
 def collected(process: GitProcess) -> bytes:

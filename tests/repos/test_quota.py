@@ -1,0 +1,97 @@
+"""A repository, and all of one owner, take so many bytes of the disk; a push beyond is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+from random import Random
+
+import pytest
+from django.utils import timezone
+
+from apps.git.protocol import ZERO, Command
+from apps.git.store import bytes_in
+from apps.repos import jobs, quota
+from apps.repos.http.push import receive
+from apps.repos.models import Repo
+from tests.git.scratch import Scratch, push_body
+from tests.principals import access_of
+
+MAIN, SIDE = "refs/heads/main", "refs/heads/side"
+MIB = 1024 * 1024
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A repository from which commits are pushed."""
+    other = Scratch(tmp_path / "other.git")
+    other.create()
+    return other
+
+
+@pytest.fixture
+def push(team_repo, other, alice):
+    """`push((old, new, ref), …)`: git's report."""
+
+    def whole(*moves):
+        body = push_body(other, [Command(*move) for move in moves])
+        return receive(by=access_of(alice, Repo.objects.get(pk=team_repo.pk)), body=iter([body]))
+
+    return whole
+
+
+def noise(size):
+    return Random(7).randbytes(size)  # noqa: S311 - no secret
+
+
+def test_a_push_to_a_repository_that_has_used_its_quota_is_refused_with_words(
+    settings, team_repo, other, push
+):
+    settings.REPO_BYTES = 3 * MIB
+    first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
+    assert b"ok " in push((ZERO, first, MAIN), (ZERO, first, SIDE))
+    Repo.objects.filter(pk=team_repo.pk).update(disk_bytes=3 * MIB)
+    words = b"storage quota used up: this repository may take 3 MiB"
+    assert b"ng refs/heads/main " + words in push((first, second, MAIN))
+    assert team_repo.git.ref(MAIN) == first
+    assert b"ok refs/heads/side" in push((first, ZERO, SIDE)), "deletions make room"
+
+
+def test_a_push_to_an_owner_whose_repositories_have_used_their_quota_is_refused(
+    settings, make, team_repo, other, push, acme, alice
+):
+    settings.OWNER_BYTES = 5 * 1024 * MIB
+    beside = make.repo(acme, "beside", by=alice)
+    elsewhere = make.repo(alice, "elsewhere", by=alice)
+    Repo.objects.filter(pk=elsewhere.pk).update(disk_bytes=settings.OWNER_BYTES)
+    first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})
+    assert b"ok " in push((ZERO, first, MAIN)), "what others have is not counted"
+    Repo.objects.filter(pk=beside.pk).update(disk_bytes=settings.OWNER_BYTES)
+    words = b"storage quota used up: all repositories of teams/acme may take 5 GiB"
+    assert words in push((first, second, MAIN))
+
+
+def test_a_push_larger_than_what_is_left_is_refused_while_it_comes_and_leaves_nothing(
+    settings, team_repo, other, push
+):
+    settings.REPO_BYTES = 100_000
+    said = push((ZERO, other.commit({"a": noise(200_000)}), MAIN))
+    assert b"pack exceeds maximum allowed size" in said
+    assert b"ng refs/heads/main" in said and team_repo.git.refs() == {}
+    assert not list(team_repo.git.path.glob("objects/tmp_objdir-*"))
+
+
+def test_a_large_push_counts_at_once_and_the_worker_measures_later(team_repo, other, push):
+    size = quota.COUNTED_AT_ONCE
+    assert b"ok " in push((ZERO, other.commit({"a": noise(size)}), MAIN))
+    pushed = Repo.objects.get(pk=team_repo.pk).disk_bytes
+    assert size <= pushed < 2 * size
+    Repo.objects.update(created_at=timezone.now() - dt.timedelta(minutes=2), disk_bytes=7)
+    assert jobs.tidy_next_repo()
+    assert Repo.objects.get(pk=team_repo.pk).disk_bytes == bytes_in(team_repo.git.path)
+
+
+def test_the_worker_measures_repositories_that_nobody_pushes_to(team_repo):
+    (team_repo.git.path / "objects" / "pack" / "large").write_bytes(bytes(MIB))
+    jobs.sweep_folders(jobs.ignore)
+    assert Repo.objects.get(pk=team_repo.pk).disk_bytes >= MIB
