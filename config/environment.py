@@ -183,7 +183,11 @@ def _database(text: str) -> dict[str, Any]:
     if database["NAME"] in {"", ":memory:"}:
         raise ValueError("names no database.")
     ours = _SQLITE if scheme == "sqlite" else _POSTGRESQL
-    options = {**ours["OPTIONS"], **database.get("OPTIONS", {})}
+    given = database.get("OPTIONS", {})
+    options = {**ours["OPTIONS"], **given}
+    if scheme != "sqlite" and "options" in given:
+        # The server takes the last of two settings of one name.
+        options["options"] = f"{ours['OPTIONS']['options']} {given['options']}"
     return {**database, **ours, "OPTIONS": options}
 
 
@@ -237,12 +241,25 @@ _SQLITE: dict[str, Any] = {
     },
 }
 # PostgreSQL's come from a pool, which after a restart of the database would lend dead ones.
+# Keepalives on both sides: a node that vanishes from the network must not keep its locks for as
+# long as TCP would wait, which is hours. They say nothing while sent data is not acknowledged;
+# `tcp_user_timeout` (milliseconds) bounds that. The server gives a node up after 25 s. A request
+# waits no longer than 5 s for a server that is away: `timeout` and `connect_timeout` are for new
+# connections, the client's `tcp_user_timeout` is for open ones. With a `reconnect_timeout` as
+# short, the pool tries again with the next request, where it would pause for minutes.
 _POSTGRESQL: dict[str, Any] = {
     "CONN_MAX_AGE": 0,
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {
-        "options": "-c lock_timeout=20s",
-        "pool": {"min_size": 1, "max_size": 20},
+        "options": "-c lock_timeout=20s -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5"
+        " -c tcp_keepalives_count=3 -c tcp_user_timeout=25000",
+        "keepalives": 1,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 5000,
+        "connect_timeout": 4,
+        "pool": {"min_size": 1, "max_size": 20, "timeout": 4.0, "reconnect_timeout": 4.0},
     },
 }
 

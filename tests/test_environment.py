@@ -177,7 +177,23 @@ def test_an_origin_is_spelled_as_browsers_do(read, url, origin):
 def test_options_in_a_database_url_are_kept_beside_ours(read):
     found = read(DATABASE_URL="postgres://db.example/guildhall?sslmode=require").database
     assert found["OPTIONS"]["sslmode"] == "require"
-    assert found["OPTIONS"]["options"] == "-c lock_timeout=20s"
+    assert "-c lock_timeout=20s" in found["OPTIONS"]["options"]
+
+
+def test_server_settings_in_a_database_url_are_added_to_ours_and_win(read):
+    """PostgreSQL takes the last of two settings of one name."""
+    ours = read(DATABASE_URL="postgres://db.example/guildhall").database["OPTIONS"]["options"]
+    url = "postgres://db.example/guildhall?options=-c%20lock_timeout%3D5s"
+    assert read(DATABASE_URL=url).database["OPTIONS"]["options"] == f"{ours} -c lock_timeout=5s"
+
+
+def test_client_options_in_a_database_url_win_over_ours(read):
+    found = read(
+        DATABASE_URL="postgres://db.example/guildhall?keepalives_idle=60&connect_timeout=9"
+    )
+    options = found.database["OPTIONS"]
+    assert (options["keepalives_idle"], options["connect_timeout"]) == (60, 9)
+    assert options["keepalives_interval"] == 5
 
 
 def test_the_secret_key_is_made_once_and_is_its_owners_alone(read):

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from django.db import connection, transaction
 
@@ -59,6 +60,13 @@ async def watching(on_wake: Callable[[], None]) -> AsyncIterator[None]:
             listeners.remove(listener)
 
 
+def connection_parameters() -> dict[str, Any]:
+    """Django's parameters for psycopg, keepalives and timeouts among them."""
+    parameters = connection.get_connection_params()
+    parameters.pop("cursor_factory")  # Django's is for blocking connections
+    return {**parameters, "autocommit": True, "application_name": "guildhall-stream"}
+
+
 async def _listen(on_wake: Callable[[], None]) -> None:
     """Follow the channel for ever; after each new connection the log may have grown unseen.
 
@@ -67,12 +75,7 @@ async def _listen(on_wake: Callable[[], None]) -> None:
     """
     import psycopg  # only where PostgreSQL is used
 
-    parameters = {
-        **connection.get_connection_params(),
-        "autocommit": True,
-        "application_name": "guildhall-stream",
-    }
-    parameters.pop("cursor_factory")  # Django's is for blocking connections
+    parameters = connection_parameters()
     while True:
         try:
             channel = await psycopg.AsyncConnection.connect(**parameters)

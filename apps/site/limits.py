@@ -14,12 +14,12 @@ from functools import cache
 from threading import Lock
 
 from django.conf import settings
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import F
 from django.http import HttpRequest
 
 from apps.core.access import Person
-from apps.core.errors import TooMany
+from apps.core.errors import TooMany, unavailable
 from apps.site.addresses import address_of
 from apps.site.counters import Count, Limit, MemoryCounters, count_at
 from apps.site.kinds import USER, RateScope
@@ -58,17 +58,27 @@ class Rulebook:
         self.limits: Mapping[str, Limit] = {}
         self.version: int | None = None
         self.look_at = 0.0
+        self.failed_at = 0.0
         self.changes = 0
 
     def now(self) -> Mapping[str, Limit]:
-        """Limits by scope; `user:<username>` in lower case. Empty while they are switched off."""
+        """Limits by scope; `user:<username>` in lower case. Empty while they are switched off.
+
+        Requests that wait for a look fail with it, instead of waiting for the database in turn.
+        """
         moment = time.monotonic()
         if moment < self.look_at:
             return self.limits
         with self.lock:
+            if moment < self.failed_at:
+                raise unavailable()
             if moment >= self.look_at:
                 changes = self.changes
-                self._look()
+                try:
+                    self._look()
+                except OperationalError:
+                    self.failed_at = time.monotonic()
+                    raise
                 if changes == self.changes:
                     self.look_at = moment + settings.LIMITS_LOOK
             return self.limits

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Any, cast
 
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 
-from apps.core.errors import plain_error
+from apps.core.errors import as_api_error, plain_error
 from apps.web.responses import PageRequest, refuse, render_page, typed
 
 NO_PAGES = ("/api/",)
@@ -31,7 +32,12 @@ def answer(
 
 forbidden = partial(answer, status=403)
 not_found = partial(answer, status=404)
-broken = partial(answer, status=500)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """500 for a defect; 503 where the database was away, also in the admin and in middleware."""
+    error = as_api_error(sys.exception() or Exception())
+    return answer(request, status=error.status if error else 500)
 
 
 def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
