@@ -108,7 +108,8 @@ PLAIN = {
     404: ("not_found", "There is nothing at this address."),
     405: ("method_not_allowed", "This address does not answer that method."),
     413: ("payload_too_large", "The request body is too large."),
-    414: ("uri_too_long", "The address is longer than 4,000 characters."),
+    414: ("uri_too_long", "The address is longer than 8,000 characters."),
+    431: ("header_too_long", "A header is longer than 8,000 characters."),
     500: ("internal_error", "Something went wrong on our side. The error has been logged."),
     503: ("unavailable", "The service is busy. Try again in a moment."),
 }

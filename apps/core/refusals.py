@@ -56,7 +56,7 @@ CODES: dict[str, tuple[int, str]] = {
     "thread_has_replies": (409, "Others have replied."),
     "too_many_protections": (409, "The repository has 100 protections."),
     "payload_too_large": (413, "The body is larger than allowed."),
-    "uri_too_long": (414, "Path and query are longer than 4,000 characters."),
+    "uri_too_long": (414, "Path and query are longer than 8,000 characters."),
     "unsupported_media_type": (415, "The body was not sent as application/json."),
     "approver_lacks_access": (422, "An approver has to be able to read the repository."),
     "idempotency_mismatch": (422, "This key stands for another request."),
@@ -87,11 +87,19 @@ CODES: dict[str, tuple[int, str]] = {
     "signup_invite_limit_reached": (429, "No more invites in these 24 hours."),
     "too_many_streams": (429, "The caller has 20 live streams open."),
     "upload_limit_reached": (429, "The caller has uploaded too much in these 24 hours."),
+    "header_too_long": (431, "A header is longer than 8,000 characters."),
     "internal_error": (500, "A defect of the server; it has been logged."),
     "unavailable": (503, "A lock or git was not to be had in time."),
 }
 """By code; docs/api.md says more of each."""
-ALWAYS = ("invalid_token", "inactive_user", "uri_too_long", "rate_limited", "unavailable")
+ALWAYS = (
+    "invalid_token",
+    "inactive_user",
+    "uri_too_long",
+    "rate_limited",
+    "header_too_long",
+    "unavailable",
+)
 OF_WRITES = (
     "cross_site_request",
     "malformed_request",
