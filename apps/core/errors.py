@@ -123,6 +123,13 @@ def plain_error(status: int) -> ApiError:
     return error
 
 
+def method_not_allowed(methods: list[str]) -> ApiError:
+    """405; DRF names the methods in `Allow` as well."""
+    error = plain_error(405)
+    error.detail = f"This address does not answer that method, but {', '.join(methods)}."
+    return error
+
+
 def unavailable() -> Unavailable:
     """503 for a lock or a database that was not to be had in time, or a git that failed."""
     return Unavailable(*PLAIN[503], headers={"Retry-After": "1"})
