@@ -31,6 +31,10 @@ KEPT_OPEN = 75
 one that they do not use. Whoever closes first may meet a request that is on its way, and then its
 client cannot know whether it was carried out.
 """
+LINE_LIMIT = FIELD_LIMIT = 16 * 1024
+"""Bytes of a request line and of a header that gunicorn takes: more than the API does, which tells
+its clients so in its own words. gunicorn's threads take lines of 8,190 bytes at most.
+"""
 GRACE = 10
 """Seconds until gunicorn kills a worker that does not end; it takes one or two."""
 ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
@@ -81,6 +85,8 @@ class Server(BaseApplication):  # type: ignore[misc] # gunicorn has no types
             "control_socket_disable": True,
             "timeout": SILENCE,
             "keepalive": KEPT_OPEN,
+            "limit_request_line": LINE_LIMIT,
+            "limit_request_field_size": FIELD_LIMIT,
             "graceful_timeout": GRACE,
             "when_ready": end_alike,
             "on_exit": lambda arbiter: fold_journal(),

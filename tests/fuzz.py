@@ -22,7 +22,7 @@ from tests.sample_data import SampleData
 
 USUAL = ["2xx", 301, 304, 401, 403, 404, 409]
 """301: an earlier request may have renamed what the path names. 304: `If-None-Match: *`."""
-REFUSED = [400, 401, 403, 404, 413, 414, 415, 422]
+REFUSED = [400, 401, 403, 404, 413, 414, 415, 422, 431]
 BEYOND_A_SCHEMA = {
     "POST /api-tokens": "a time to come, a person who is there",
     "GET /api-tokens": "a person who is there",

@@ -24,6 +24,7 @@ from apps.core.access import Level
 from apps.core.errors import Unauthenticated
 from apps.core.statements import Statement
 
+WAYS = "Send an API token as Authorization: Bearer <token>, or as the password of Basic."
 BY_DIGEST = Statement(
     """
     SELECT {token}, {person} FROM "accounts_apitoken" token
@@ -131,14 +132,20 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Describes it, for the operations that take it beside a token."""
 
-    target_class = SameOriginSession
-    match_subclasses = True
+    target_class: Any = SameOriginSession
     name = "session"
 
     def get_security_definition(self, auto_schema: Any) -> Any:
         text = "Of who is signed in to the pages; for requests of the pages of this site alone."
         name = settings.SESSION_COOKIE_NAME
         return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
+
+
+class StreamSessionScheme(SessionScheme):
+    """The same for the live stream; drf-spectacular takes no name for two classes."""
+
+    target_class = StreamSession
+    name = "stream_session"
 
 
 def principal_of_session(request: HttpRequest) -> Principal:
@@ -156,7 +163,7 @@ def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
     if scheme.lower() == "bearer":
         return "", value.strip()
     if scheme.lower() != "basic":
-        refuse()
+        raise Unauthenticated("invalid_token", WAYS)
     try:
         decoded = base64.b64decode(value.strip(), validate=True).decode()
     except ValueError:  # no base64, text beyond ASCII, no UTF-8

@@ -117,10 +117,13 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
 
 
 class Email(StrictCharField):
-    """An address, or the empty text for none."""
+    """An address; the empty text, or null as in records, for none."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(max_length=EMAIL_MAX, allow_blank=True, **options)
+        super().__init__(max_length=EMAIL_MAX, allow_blank=True, allow_null=True, **options)
+
+    def run_validation(self, data: Any = empty) -> Any:
+        return super().run_validation(data) or ""
 
     def to_internal_value(self, data: Any) -> str:
         """Django's check; the serializer takes its ValidationError as DRF's."""
@@ -131,11 +134,11 @@ class Email(StrictCharField):
 
 class CreateInvite(RequestSerializer):
     expires_at = Future()
-    email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
+    email = Email(required=False, help_text="Who is meant; empty or null for whoever has the link.")
 
 
 class UpdateInvite(RequestSerializer):
-    email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
+    email = Email(required=False, help_text="Who is meant; empty or null for whoever has the link.")
     expires_at = Future(required=False)
 
 

@@ -10,6 +10,9 @@ from django.utils.dateparse import parse_datetime
 
 DAY = 86400.0
 UNITS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "ms": 1e-3,
     "s": 1.0,
     "m": 60.0,
     "h": 3600.0,
@@ -19,6 +22,9 @@ UNITS = {
     "y": 365.25 * DAY,
 }
 LONG = {
+    "nsec": "ns",
+    "usec": "us",
+    "msec": "ms",
     "sec": "s",
     "second": "s",
     "min": "m",
@@ -26,14 +32,18 @@ LONG = {
     "hr": "h",
     "hour": "h",
     "day": "d",
+    "wk": "w",
     "week": "w",
     "month": "M",
+    "yr": "y",
     "year": "y",
 }
 LONGEST = dt.timedelta(days=3652.5)
 PART = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-z]+)\s*", re.ASCII)
+ANY_CASE = ("".join(f"[{letter.upper()}{letter}]" for letter in f"{word}s") for word in LONG)
+UNIT = "|".join([*UNITS, *(f"{word}?" for word in ANY_CASE)])
 FORM = (
-    r"(?:[ \t\n\v\f\r]*[0-9]{1,12}[ \t\n\v\f\r]*[A-Za-z]+)+[ \t\n\v\f\r]*"
+    rf"(?:[ \t\n\v\f\r]*[0-9]{{1,12}}[ \t\n\v\f\r]*(?:{UNIT}))+[ \t\n\v\f\r]*"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?"
     r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
@@ -57,7 +67,7 @@ def _seconds(unit: str) -> float:
         return UNITS[unit]
     word = LONG.get(unit.lower()) or LONG.get(unit.lower().removesuffix("s"))
     if word is None:
-        raise ValueError(f'"{unit}" is no unit; use s, m, h, d, w, M or y.')
+        raise ValueError(f'"{unit}" is no unit; use {", ".join(UNITS)}.')
     return UNITS[word]
 
 

@@ -110,7 +110,8 @@ PLAIN = {
     404: ("not_found", "There is nothing at this address."),
     405: ("method_not_allowed", "This address does not answer that method."),
     413: ("payload_too_large", "The request body is too large."),
-    414: ("uri_too_long", "The address is longer than 4,000 characters."),
+    414: ("uri_too_long", "The address is longer than 8,000 characters."),
+    431: ("header_too_long", "A header is longer than 8,000 characters."),
     500: ("internal_error", "Something went wrong on our side. The error has been logged."),
     503: ("unavailable", "The service is busy. Try again in a moment."),
 }
@@ -121,6 +122,13 @@ def plain_error(status: int) -> ApiError:
     code, detail = PLAIN.get(status, PLAIN[500 if status >= 500 else 400])
     error = ApiError(code, detail)
     error.status = status
+    return error
+
+
+def method_not_allowed(methods: list[str]) -> ApiError:
+    """405; DRF names the methods in `Allow` as well."""
+    error = plain_error(405)
+    error.detail = f"This address does not answer that method, but {', '.join(methods)}."
     return error
 
 

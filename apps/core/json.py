@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -52,3 +54,25 @@ def loads(text: bytes) -> Any:
     Raises `ValueError`.
     """
     return orjson.loads(text)
+
+
+def loads_body(text: bytes) -> Any:
+    """The same for a client's text, in which no object may name a key twice.
+
+    orjson keeps the last of them without a word, and bounds the depth for the standard parser.
+    """
+    value = loads(text)
+    try:
+        KEYS.decode(text.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"an object has the key {quoted(key)} more than once")
+
+
+KEYS = json.JSONDecoder(object_pairs_hook=_refuse_repeated, parse_int=str, parse_float=str)

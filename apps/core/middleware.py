@@ -11,7 +11,10 @@ from apps.core import json
 from apps.core.errors import ApiError, plain_error
 
 Next = Callable[[HttpRequest], HttpResponseBase]
-URI_LIMIT = 4000
+URI_LIMIT = 8000
+"""Characters of path and query. gunicorn's threads take request lines of 8,190 bytes at most."""
+FIELD_LIMIT = 8000
+"""Characters of a header's value."""
 
 
 def api_errors(get_response: Next) -> Next:
@@ -24,8 +27,8 @@ def api_errors(get_response: Next) -> Next:
     def answer(request: HttpRequest) -> HttpResponseBase:
         if not request.path_info.startswith("/api/"):
             return get_response(request)
-        if len(request.get_full_path()) > URI_LIMIT:
-            return error_answer(plain_error(414))
+        if refusal := too_long(request):
+            return error_answer(refusal)
         response = get_response(request)
         foreign = response.get("Content-Type", "").partition(";")[0] != "application/json"
         if response.status_code >= 400 and foreign:
@@ -35,6 +38,14 @@ def api_errors(get_response: Next) -> Next:
         return response
 
     return answer
+
+
+def too_long(request: HttpRequest) -> ApiError | None:
+    """414 or 431 for an address or a header that the server took and that is too long for us."""
+    if len(request.get_full_path()) > URI_LIMIT:
+        return plain_error(414)
+    fields = (value for name, value in request.META.items() if name.startswith("HTTP_"))
+    return plain_error(431) if any(len(value) > FIELD_LIMIT for value in fields) else None
 
 
 def add_headers(request: HttpRequest, response: HttpResponseBase) -> None:

@@ -245,6 +245,7 @@ USUAL = {
     "415": ["unsupported_media_type"],
     "422": ["validation_failed"],
     "429": ["rate_limited"],
+    "431": ["header_too_long"],
     "503": ["storage_full", "unavailable"],
 }
 """Refusals that many operations have in common, each described once."""

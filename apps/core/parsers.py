@@ -48,7 +48,7 @@ class StrictJSONParser(BaseParser):
                 "unsupported_media_type", "Send the body as application/json."
             )
         try:
-            body = json.loads(raw)
+            body = json.loads_body(raw)
         except ValueError as error:
             raise BadRequest("malformed_request", f"The body is not valid JSON: {error}.") from None
         if not isinstance(body, dict):

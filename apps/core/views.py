@@ -25,7 +25,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from apps.core.access import Access, Level, Principal
-from apps.core.errors import Forbidden, Moved, Unauthenticated, plain_error
+from apps.core.errors import Forbidden, Moved, Unauthenticated, method_not_allowed
 from apps.core.filters import StrictFilterBackend, StrictFilterSet
 from apps.core.operation import Operation
 from apps.core.pagination import ApiPagination
@@ -149,7 +149,7 @@ class ApiViewSet(GenericViewSet[Any]):
         method = getattr(self, self.action or "", None)
         found = getattr(method, "operation", None)
         if found is None:
-            raise plain_error(405)
+            raise method_not_allowed(self.allowed_methods)
         return cast("Operation", found)
 
     def perform_authentication(self, request: Request) -> None:

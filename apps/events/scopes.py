@@ -20,6 +20,11 @@ FORMS = (
     "Known: self, inbox, site, user:<username>, team:<team_slug>, repo:teams/<team>/<repo>, "
     "repo:users/<user>/<repo>, and thread: or pull: with /<number> behind such a repo."
 )
+REPO = r"([Tt][Ee][Aa][Mm][Ss]|[Uu][Ss][Ee][Rr][Ss])/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100}"
+PATTERN = (
+    rf"^(self|inbox|site|(user|team):[^\x00]+|repo:{REPO}|(thread|pull):{REPO}/[0-9]{{1,19}})$"
+)
+"""The forms of scopes, for the OpenAPI document."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ def resolve(principal: Principal, texts: Iterable[str]) -> tuple[EventScope, ...
 
 
 def _resolve_one(principal: Principal, text: str) -> EventScope:
-    form, colon, rest = text.partition(":")
+    form, _, rest = text.partition(":")
     if text == "self":
         return EventScope(text, Key("actor_id", principal.user.pk))
     if text == "inbox":
@@ -58,7 +63,7 @@ def _resolve_one(principal: Principal, text: str) -> EventScope:
         if not principal.is_staff:
             raise Forbidden("staff_required", "Only staff may follow the site scope.")
         return EventScope(text, Key("site", 1))
-    if not colon or form not in settings.EVENT_SCOPES:
+    if not rest or form not in settings.EVENT_SCOPES:
         raise _invalid(text)
     try:
         return EventScope(form, event_scope_type(form).key(principal, rest))

@@ -22,13 +22,12 @@ from apps.core.errors import Forbidden, Unavailable
 from apps.core.json import quoted
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
-from apps.core.serializers import NO_NUL
 from apps.core.views import ApiViewSet
 from apps.events import actions, queries
 from apps.events.hub import hub
 from apps.events.models import Event, EventRow, Ping
 from apps.events.pagination import CURSOR, EventCursorPagination, read_cursor
-from apps.events.scopes import FORMS, Selection, resolve
+from apps.events.scopes import FORMS, PATTERN, Selection, resolve
 from apps.events.serializers import EventRecord, PingRecord, event_records, ping_records
 from apps.events.subscribers import Subscribed
 
@@ -36,7 +35,7 @@ KIND_FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 KIND_MAX = 40
 
 
-@extend_schema_field({"type": "string", "pattern": NO_NUL, "minLength": 1})
+@extend_schema_field({"type": "string", "pattern": PATTERN})
 class EventScopeParameter(TextParameter):
     """An event scope; `resolve` says which there are."""
 
@@ -138,7 +137,7 @@ class EventViewSet(SelectionViewSet):
         """List events, newest first.
 
         `next` leads to older events and `previous` to newer ones. `previous` can be polled: it is
-        missing only where there has been no event at all.
+        null only on a page without a cursor and without events.
         """
         return self.get_paginated_response(
             event_records(self.paginate(self.selection()), self.base_url)

@@ -157,8 +157,12 @@ def diff_of(version: PullVersion, who: str) -> IO[bytes]:
 
 
 def mails_of(version: PullVersion, who: str) -> IO[bytes]:
-    """The commits of a version as mails for `git am`; 422 `diff_too_large`."""
-    if len(commits_of(version, who)) < (version.commit_count or 0):
+    """The commits of a version as mails for `git am`; 422 `diff_too_large`, also for more files
+    than a diff may have.
+    """
+    listing = files_of(version, who)
+    commits = commits_of(version, who)
+    if len(listing.files) < listing.total or len(commits) < (version.commit_count or 0):
         raise _diff_too_large(version.pull)
     git, sides = version.pull.repo.git, (version.base_sha or "", version.head_sha)
     if not version.commit_count:

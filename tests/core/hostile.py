@@ -56,6 +56,7 @@ BODIES = [
     post("nothing", b"", 400, BAD),
     post("white space", b" \n", 400, BAD),
     post("no JSON", b"name=x", 400, BAD),
+    post("a key twice", b'{"name": 1, "name": "x", "slug": "fresh"}', 400, BAD),
     post("half an object", b'{"name": "x"', 400, BAD),
     post("two objects", team() + team(), 400, BAD),
     post("a list", b"[]", 400, BAD),
@@ -243,8 +244,10 @@ HEADERS = [
 ]
 
 LONG = [
-    OddRequest("a path of 4,001", 414, "uri_too_long", path="/teams/" + "a" * 4000),
-    OddRequest("a query of 4,001", 414, "uri_too_long", path="/teams?search=" + "a" * 4000),
+    OddRequest("a path of 8,001", 414, "uri_too_long", path="/teams/" + "a" * 7987),
+    OddRequest("a query of 8,001", 414, "uri_too_long", path="/teams?search=" + "a" * 7980),
+    OddRequest("a header of 8,001", 431, "header_too_long", headers={"X-Long": "a" * 8001}),
+    OddRequest("a header of 16,000", 431, "header_too_long", headers={"X-Long": "a" * 16000}),
 ]
 
 REFUSALS = {
@@ -259,7 +262,6 @@ REFUSALS = {
 FINE = [
     post("exactly 1 MiB", team(name="x") + b" " * (MIB - len(team(name="x"))), 201, ""),
     post("a charset", team(), 201, "", content_type='Application/JSON; charset="UTF-8"'),
-    post("a key twice, the last counts", b'{"name": 1, "name": "x", "slug": "fresh"}', 201, ""),
     post("a name of 255 beyond the BMP", team(name="\U0001f4a3" * 255), 201, ""),
     reply("1.0", "1.0", 201, ""),
     OddRequest("DELETE with {}", 204, "", "DELETE", "/teams/acme/members/vic", b"{}"),
@@ -270,6 +272,8 @@ FINE = [
     query("search=%ED%A0%80", 200, ""),
     query("search=%25_%5C%27%22%3B--", 200, ""),
     query("search=" + "x" * 3000, 200, ""),
+    query("a=" + "x" * 7984, 200, ""),
+    OddRequest("a header of 8,000", 200, "", headers={"X-Long": "a" * 8000}),
     query("page=1&page=2", 200, ""),
     query("page=1000000000&per_page=1000000000", 200, ""),
     query("per_page=101", 200, ""),

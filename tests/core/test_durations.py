@@ -34,6 +34,10 @@ GOOD = {
     "5 Minutes": 300,
     "2 MONTHS": 5_260_032,
     "1 sec 1 secs 1 second 1 seconds": 4,
+    "1 wk 1 wks 1 yr 1 yrs": 64_324_800,
+    "1500ms 1500 msec": 3,
+    "500000us 500000usec": 1,
+    "500000000 ns 500000000nsec": 1,
     "1 min 1 hr 1 hrs 1 mins": 7_320,
 }
 BAD = [
@@ -140,7 +144,7 @@ def test_the_documented_form_has_what_is_taken(text):
     assert re.fullmatch(FORM, text)
 
 
-@pytest.mark.parametrize("text", ["0", "", " ", "3", "d", "2030-01-31", "2030-01-31T10:00:00"])
+@pytest.mark.parametrize("text", ["0", "", " ", "3", "d", "1 fortnight", "1H", "1 Ms", "1 ss", "2030-01-31", "2030-01-31T10:00:00"])
 def test_the_documented_form_has_not_what_is_refused(text):
     assert not re.fullmatch(FORM, text)
     with pytest.raises(ValueError):

@@ -52,6 +52,11 @@ def test_the_description_is_made_once(client, db):
     assert client.get("/api/v1/openapi.json").content == openapi.text()
 
 
+def test_nothing_is_said_in_the_terminal_when_the_description_is_made(capsys):
+    openapi.document()
+    assert capsys.readouterr().err == ""
+
+
 def test_every_reference_leads_somewhere_and_every_component_is_used():
     document = described()
     used = {part["$ref"] for part in parts(document) if "$ref" in part}

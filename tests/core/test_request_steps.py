@@ -59,9 +59,18 @@ def test_a_method_that_is_not_routed_is_405_and_told_which_are(path, sample, db)
         for caller in (None, "sam"):
             answer = send(method, example(path), sample.api(caller))
             assert answer.status == 405
-            assert method == "HEAD" or answer.fails(405, "method_not_allowed")
+            if method != "HEAD":
+                detail = answer.fails(405, "method_not_allowed")
+                assert all(one in detail for one in allowed)
             assert set(answer.header("Allow").split(", ")) == allowed
     assert everything() == before
+
+
+@pytest.mark.parametrize("value", ["token ght_x", "Token ght_x", "ght_x", "Digest username=x"])
+def test_who_sends_a_token_in_another_way_is_told_how(value, sample, db):
+    answer = sample.api(None).send("GET", "/teams", headers={"Authorization": value})
+    assert "Authorization: Bearer <token>" in answer.fails(401, "invalid_token")
+    assert "ght_x" not in str(answer.json)
 
 
 READS = [one for one in routed() if one.method == "GET"]

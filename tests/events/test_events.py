@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 
 import pytest
@@ -17,6 +18,7 @@ from apps.events.record import record
 from apps.teams.actions import create_team
 from tests.factories import TeamFactory
 from tests.principals import principal_of
+from tests.routes import described_paths
 
 numbers = count(1)
 
@@ -73,6 +75,10 @@ def test_events_are_listed_newest_first(api, alice, log):
         ("scope=inbox:", "invalid_scope"),
         ("scope=Self", "invalid_scope"),
         ("scope=self:alice", "invalid_scope"),
+        ("scope=user:", "invalid_scope"),
+        ("scope=team:", "invalid_scope"),
+        ("scope=repo:", "invalid_scope"),
+        ("scope=thread:", "invalid_scope"),
         ("scope=repo:acme/api", "invalid_scope"),
         ("scope=repo:teams/acme/api/1", "invalid_scope"),
         ("scope=thread:teams/acme/api", "invalid_scope"),
@@ -137,7 +143,7 @@ def test_a_cursor_beyond_all_ids_is_a_cursor(api, alice, log):
     assert ids_of(api(alice).get(f"{url}&before_id=0").gives()) == []
 
 
-def test_an_empty_page_can_be_polled(api, alice, log, bob):
+def test_an_empty_page_can_be_polled(api, alice, log):
     url, ids, add = log(2)
     page = api(alice).get(f"{url}&after_id={ids[-1]}").gives()
     assert page["results"] == []
@@ -145,6 +151,23 @@ def test_an_empty_page_can_be_polled(api, alice, log, bob):
     assert ids_of(api(alice).get(page["next"]).gives()) == ids[::-1]
     add(1)
     assert ids_of(api(alice).get(page["previous"]).gives()) == ids[-1:]
+
+
+@pytest.mark.parametrize("text", ["user:", "team:", "repo:x", "thread:teams/acme/api", "elsewhere"])
+def test_the_document_names_the_forms_of_scopes(text):
+    parameters = described_paths()["/events"]["get"]["parameters"]
+    [schema] = [one["schema"] for one in parameters if one["name"] == "scope"]
+    forms = schema["items"]["pattern"]
+    assert not re.search(forms, text)
+    for known in ("self", "user:alice", "repo:Teams/Acme/api", "pull:users/alice/api/1"):
+        assert re.search(forms, known)
+
+
+def test_only_a_page_without_a_cursor_and_events_has_no_previous(api, bob):
+    for more in ("&after_id=0", "&before_id=9", "&after_id=3&before_id=9"):
+        page = api(bob).get(f"/events?scope=self&kind=pull-merged{more}").gives()
+        assert page["results"] == []
+        assert page["previous"]
     empty = api(bob).get("/events?scope=self&kind=pull-merged").gives()
     assert (empty["next"], empty["previous"]) == (None, None)
 

@@ -111,7 +111,8 @@ def test_of_more_than_three_thousand_files_the_first_are_listed(api, pull, clone
     assert {(page["changed_files"], page["files_truncated"]) for page in found} == {(3_005, True)}
     every = [name for page in found for name in names(page)]
     assert len({*every}) == len(every) == 3_000
-    api(alice).get(f"{url}/diff").fails(422, "diff_too_large")
+    for name in ("diff", "patch"):
+        api(alice).get(f"{url}/{name}").fails(422, "diff_too_large")
 
 
 def test_patches_are_shown_thirty_at_a_time(api, pull, clone, alice, url):

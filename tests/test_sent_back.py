@@ -1,0 +1,42 @@
+"""A record as it was read can be sent back, as far as its fields may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from apps.repos.models import Visibility
+from tests.permission_cases import Cell, PermissionCase
+from tests.routes import Routed, described_paths, routed
+from tests.sample_data import everything
+
+pytestmark = pytest.mark.once
+
+
+def writable() -> Iterator[Routed]:
+    """The operations that change the record which is read at the same address."""
+    for one in routed():
+        if one.method in {"PUT", "PATCH"} and one.operation.request is not None:
+            if "get" in described_paths()[one.path]:
+                yield one
+
+
+def cell_of(one: Routed) -> Cell:
+    owner = "user" if one.path.startswith("/users/{username}") else "team"
+    path = one.path.replace("/users/{username}/repos", "/{owner}/repos")
+    path = path.replace("/teams/{team_slug}/repos", "/{owner}/repos")
+    case = "a member" if "members" in path else "own"
+    return Cell(f"{one.method} {path}", case, None, "St", owner, Visibility.PRIVATE, 200)
+
+
+@pytest.mark.parametrize("one", [*writable()], ids=str)
+def test_a_record_can_be_sent_back_as_it_was_read(sample, db, tmp_path_factory, one):
+    method, path = PermissionCase(cell_of(one), sample, tmp_path_factory).request()
+    client = sample.api("sam")
+    record = client.get(path).gives()
+    fields = one.operation.request().fields
+    before = everything()
+    answer = client.send(method, path, {name: record[name] for name in fields}).gives()
+    assert {**record, **answer} == record
+    assert everything() == before
