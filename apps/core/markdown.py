@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import nh3
 from django.conf import settings
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from apps.core.highlighting import CLASSES, highlight
+from apps.core.lexers import Budget
 
 VERSION = 2
 """What is kept from another version is rendered anew when it is read: raise it with each change of
@@ -30,6 +32,8 @@ RAW_TAGS_MAX = 200
 """Tags of HTML in one text: with more, an HTML parser may repeat them a million times."""
 ADDRESSES_MAX = 256 * 1024
 """Characters of all addresses in one text, which a definition may repeat without end."""
+CODE_SECONDS_MAX = 1.0
+"""Of processor time for the colours of all code in one text; what is left then stays plain."""
 REFERENCES_MAX = 50
 """Different references in one text, beside names; those that follow stay text."""
 NAMES_MAX = 51
@@ -101,13 +105,14 @@ class Reference:
     """7 to 40 hexadecimal digits, in lower case."""
 
 
-def render(text: str, *, relative: bool = False) -> str:
+def render(text: str, *, relative: bool = False, budget: Budget | None = None) -> str:
     """HTML to keep, for `with_links`: not to be shown as it is, for the marks of its references.
 
     `relative`: pictures with addresses that begin at the text's own stay pictures, for a text that
-    is a file beside others. Whoever shows it says where those are.
+    is a file beside others. Whoever shows it says where those are. `budget`: for its code.
     """
-    return "".join(_marked(SANITIZER.clean(_html(text)), relative))
+    budget = budget or Budget(CODE_SECONDS_MAX)
+    return "".join(_marked(SANITIZER.clean(_html(text, budget)), relative))
 
 
 def references(kept: str) -> list[Reference]:
@@ -144,7 +149,7 @@ def _reference(text: str) -> Reference:
     )
 
 
-def _html(text: str) -> str:
+def _html(text: str, budget: Budget) -> str:
     """HTML as CommonMark and its extensions have it; what would take too long is shown as it is."""
     if len(MARKERS.findall(text)) > MARKERS_MAX:
         return f"<pre>{html.escape(text)}</pre>"
@@ -153,7 +158,7 @@ def _html(text: str) -> str:
         tokens, environment = _parse(text, raw=False)
     if sum(_length_of_addresses(token) for token in tokens) > ADDRESSES_MAX:
         return f"<pre>{html.escape(text)}</pre>"
-    parser = PARSERS[True]
+    parser, environment["budget"] = PARSERS[True], budget
     rendered: str = parser.renderer.render(tokens, parser.options, environment)
     return rendered
 
@@ -165,13 +170,22 @@ def _parse(text: str, *, raw: bool) -> tuple[list[Token], dict[str, Any]]:
 
 def _parser(raw: bool) -> MarkdownIt:
     """`raw`: whether HTML in the text is left to the sanitizer, or shown as text."""
-    options = {"html": raw, "highlight": lambda code, language, _: highlight(code, language)}
-    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": raw}).enable(["table", "strikethrough"])
+    parser.add_render_rule("fence", _fence)
     parser.core.ruler.after("inline", "tasks", _find_tasks)
     parser.core.ruler.after("inline", "alignment", _align_cells)
     for ruler in (parser.core.ruler, parser.block.ruler, parser.inline.ruler, parser.inline.ruler2):
         ruler.getRules("")
     return parser
+
+
+def _fence(
+    _: Any, tokens: Sequence[Token], index: int, options: Any, environment: dict[str, Any]
+) -> str:
+    """Code between fences, with the classes of its language."""
+    code, info = tokens[index].content, unescapeAll(tokens[index].info).split()
+    coloured = highlight(code, info[0], environment["budget"]) if info else ""
+    return f"<pre><code>{coloured or html.escape(code)}</code></pre>\n"
 
 
 def _find_tasks(state: StateCore) -> None:

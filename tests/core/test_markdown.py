@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import ruler
 
 from apps.core import highlighting, markdown
+from apps.core.lexers import Budget
 from apps.core.markdown import Reference, mentions, references, render, with_links
 
 pytestmark = pytest.mark.once
@@ -100,7 +101,7 @@ def test_code_that_takes_too_long_is_plain_from_there_on(monkeypatch, limit):
 
 
 def test_every_language_that_may_be_named_is_known():
-    assert all(highlighting.highlight("x = 1", name) for name in highlighting.LANGUAGES)
+    assert all(highlighting.highlight("x = 1", name, Budget(1)) for name in highlighting.LANGUAGES)
 
 
 @pytest.mark.parametrize(
