@@ -12,8 +12,9 @@ ENTRIES_MAX: Final = 100_000
 BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 """Bytes of its files."""
 WRITTEN_MAX: Final = BYTES_MAX + ENTRIES_MAX * 4096
-"""Bytes that git may write for it, with the headers of its files. It may write more than these have:
-a file may ask for the message of its commit as often as it likes (`export-subst`)."""
+"""Bytes that git may write for it, with the headers of its files. A file may ask for the message of
+its commit as often as it likes (`export-subst`), so what is written has no limit by itself.
+"""
 
 
 def check_size(repo: GitRepo, tree: str) -> None:
