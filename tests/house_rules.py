@@ -141,8 +141,10 @@ def calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def processes_start_in_one_place(source: Source) -> Iterator[str]:
-    """Only `git/run.py` starts processes (tests and the serve command start real servers)."""
-    if source.path == "apps/git/run.py" or source.within(*STARTS_SERVERS):
+    """Only `git/run.py` starts git, and `core/lexers.py` the process of the lexers, which nothing
+    else can stop (tests and the serve command start real servers).
+    """
+    if source.path in {"apps/git/run.py", "apps/core/lexers.py"} or source.within(*STARTS_SERVERS):
         return
     for line, name in imports(source):
         if name.partition(".")[0] in {"subprocess", "pty", "multiprocessing"}:

@@ -18,7 +18,7 @@ from apps.browse.archives import Archive
 from apps.browse.conditional import CACHE_CONTROL
 from apps.core.file_pieces import pieces_of
 from apps.core.locks import give_back_connection
-from apps.git.archive import stream_archive
+from apps.git import archive as git_archive
 from apps.repos.http import slots as http_slots
 from apps.repos.http import streams
 
@@ -83,9 +83,12 @@ def archive_response(
         held.enter_context(http_slots.place(request, principal))
         written = "zip" if form == "zip" else "tar"
         of = archive.repo.git, archive.commit, written, f"{archive.name}/", archive.path
-        start = partial(stream_archive, *of)
+        start = partial(git_archive.stream_archive, *of)
         is_packed = form == "tar.gz"
-        packer = zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else streams.Unpacked()
+        packer = streams.Bounded(
+            zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else streams.Unpacked(),
+            git_archive.WRITTEN_MAX,
+        )
         answer = streams.answer(request, start, KINDS[form], held=held, packer=packer)
     for name, value in headers.items():
         answer[name] = value

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from typing import Any
 
 from pygments import format
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES, Text
+from pygments.token import STANDARD_TYPES
+
+from apps.core.lexers import Budget, tokens_of
 
 NAMES = """
     bash c c# c++ clojure cmake console cpp cs csharp css diff docker dockerfile elixir elm
@@ -31,35 +30,18 @@ LINE_MAX = 1000
 TOKENS_MAX = 10_000
 """Words, signs and strings of one code that are coloured; what follows stays plain."""
 SECONDS_MAX = 0.25
-"""Of this thread's processor time for one code; what is left then stays plain."""
+"""Of processor time for one code; what is left then stays plain."""
 
 
 FORMATTER: Any = HtmlFormatter(nowrap=True)
-Token = tuple[Any, str]
 
 
-def highlight(code: str, language: str) -> str:
-    """The code as HTML with classes; empty where it stays plain."""
+def highlight(code: str, language: str, budget: Budget) -> str:
+    """The code as HTML with classes; empty where it is no code to be coloured."""
     if language.lower() not in LANGUAGES or len(code) > CODE_MAX:
         return ""
     if max(map(len, code.split("\n"))) > LINE_MAX:
         return ""
-    html: str = format(_tokens(code, language.lower()), FORMATTER)
+    tokens = tokens_of(code, language.lower(), budget, seconds=SECONDS_MAX, most=TOKENS_MAX)
+    html: str = format(tokens, FORMATTER)
     return html
-
-
-def _tokens(code: str, language: str) -> Iterator[Token]:
-    """What the language has, until there is too much of it or it takes too long.
-
-    Some lexers look through all of the rest at each step; where one stops depends on the machine
-    then, so what is slow is a matter of hostile text alone.
-    """
-    end, until = 0, time.thread_time() + SECONDS_MAX
-    found = get_lexer_by_name(language).get_tokens_unprocessed(code)
-    for count, (start, kind, text) in enumerate(found):
-        if count >= TOKENS_MAX or time.thread_time() > until:
-            break
-        yield kind, text
-        end = start + len(text)
-    if end < len(code):
-        yield Text, code[end:]

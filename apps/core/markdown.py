@@ -8,28 +8,38 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import nh3
 from django.conf import settings
+from django.http.request import split_domain_port, validate_host
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+from apps.core.emoji import EMOJI
 from apps.core.highlighting import CLASSES, highlight
+from apps.core.lexers import Budget
 
-VERSION = 2
+VERSION = 3
 """What is kept from another version is rendered anew when it is read: raise it with each change of
 what comes out."""
 MARKERS = re.compile(r"[\[\]!*_`~<&\\|\n]")
 MARKERS_MAX = 12_000
 """Signs of Markdown and lines in one text. No person writes more of them; each takes 30 µs."""
+HTML_FREE = 32 * 1024
+HTML_FACTOR = 6
+"""HTML of a text may have `HTML_FREE` characters and so many for each of the text. No person writes
+more than that; empty cells of tables, say, are many for each."""
 RAW_TAGS_MAX = 200
 """Tags of HTML in one text: with more, an HTML parser may repeat them a million times."""
 ADDRESSES_MAX = 256 * 1024
 """Characters of all addresses in one text, which a definition may repeat without end."""
+CODE_SECONDS_MAX = 1.0
+"""Of processor time for the colours of all code in one text; what is left then stays plain."""
 REFERENCES_MAX = 50
 """Different references in one text, beside names; those that follow stay text."""
 NAMES_MAX = 51
@@ -70,6 +80,18 @@ ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
 """The beginning of an address that is the same wherever its text stands."""
 QUIET = {"a", "code", "pre", "kbd", "samp", "tt"}
 """Inside of these nothing is a reference."""
+DIRECTED = {"blockquote", "caption", "dd", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "li"}
+DIRECTED |= {"ol", "p", "summary", "table", "td", "th", "ul"}
+"""Elements whose direction is that of their text, in a text that has letters for both."""
+RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+SCROLLED = '<div class="table-scroll" tabindex="0" role="group" aria-label="Table">'
+"""Around each table: a wide one can be moved by keys as well. No text has such an element."""
+HOST = re.compile(r"https?://([^/?#@\\]+)(/.*)")
+ENDS_SENTENCE = "?!.,:;*_~'"
+LINK_MAX = 2000
+"""Characters of a bare address; a longer one stays text."""
 REFERENCE = re.compile(
     r"(?<![\w/#@.:&-])(?:"
     r"(?:(?P<repo>(?:teams|users)/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100})?"
@@ -77,6 +99,11 @@ REFERENCE = re.compile(
     r"|@(?P<username>[A-Za-z0-9](?:[-_.]?[A-Za-z0-9]){0,38})(?![/@])"
     r"|(?P<commit>[0-9a-f]{7,40})"
     r")(?!\w)"
+)
+INLINE = re.compile(
+    r"(?P<url>(?<![\w/@.:&-])https?://[\w\[](?:[^\s<>&\"]|&amp;)*)"
+    r"|(?<![\w:]):(?P<emoji>[a-z0-9_+-]{1,30}):(?!\w)"
+    rf"|{REFERENCE.pattern}"
 )
 MARK = re.compile(r"<ref>([^<]*)</ref>")
 """Around each reference in kept HTML. No text has such marks: the sanitizer lets none through."""
@@ -101,13 +128,17 @@ class Reference:
     """7 to 40 hexadecimal digits, in lower case."""
 
 
-def render(text: str, *, relative: bool = False) -> str:
+def render(text: str, *, relative: bool = False, budget: Budget | None = None) -> str:
     """HTML to keep, for `with_links`: not to be shown as it is, for the marks of its references.
 
     `relative`: pictures with addresses that begin at the text's own stay pictures, for a text that
-    is a file beside others. Whoever shows it says where those are.
+    is a file beside others. Whoever shows it says where those are. `budget`: for its code.
     """
-    return "".join(_marked(SANITIZER.clean(_html(text)), relative))
+    budget = budget or Budget(CODE_SECONDS_MAX)
+    rendered = "".join(_marked(SANITIZER.clean(_html(text, budget)), relative))
+    if len(rendered) > HTML_FREE + HTML_FACTOR * len(text):
+        return f"<pre>{html.escape(text)}</pre>"
+    return rendered
 
 
 def references(kept: str) -> list[Reference]:
@@ -144,7 +175,7 @@ def _reference(text: str) -> Reference:
     )
 
 
-def _html(text: str) -> str:
+def _html(text: str, budget: Budget) -> str:
     """HTML as CommonMark and its extensions have it; what would take too long is shown as it is."""
     if len(MARKERS.findall(text)) > MARKERS_MAX:
         return f"<pre>{html.escape(text)}</pre>"
@@ -153,7 +184,7 @@ def _html(text: str) -> str:
         tokens, environment = _parse(text, raw=False)
     if sum(_length_of_addresses(token) for token in tokens) > ADDRESSES_MAX:
         return f"<pre>{html.escape(text)}</pre>"
-    parser = PARSERS[True]
+    parser, environment["budget"] = PARSERS[True], budget
     rendered: str = parser.renderer.render(tokens, parser.options, environment)
     return rendered
 
@@ -165,13 +196,22 @@ def _parse(text: str, *, raw: bool) -> tuple[list[Token], dict[str, Any]]:
 
 def _parser(raw: bool) -> MarkdownIt:
     """`raw`: whether HTML in the text is left to the sanitizer, or shown as text."""
-    options = {"html": raw, "highlight": lambda code, language, _: highlight(code, language)}
-    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": raw}).enable(["table", "strikethrough"])
+    parser.add_render_rule("fence", _fence)
     parser.core.ruler.after("inline", "tasks", _find_tasks)
     parser.core.ruler.after("inline", "alignment", _align_cells)
     for ruler in (parser.core.ruler, parser.block.ruler, parser.inline.ruler, parser.inline.ruler2):
         ruler.getRules("")
     return parser
+
+
+def _fence(
+    _: Any, tokens: Sequence[Token], index: int, options: Any, environment: dict[str, Any]
+) -> str:
+    """Code between fences, with the classes of its language."""
+    code, info = tokens[index].content, unescapeAll(tokens[index].info).split()
+    coloured = highlight(code, info[0], environment["budget"]) if info else ""
+    return f"<pre><code>{coloured or html.escape(code)}</code></pre>\n"
 
 
 def _find_tasks(state: StateCore) -> None:
@@ -216,6 +256,7 @@ def _marked(clean: str, relative: bool) -> Iterator[str]:
     """Sanitized HTML with marks around its references, and its pictures where they are ours."""
     inside: list[str] = []
     known: Known = {True: set(), False: set()}
+    directed = DIRECTED if RIGHT_TO_LEFT.search(clean) else set[str]()
     for place, part in enumerate(TAG.split(clean)):
         if place % 2 == 0:
             yield part if inside else _mark(part, known)
@@ -224,36 +265,62 @@ def _marked(clean: str, relative: bool) -> Iterator[str]:
         elif part.startswith("<input"):
             yield _checkbox(part)
         else:
-            _follow(part, inside)
-            yield part
+            name = _follow(part, inside)
+            yield _tag(part, name, is_directed=name in directed)
+
+
+def _tag(tag: str, name: str, *, is_directed: bool) -> str:
+    """A tag with what every element of its kind gets."""
+    is_end = tag.startswith("</")
+    if is_directed and not is_end:
+        tag = f'{tag[:-1]} dir="auto">'
+    if name == "table":
+        return f"{tag}</div>" if is_end else f"{SCROLLED}{tag}"
+    return tag
 
 
 def _checkbox(tag: str) -> str:
     """The only input that there is: one that nobody can change."""
-    return f'<input type="checkbox" disabled{" checked" if " checked=" in tag else ""}>'
+    checked = " checked" if " checked=" in tag else ""
+    return f'<input type="checkbox" aria-label="Task" disabled{checked}>'
 
 
-def _follow(tag: str, inside: list[str]) -> None:
-    """Keep track of the elements in which nothing is a reference."""
+def _follow(tag: str, inside: list[str]) -> str:
+    """The element's name. Keep track of those in which nothing is a reference."""
     found = TAG_NAME.match(tag)
     name = found[1] if found else ""
-    if name not in QUIET:
-        return
-    if not tag.startswith("</"):
+    if name in QUIET and not tag.startswith("</"):
         inside.append(name)
-    elif inside:
+    elif name in QUIET and inside:
         inside.pop()
+    return name
 
 
 def _mark(text: str, known: Known) -> str:
     def marked(found: re.Match[str]) -> str:
+        if found["url"]:
+            return _bare_link(found["url"])
+        if found["emoji"]:
+            return EMOJI.get(found["emoji"], found[0])
         is_name = found["username"] is not None
         same = known[is_name]
         if len(same) < (NAMES_MAX if is_name else REFERENCES_MAX):
             same.add(found[0])
         return f"<ref>{found[0]}</ref>" if found[0] in same else found[0]
 
-    return REFERENCE.sub(marked, text)
+    return INLINE.sub(marked, text)
+
+
+def _bare_link(escaped: str) -> str:
+    """An address in a text as a link, without the signs of the sentence around it."""
+    url = html.unescape(escaped)
+    if len(url) > LINK_MAX:
+        return escaped
+    end = url.rstrip(ENDS_SENTENCE)
+    while end.endswith(")") and end.count(")") > end.count("("):
+        end = end[:-1].rstrip(ENDS_SENTENCE)
+    address, rest = html.escape(end), html.escape(url[len(end) :], quote=False)
+    return f'<a href="{address}" rel="nofollow noopener noreferrer">{address}</a>{rest}'
 
 
 def _picture(tag: str, in_link: bool, relative: bool) -> str:
@@ -264,12 +331,27 @@ def _picture(tag: str, in_link: bool, relative: bool) -> str:
     source = values.get("src", "")
     if UPLOAD.fullmatch(source.removeprefix(settings.BASE_URL)):
         return tag
+    if path := _path_here(source):
+        return tag.replace(f'"{html.escape(source)}"', f'"{path}"')
     if relative and source and not ABSOLUTE.match(source):
         return tag if "alt" in values else tag.replace("<img", f'<img alt="{html.escape(source)}"')
     text = html.escape(values.get("alt") or source)
     if not source or in_link:
         return text
     return f'<a href="{html.escape(source)}" rel="nofollow noopener noreferrer">{text}</a>'
+
+
+def _path_here(source: str) -> str:
+    """The path of an upload whose address names a host that this site serves; "" for others.
+
+    The API returns the address by which a client reached it, where no `BASE_URL` is set.
+    """
+    parts = HOST.fullmatch(source)
+    if parts is None or not UPLOAD.fullmatch(parts[2]):
+        return ""
+    domain, _ = split_domain_port(parts[1])
+    hosts = [host for host in settings.ALLOWED_HOSTS if host != "*"]
+    return parts[2] if domain and validate_host(domain, hosts) else ""
 
 
 PARSERS = {raw: _parser(raw) for raw in (True, False)}

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import models
 
 from apps.core import markdown
+from apps.core.lexers import Budget
 
 
 class Rendered(models.Model):
@@ -23,10 +24,16 @@ class Rendered(models.Model):
 
 
 def rendered(body: str | None) -> dict[str, Any]:
-    """The columns of `Rendered` for this body, none for None. Call it before a lock is taken."""
+    """The columns of `Rendered` for this body, none for None. Call it before a lock is taken.
+
+    Where code stayed plain because others kept the lexers busy, the body is rendered again when it
+    is read.
+    """
     if body is None:
         return {}
-    return {"body_html": markdown.render(body), "html_version": markdown.VERSION}
+    budget = Budget(markdown.CODE_SECONDS_MAX)
+    html = markdown.render(body, budget=budget)
+    return {"body_html": html, "html_version": 0 if budget.is_busy else markdown.VERSION}
 
 
 def rendered_for_edit(row: Rendered, body: str | None) -> dict[str, Any]:

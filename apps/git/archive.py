@@ -11,6 +11,10 @@ ENTRIES_MAX: Final = 100_000
 """Files and folders of an archive."""
 BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
 """Bytes of its files."""
+WRITTEN_MAX: Final = BYTES_MAX + ENTRIES_MAX * 4096
+"""Bytes that git may write for it, with the headers of its files. A file may ask for the message of
+its commit as often as it likes (`export-subst`), so what is written has no limit by itself.
+"""
 
 
 def check_size(repo: GitRepo, tree: str) -> None:

@@ -7,13 +7,12 @@ too long stays plain.
 from __future__ import annotations
 
 import html
-import time
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
+
+from apps.core.lexers import Budget, tokens_of
 
 Piece = tuple[str, str]
 """A class, "" for none, and text without line ends."""
@@ -27,7 +26,7 @@ LINES_MAX = 2000
 LINE_MAX = 1000
 """Characters; a file with a longer line stays plain: in such lines lexers may try without end."""
 SECONDS_MAX = 0.3
-"""Of this thread's processor time for one file; what is left then stays plain."""
+"""Of processor time for one file; what is left then stays plain."""
 
 ENDINGS = {
     "bash": "bash sh zsh",
@@ -130,12 +129,12 @@ AS_HTML: dict[int, Any] = {**VISIBLE, ord("\r"): "&#13;"}
 """A browser would take a carriage return itself for the end of a line."""
 
 
-def coloured_lines(name: str, text: str, *, seconds: float = SECONDS_MAX) -> list[Line]:
-    """The lines of the file of this name, as far as it takes no longer than so many seconds."""
+def coloured_lines(name: str, text: str, budget: Budget) -> list[Line]:
+    """The lines of the file of this name, as far as they take no longer than the budget has."""
     language = language_of(name)
     if not language or not fits(text):
         return plain_lines(text)
-    return split_pieces(pieces_of(text, language, min(seconds, SECONDS_MAX)))
+    return split_pieces(pieces_of(text, language, budget))
 
 
 def plain_lines(text: str) -> list[Line]:
@@ -157,17 +156,10 @@ def fits(text: str) -> bool:
     return max(map(len, text.split("\n"))) <= LINE_MAX
 
 
-def pieces_of(text: str, language: str, seconds: float) -> Iterator[Piece]:
+def pieces_of(text: str, language: str, budget: Budget) -> list[Piece]:
     """All of the text, whatever the lexer makes of it."""
-    lexer = get_lexer_by_name(language)
-    end, until = 0, time.thread_time() + seconds
-    for start, kind, value in lexer.get_tokens_unprocessed(text):
-        if start != end or time.thread_time() > until:
-            break
-        yield class_of(kind), value
-        end += len(value)
-    if end < len(text):
-        yield "", text[end:]
+    tokens = tokens_of(text, language, budget, seconds=SECONDS_MAX)
+    return [(class_of(kind), value) for kind, value in tokens]
 
 
 @cache
@@ -180,7 +172,7 @@ def class_of(kind: Any) -> str:
     return ""
 
 
-def split_pieces(pieces: Iterator[Piece] | list[Piece]) -> list[Line]:
+def split_pieces(pieces: list[Piece]) -> list[Line]:
     """Lines without their ends. A last line may end without one, as in a file."""
     lines: list[Line] = [[]]
     for kind, text in pieces:

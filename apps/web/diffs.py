@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from apps.browse import slots
-from apps.browse.cache import cached
+from apps.browse.cache import ForNow, cached
 from apps.browse.comparison import diff_too_large
 from apps.browse.names import shown_path
 from apps.core.errors import NotFound
 from apps.core.json import quoted
+from apps.core.lexers import Budget
 from apps.core.pagination import with_parameters
 from apps.git.diff import FileChange, patches
 from apps.git.repo import GitRepo
@@ -37,7 +37,7 @@ OPEN_MAX = 500
 ALONE_MAX = 10_000
 """Rows of a file that is asked for alone."""
 SECONDS_MAX = 1.5
-"""Of this thread's processor time for the colours of one page."""
+"""Of processor time for the colours of one page."""
 SIDES_MAX = 8 * 1024 * 1024
 """Bytes of the files of one page that are read for their colours."""
 AT_ONCE = 100
@@ -153,7 +153,7 @@ def read_rows(
 
 def ask_rows(
     difference: Difference, files: Sequence[FileChange], blind: bool
-) -> list[list[Row] | None]:
+) -> list[list[Row] | None] | ForNow:
     """The same from git, as it is kept."""
     found: dict[bytes, bytes | None] = {}
     place = slots.heavy if difference.waits else slots.heavy_if_free
@@ -166,14 +166,13 @@ def ask_rows(
         blobs = read_blobs(
             difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
         )
-    end = time.thread_time() + SECONDS_MAX
+    budget = Budget(SECONDS_MAX)
 
     def side(path: bytes | None, sha: str | None) -> list[Line]:
-        left = end - time.thread_time()
-        if path is None or sha not in blobs or left <= 0:
+        if path is None or sha not in blobs or budget.seconds <= 0:
             return []
         text = blobs[sha].decode("utf-8", "replace")
-        return coloured_lines(shown_path(path), text, seconds=left)
+        return coloured_lines(shown_path(path), text, budget)
 
     def rows(file: FileChange) -> list[Row] | None:
         patch = found[file.path]
@@ -182,7 +181,8 @@ def ask_rows(
         old = side(file.previous_path or file.path, file.previous_sha)
         return rows_of(patch, old, side(file.path, file.sha))
 
-    return [rows(file) for file in files]
+    answer = [rows(file) for file in files]
+    return ForNow(answer) if budget.is_busy else answer
 
 
 def anchor_of(path: bytes) -> str:

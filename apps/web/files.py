@@ -7,13 +7,14 @@ from typing import Any
 from django.http import HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 
-from apps.browse.cache import cached
+from apps.browse.cache import ForNow, cached
 from apps.browse.folders import thing_at
 from apps.browse.names import path_in_tree, revision, shown_path
 from apps.browse.objects import quick
 from apps.browse.responses import PICTURES, kind_of, raw_response
 from apps.browse.serializers.trees import target_of
 from apps.browse.trees import Content, content_of
+from apps.core.lexers import Budget
 from apps.core.pagination import count_parameter
 from apps.git.tree import Entry, start_of_blob
 from apps.repos.access import RepoAccess
@@ -22,6 +23,7 @@ from apps.web.code import Location, find_location, folder_context, ref_menu
 from apps.web.colours import (
     CHARACTERS_MAX,
     LINES_MAX,
+    SECONDS_MAX,
     VERSION,
     Line,
     coloured_lines,
@@ -107,11 +109,16 @@ def text_context(location: Location, found: Content, content: bytes) -> dict[str
 def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
     """All lines with their colours; those of a larger file are kept."""
     text, name = content.decode("utf-8", "replace"), shown_path(entry.path)
+    budget = Budget(SECONDS_MAX)
+
+    def coloured() -> list[Line] | ForNow:
+        lines = coloured_lines(name, text, budget)
+        return ForNow(lines) if budget.is_busy else lines
+
     language = language_of(name)
     if not language or len(content) < KEPT_FROM:
-        return coloured_lines(name, text)
-    question = ("colours", VERSION, entry.sha, language)
-    lines: list[Line] = cached(location.repo, question, lambda: coloured_lines(name, text))
+        return coloured_lines(name, text, budget)
+    lines: list[Line] = cached(location.repo, ("colours", VERSION, entry.sha, language), coloured)
     return lines
 
 

@@ -6,12 +6,14 @@ import gzip
 import io
 import tarfile
 import zipfile
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from apps.browse import slots
 from apps.git import archive, run
+from apps.repos.http.streams import BrokenOff
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
 
@@ -247,3 +249,16 @@ def test_each_has_one_archive_at_a_time(
     for answer in (first, second):
         assert gzip.decompress(b"".join(answer.streaming_content))
     assert bytes_of(load())
+
+
+@pytest.mark.parametrize("form", ["tar", "tar.gz"])
+def test_an_archive_whose_files_repeat_the_message_of_their_commit_is_broken_off(
+    api, code, team_repo, alice, monkeypatch, form
+) -> None:
+    """14 KB of such a repository can be gigabytes of an archive."""
+    files: dict[bytes, Thing] = {b"f": b"$Format:%B$" * 1000, b".gitattributes": b"f export-subst"}
+    push(team_repo, "refs/heads/main", code.commit_with(files, message="x" * 4000), by=alice)
+    monkeypatch.setattr(archive, "WRITTEN_MAX", 1_000_000)
+    answer = begin(api(alice), team_repo, f"?format={form}")
+    with closing(answer), pytest.raises(BrokenOff):
+        assert len(b"".join(answer.streaming_content)) < 1_000_000

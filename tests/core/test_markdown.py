@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from markdown_it import ruler
 
 from apps.core import highlighting, markdown
+from apps.core.lexers import Budget
 from apps.core.markdown import Reference, mentions, references, render, with_links
 
 pytestmark = pytest.mark.once
 
 LENGTH = 65_536
 TURNS = "*a* 1f2e3d4\n\n| b |\n|--|\n| ~~c~~ |"
+BOX = '<input type="checkbox" aria-label="Task"'
+LINK = 'rel="nofollow noopener noreferrer"'
 UPLOAD = "/uploads/01234567-89ab-cdef-0123-456789abcdef/content"
 
 
@@ -61,17 +64,15 @@ def test_tables_are_aligned_without_a_style():
 def test_tasks_are_boxes_that_nobody_can_tick():
     html = shown("- [ ] to do\n- [x] *done*\n- [y] neither\n\n[ ] no item")
     assert re.findall(r"<li[^\n]*", html) == [
-        '<li class="task-list-item"><input type="checkbox" disabled> to do</li>',
-        '<li class="task-list-item"><input type="checkbox" disabled checked> <em>done</em></li>',
+        f'<li class="task-list-item">{BOX} disabled> to do</li>',
+        f'<li class="task-list-item">{BOX} disabled checked> <em>done</em></li>',
         "<li>[y] neither</li>",
     ]
     assert html.endswith("<p>[ ] no item</p>")
 
 
 def test_no_other_input_can_be_written():
-    assert shown('<input type="text" value="Password" name="x">') == (
-        '<input type="checkbox" disabled>'
-    )
+    assert shown('<input type="text" value="Password" name="x">') == f"{BOX} disabled>"
 
 
 def test_code_of_a_named_language_has_classes_and_no_style():
@@ -100,7 +101,7 @@ def test_code_that_takes_too_long_is_plain_from_there_on(monkeypatch, limit):
 
 
 def test_every_language_that_may_be_named_is_known():
-    assert all(highlighting.highlight("x = 1", name) for name in highlighting.LANGUAGES)
+    assert all(highlighting.highlight("x = 1", name, Budget(1)) for name in highlighting.LANGUAGES)
 
 
 @pytest.mark.parametrize(
@@ -316,3 +317,89 @@ def test_of_the_first_texts_of_a_process_none_meets_rules_that_are_half_prepared
     assert found == [wanted]
     for line in sorted(set(lines)):
         assert set(render_in_turns(at=line)[0]) == {wanted}, line
+
+
+def test_an_upload_is_a_picture_by_the_address_that_the_api_returned_for_it(settings):
+    settings.BASE_URL, settings.ALLOWED_HOSTS = "", ["hall.example", "127.0.0.1", "[::1]", "*"]
+    path = f"/api/v1{UPLOAD}"
+    for host in ("hall.example", "127.0.0.1:8000", "HALL.example", "[::1]:8000"):
+        assert shown(f"![a](http://{host}{path})") == f'<p><img src="{path}" alt="a"></p>'
+    assert f'src="{path}"' in shown(
+        f'<img alt="http://hall.example{path}" src="https://hall.example{path}">'
+    )
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "e.example",
+        "hall.example.e.example",
+        "x@hall.example",
+        "hall.example:80@e.example",
+        "e.example\\hall.example",
+        "hall.example:x",
+        "",
+    ],
+)
+def test_an_upload_of_another_host_stays_a_link(settings, host):
+    settings.BASE_URL, settings.ALLOWED_HOSTS = "", ["hall.example", "*"]
+    assert "<img" not in shown(f"![a](<http://{host}/api/v1{UPLOAD}>)")
+    assert "<img" not in shown(f'<img src="http://{host}/api/v1{UPLOAD}" alt=a>')
+    assert "<img" not in shown(f"![a](http://hall.example/x/..{UPLOAD})")
+
+
+def test_empty_cells_of_tables_do_not_multiply():
+    table = "|a" * 400 + "|\n" + "|-" * 400 + "|\n" + "|x\n" * 160
+    assert len(render(table)) < 8 * len(table) + 64 * 1024
+    assert "<td>x</td>" in shown("|a|b|c|\n|-|-|-|\n" + "|x|\n" * 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "rest"),
+    [
+        ("http://a.example/b_c?d=1&e#f", "http://a.example/b_c?d=1&amp;e#f", ""),
+        ("https://a.example.", "https://a.example", "."),
+        ("https://a.example/(b))!", "https://a.example/(b)", ")!"),
+        ("https://a.example/#12", "https://a.example/#12", ""),
+        ("https://a.example/@ada", "https://a.example/@ada", ""),
+        ("https://a.example/&", "https://a.example/&amp;", ""),
+    ],
+)
+def test_a_bare_address_is_a_link(text, url, rest):
+    assert shown(f"see {text} now") == f'<p>see <a href="{url}" {LINK}>{url}</a>{rest} now</p>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`http://a.example`", "[x](http://a.example)", "xhttp://a", "http://", "javascript://a"],
+)
+def test_no_address_in_code_or_in_a_link_becomes_a_link_itself(text):
+    assert shown(text).count("<a ") == text.count("](")
+
+
+def test_a_bare_address_cannot_bring_an_attribute_or_an_element():
+    html = shown("http://a.example/\"onclick=alert(1)&quot;x&lt;b&gt;'y")
+    assert html.count("<") == 4 and 'href="http://a.example/"' in html
+
+
+def test_emoji_have_names_and_none_in_code():
+    assert shown(":tada: a:tada: :+1:, :nobody: `:tada:`") == (
+        "<p>🎉 a:tada: 👍, :nobody: <code>:tada:</code></p>"
+    )
+
+
+def test_each_block_of_a_text_with_right_to_left_letters_has_the_direction_of_its_own():
+    html = shown("# שלום\n\nhello\n\n- مرحبا\n\n> a\n\n|b|\n|-|\n|c|")
+    for name in ("h1", "p", "ul", "li", "blockquote", "table", "th", "td"):
+        assert re.search(f'<{name} dir="auto">', html), name
+    assert "dir=" not in shown("# hello é")
+    assert 'dir="auto"' in shown("&#1513;")
+
+
+def test_a_table_can_be_scrolled_by_keys():
+    html = shown("|a|\n|-|\n|b|")
+    assert html.startswith(
+        '<div class="table-scroll" tabindex="0" role="group" aria-label="Table">'
+    )
+    assert html.endswith("</table></div>")
+    assert "table-scroll" not in shown('<div class="table-scroll" tabindex="0">x</div>')

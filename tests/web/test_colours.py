@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.highlighting import LANGUAGES
+from apps.core.lexers import Budget
 from apps.web import colours
 from apps.web.colours import coloured_lines, html_of, language_of, plain_lines, text_of
 
@@ -26,7 +27,7 @@ def lines_of(text):
 
 @given(CODE, st.sampled_from(["", "x", *(f"x.{end}" for end in ENDS)]))
 def test_the_text_of_coloured_lines_is_that_of_the_file(text, name):
-    lines = coloured_lines(name, text)
+    lines = coloured_lines(name, text, Budget(1))
     assert [text_of(line) for line in lines] == lines_of(text)
     assert {kind for line in lines for kind, _ in line} <= {"", *"ksmfodx"}
     assert not any("\n" in piece for line in lines for _, piece in line)
@@ -34,7 +35,7 @@ def test_the_text_of_coloured_lines_is_that_of_the_file(text, name):
 
 @given(CODE, st.integers(0, 20), st.integers(0, 20))
 def test_a_line_as_html_is_the_same_text_wherever_it_is_marked(text, start, length):
-    for line in coloured_lines("x.py", text):
+    for line in coloured_lines("x.py", text, Budget(1)):
         shown = {html_of(line), html_of(line, (start, start + length))}
         for html in shown:
             assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", html)
@@ -44,7 +45,7 @@ def test_a_line_as_html_is_the_same_text_wherever_it_is_marked(text, start, leng
 
 
 def test_a_line_is_coloured_by_kind_and_marked_in_whole():
-    [first, second] = coloured_lines("a/b.PY", "@x  # no\ndef f(): return '<1>' or 1\n")
+    [first, second] = coloured_lines("a/b.PY", "@x  # no\ndef f(): return '<1>' or 1\n", Budget(1))
     assert html_of(first) == '<span class="d">@x</span>  <span class="x"># no</span>'
     marked = '<span class="k">def</span> <mark><span class="f">f</span>():</mark> '
     assert html_of(second, (4, 8)).startswith(marked)
@@ -81,10 +82,11 @@ def test_only_languages_are_coloured_that_texts_may_have_as_well():
     ],
 )
 def test_what_is_too_much_stays_plain(text):
-    assert coloured_lines("x.py", text) == plain_lines(text)
+    assert coloured_lines("x.py", text, Budget(1)) == plain_lines(text)
 
 
 def test_what_takes_too_long_stays_plain_from_there_on():
-    text = "import os\n" * 50
-    assert coloured_lines("x.py", text, seconds=-1) != coloured_lines("x.py", text)
-    assert [text_of(line) for line in coloured_lines("x.py", text, seconds=-1)] == lines_of(text)
+    text = "import os\n" * 1500
+    lines = coloured_lines("x.py", text, Budget(0.001))
+    assert lines != coloured_lines("x.py", text, Budget(1))
+    assert [text_of(line) for line in lines] == lines_of(text)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.core.lexers import Budget
 from apps.git.diff import changes, patches
 from apps.git.hunks import parse_hunks
 from apps.web.colours import coloured_lines, plain_lines, text_of
@@ -40,7 +41,8 @@ def test_the_text_of_all_rows_is_what_git_says(old: str, new: str) -> None:
         found = patches(repo, before, after, files)
     for patch in found.values():
         assert patch is not None
-        rows = rows_of(patch, coloured_lines("x.py", old), coloured_lines("x.py", new))
+        sides = [coloured_lines("x.py", side, Budget(1)) for side in (old, new)]
+        rows = rows_of(patch, *sides)
         told = [(row[0], text_in(row[3])) for row in rows if row[0] in " +-"]
         lines = [line for hunk in parse_hunks(patch) for line in hunk.lines]
         for (sign, text), line in zip(sorted(told), sorted_lines(lines), strict=True):

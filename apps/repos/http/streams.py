@@ -66,6 +66,22 @@ class Unpacked:
         return b""
 
 
+class Bounded:
+    """Packs as another packer does, until git has written more bytes than it may: `BrokenOff`."""
+
+    def __init__(self, packer: Packer, most: int) -> None:
+        self.packer, self.most = packer, most
+
+    def compress(self, piece: bytes) -> bytes:
+        self.most -= len(piece)
+        if self.most < 0:
+            raise BrokenOff("git wrote more than an answer may have")
+        return self.packer.compress(piece)
+
+    def flush(self) -> bytes:
+        return self.packer.flush()
+
+
 def pieces(request: HttpRequest) -> Iterator[bytes]:
     """The body, inflated if it came as gzip; 400 when that is broken, or the client left or fell
     silent.
