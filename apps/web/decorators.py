@@ -62,7 +62,7 @@ def page(
                     raise
                 response = refuse(request, error, keeps_texts=True)
             if not response.has_header("Cache-Control"):
-                patch_cache_control(response, private=True, no_cache=True)
+                keep_from_caches(request, response)
             tell_what_was_sent(request, response)
             return response
 
@@ -70,6 +70,16 @@ def page(
         return run
 
     return declare
+
+
+def keep_from_caches(request: PageRequest, response: HttpResponseBase) -> None:
+    """Browsers show pages that they have stored when people go back, without asking again. They
+    store none of somebody who is signed in: after signing out it would still be there.
+    """
+    if request.principal.is_signed_in:
+        response["Cache-Control"] = "no-store"
+    else:
+        patch_cache_control(response, private=True, no_cache=True)
 
 
 def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None:
