@@ -12,15 +12,17 @@ from typing import Any
 from urllib.parse import quote
 
 from django.conf import settings
-from django.http import HttpResponse, HttpResponsePermanentRedirect
+from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django.views.decorators.gzip import gzip_page
 
+from apps.accounts.access import UserAccess
 from apps.core.access import Level
 from apps.core.errors import Forbidden, as_api_error, plain_error
 from apps.core.sessions import prolong
 from apps.repos.access import RepoAccess, open_repo, owner_path
+from apps.repos.queries import list_repos
 from apps.site.limits import throttle_page
 from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, refuse
@@ -60,7 +62,7 @@ def page(
                     raise
                 response = refuse(request, error, keeps_texts=True)
             if not response.has_header("Cache-Control"):
-                patch_cache_control(response, private=True, no_cache=True)
+                keep_from_caches(request, response)
             tell_what_was_sent(request, response)
             return response
 
@@ -68,6 +70,16 @@ def page(
         return run
 
     return declare
+
+
+def keep_from_caches(request: PageRequest, response: HttpResponseBase) -> None:
+    """Browsers show pages that they have stored when people go back, without asking again. They
+    store none of somebody who is signed in: after signing out it would still be there.
+    """
+    if request.principal.is_signed_in:
+        response["Cache-Control"] = "no-store"
+    else:
+        patch_cache_control(response, private=True, no_cache=True)
 
 
 def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None:
@@ -127,7 +139,8 @@ def repo_page(
     """Declare a page below a repository: it is given the caller's access before what else its
     address names.
 
-    Anonymous people read public ones. `signed_in`: a page that is of use only to who is.
+    Anonymous people read public ones; for all others, and for those that do not exist, they are
+    asked to sign in. `signed_in`: a page that is of use only to who is.
     """
 
     def open_named(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
@@ -151,19 +164,30 @@ def team_page(
     signed_in: bool = False,
     even_inactive: bool = False,
 ) -> Callable[[View], View]:
-    """The same for a page of a team; `even_inactive` as in `@operation`."""
+    """The same for a page of a team: anonymous people see those with a public repository.
+
+    `even_inactive` as in `@operation`.
+    """
 
     def open_named(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
         posted = request.method == "POST"
-        return open_team(
+        access = open_team(
             request.principal,
             kwargs.pop("team_slug"),
             needs=needs,
             writing=posted and not even_inactive,
             former=not posted,
         )
+        check_is_shown(access)
+        return access
 
     return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
+
+
+def check_is_shown(access: TeamAccess | UserAccess) -> None:
+    """404 for anonymous people where the team or person has no public repository."""
+    if not access.principal.is_signed_in and not list_repos(access)[:1]:
+        raise Http404
 
 
 def _page_below(
@@ -183,10 +207,10 @@ def _page_below(
                 return ask_to_sign_in(request)
             try:
                 access = open_named(request, kwargs)
-            except Forbidden:
+            except (Forbidden, Http404):
                 if is_known:
                     raise
-                return ask_to_sign_in(request)
+                return ask_to_sign_in(request)  # private or missing: the answer is the same
             return moved(request, access) or view(request, access, **kwargs)
 
         return run

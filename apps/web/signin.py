@@ -98,9 +98,14 @@ def start_session(request: PageRequest, user: User) -> None:
 
 @page(Level.PUBLIC, methods=("POST",))
 def signout(request: PageRequest) -> HttpResponse:
-    """End this session."""
+    """End this session; the browser forgets files and pages that it has stored.
+
+    It keeps drafts (`"storage"`): they belong to an account, and are there at the next sign-in.
+    """
     logout(request)
-    return redirect_to("home")
+    response = redirect_to("home")
+    response["Clear-Site-Data"] = '"cache"'
+    return response
 
 
 @page(Level.PUBLIC)

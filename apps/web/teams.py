@@ -20,7 +20,6 @@ from apps.web.decorators import FORM, page, team_page
 from apps.web.forms import PageForm, words
 from apps.web.responses import (
     PageRequest,
-    ask_to_sign_in,
     page_number,
     page_of,
     redirect_to_path,
@@ -60,8 +59,6 @@ def context_of(access: TeamAccess, tab: str) -> dict[str, Any]:
 def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Its repositories that one may read; for its people also who they are."""
     found = page_of(request, page_number(request), list_repos(access), same)
-    if not (request.principal.is_signed_in or found["results"]):
-        return ask_to_sign_in(request)
     members = list_members(access.team)[:MOST_MEMBERS] if access.level >= Level.READ else []
     return render_page(
         request,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 
 from apps.accounts.access import UserAccess, open_user
 from apps.core.access import Level
@@ -14,7 +14,7 @@ from apps.events.pagination import PAST_ALL
 from apps.events.scopes import EventScope, Selection
 from apps.events.serializers import event_records
 from apps.repos.queries import list_repos
-from apps.web.decorators import page
+from apps.web.decorators import check_is_shown, page
 from apps.web.feed import feed_of, graph
 from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of, render_page
 from apps.web.teams import same
@@ -28,14 +28,16 @@ def user(request: PageRequest, username: str) -> HttpResponse:
     """Who is not signed in is shown only people with a repository that is open to all, and not
     what they did.
     """
-    access = open_user(request.principal, username, needs=Level.NONE)
-    found = page_of(request, page_number(request), list_repos(access), same)
-    if request.principal.is_signed_in:
-        beside = lately(access)
-    elif found["results"]:
-        beside = {}
-    else:
+    is_signed_in = request.principal.is_signed_in
+    try:
+        access = open_user(request.principal, username, needs=Level.NONE)
+        check_is_shown(access)
+    except Http404:
+        if is_signed_in:
+            raise
         return ask_to_sign_in(request)
+    found = page_of(request, page_number(request), list_repos(access), same)
+    beside = lately(access) if is_signed_in else {}
     return render_page(request, "user", person=access.owner, page=found, **beside)
 
 

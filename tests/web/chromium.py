@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -72,9 +72,11 @@ def program(names: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def chromium(home: Path, names: tuple[str, ...] = SHELL + BROWSERS) -> Iterator[Browser]:
+def chromium(
+    home: Path, names: tuple[str, ...] = SHELL + BROWSERS, *, without: Sequence[str] = ()
+) -> Iterator[Browser]:
     """The first of these browsers that is installed, whose home is this folder. As root it runs
-    without its sandbox, or not at all.
+    without its sandbox, or not at all. `without`: those of Playwright's own arguments to leave out.
     """
     starter = home / "chromium"
     starter.write_text(STARTER.format(program=shlex.quote(program(names))))
@@ -85,6 +87,7 @@ def chromium(home: Path, names: tuple[str, ...] = SHELL + BROWSERS) -> Iterator[
             executable_path=starter,
             chromium_sandbox=os.geteuid() != 0,
             args=ARGUMENTS,
+            ignore_default_args=without,
             env={**os.environ, "HOME": str(home)},
             timeout=TIMEOUT,
         )

@@ -69,6 +69,13 @@ def test_pages_are_private_to_one_person_and_small(visit, ada, path):
     assert compressed.headers["Content-Encoding"] == "gzip" and len(compressed.content) < 4000
 
 
+def test_browsers_store_no_page_of_somebody_who_is_signed_in(visit, ada, make):
+    repo = make.repo(ada, by=ada, visibility="public")
+    for path in ("/", "/api/", "/settings", "/users/Ada", f"/{repo.path}", f"/{repo.path}/threads"):
+        assert visit(ada).get(path).gives().header("Cache-Control") == "no-store"
+    assert visit().get(f"/{repo.path}").gives().header("Cache-Control") == "private, no-cache"
+
+
 def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
     for name in re.findall(r'href="(/static/[^"]+)"', visit().get("/").html):
         found = visit().client.get(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 
 from apps.repos.models import Visibility
@@ -27,6 +29,56 @@ def test_private_pages_ask_strangers_to_sign_in_and_public_ones_open(
     visit().get(address).gives()
     assert visit(carol).get(address).gives().h1
     visit(bob).get(f"/{team_repo.owner.path}/nothing{below}").gives(404)
+
+
+HIDDEN = [*PAGES, ".git", "/settings", "/files/README.md", "/raw/README.md", "/commits/main"]
+HIDDEN += [f"/threads/1{below}" for below in ("", "/edit", "/versions", "/replies/1")]
+HIDDEN += [f"/pulls/1{below}" for below in ("", "/files", "/commits", "/verdict")]
+HIDDEN += ["/threads/99", "/pulls/99", "?page=x", "/threads?page=x", "/settings/protections"]
+
+
+def assert_look_alike(person, addresses) -> None:
+    """To people who are not signed in: they are asked to sign in, and all else is the same."""
+    answers = [person.get(address) for address in addresses]
+    goal = "" if addresses[0].endswith(".git") else "/signin?next="
+    for address, answer in zip(addresses, answers, strict=True):
+        shown = quote(address) if goal else address.removesuffix(".git")
+        answer.redirects_to(f"{goal}{shown}", 302)
+    ownless = {"Location", "Content-Length", "X-Request-ID"}
+    first, *others = [(set(one.response.headers) - ownless, one.html) for one in answers]
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("below", HIDDEN)
+def test_people_who_are_not_signed_in_cannot_tell_a_private_repository_from_a_missing_one(
+    visit, make, team_repo, alice, below
+):
+    make.thread(team_repo, by=alice)
+    own = make.repo(alice, "notes", by=alice, visibility=Visibility.PRIVATE)
+    paths = [team_repo.path, own.path]
+    paths += ["teams/acme/nothing", "teams/nobody/api", "users/alice/nothing", "users/no/api"]
+    assert_look_alike(visit(), [f"/{path}{below}" for path in paths])
+
+
+@pytest.mark.parametrize("below", ["", "?page=x", "?page=2", "/~members", "/~settings"])
+def test_people_who_are_not_signed_in_cannot_tell_a_closed_team_from_a_missing_one(
+    visit, acme, team_repo, alice, below
+):
+    update_team(by=access_to_team(principal_of(alice), acme), name="Acme", slug="acme-two")
+    names = ["acme-two", "acme", "nothing"]
+    assert_look_alike(visit(), [f"/teams/{name}{below}" for name in names])
+
+
+@pytest.mark.parametrize("below", ["", "?page=x", "?page=2"])
+def test_people_who_are_not_signed_in_cannot_tell_who_has_an_account(visit, alice, below):
+    assert_look_alike(visit(), [f"/users/{name}{below}" for name in ("alice", "nothing")])
+
+
+def test_an_unknown_number_of_a_public_repository_is_404_for_everybody(visit, make, acme, alice):
+    repo = make.repo(acme, "open", by=alice, visibility=Visibility.PUBLIC)
+    for person in (visit(), visit(alice)):
+        person.get(f"/{repo.path}/threads/99").gives(404)
+        person.get("/teams/acme?page=x").gives(422)
 
 
 def test_a_former_slug_leads_to_todays_page_for_those_who_may_read_it(

@@ -109,6 +109,12 @@ def test_signing_out_takes_a_post_and_ends_the_session_for_good(visit, ada):
     person.post("/signout").redirects_to("/")
 
 
+def test_signing_out_tells_the_browser_to_forget_what_it_has_stored(visit, ada):
+    answer = visit(ada).post("/signout")
+    answer.redirects_to("/")
+    assert answer.header("Clear-Site-Data") == '"cache"'
+
+
 def test_who_is_signed_in_already_is_told_so(visit, ada):
     page = visit(ada).get("/signin?next=/settings").gives(200)
     assert "signed in as Ada" in page.text and 'href="/settings">Go on' in page.html
