@@ -332,6 +332,26 @@ def test_every_web_url_opens_its_record_to_whom_the_api_gives_it(site, page):
             assert [one and one.status for one in answers] == [200, settings]
 
 
+MARKS = """[...document.querySelectorAll('[type=radio], [type=checkbox]')].map(one =>
+    [one.name, one.getBoundingClientRect().width, one.getBoundingClientRect().height])"""
+"""Each radio button and checkbox of a page, with its computed width and height."""
+
+
+@pytest.mark.parametrize("width", [PHONE, WIDE])
+def test_radio_buttons_and_checkboxes_are_as_small_as_their_mark_on_every_form(site, width):
+    paths = ["/settings/appearance", "/settings", "/new/repo"]
+    paths += [f"{REPO}/settings", f"{REPO}/settings/protections"]
+    seen = set()
+    with site.watched("Ada0") as page:
+        resize(page, (width, "light"))
+        for path in paths:
+            page.goto(path)
+            marks = page.evaluate(MARKS)
+            assert [one for one in marks if one[1:] != [16, 16]] == [], path
+            seen |= {name for name, _, _ in marks}
+    assert {"theme", "has_shortcuts", "visibility"} <= seen
+
+
 def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
     copied = (
         "getSelection().selectAllChildren(document.querySelector('{}')), String(getSelection())"
