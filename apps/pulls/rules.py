@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from apps.accounts.models import User
+from apps.core.controls import without_controls
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.events.kinds import Kind
 from apps.git import merge
@@ -198,8 +199,8 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
 
 
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """One line: the title may hold line ends, a commit's subject may not."""
-    title = " ".join(pull.thread.title.split())
+    """One line: an old title may hold line ends and controls, a commit's subject may not."""
+    title = without_controls(" ".join(pull.thread.title.split()))
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"
     return f"Merge pull #{pull.number}: {title}"

@@ -15,6 +15,8 @@ from typing import Any
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 
+from apps.web import hidden_characters
+
 Piece = tuple[str, str]
 """A class, "" for none, and text without line ends."""
 Line = list[Piece]
@@ -238,4 +240,4 @@ def cut(line: Line, length: int) -> tuple[Line, Line]:
 
 def escaped(text: str) -> str:
     """Text of a file as HTML."""
-    return html.escape(text, quote=False).translate(AS_HTML)
+    return hidden_characters.marked(html.escape(text, quote=False).translate(AS_HTML))

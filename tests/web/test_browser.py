@@ -364,6 +364,30 @@ def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
     assert lines_in(page.evaluate(copied.format(".lines"))) == lines[2:]
 
 
+PLACES = """() => {
+    const mark = document.querySelector('.lines .hidden-char'), range = document.createRange();
+    const after = mark.nextSibling, left = at => {
+        range.setStart(after, at);
+        range.setEnd(after, at + 1);
+        return range.getBoundingClientRect().left;
+    };
+    return [mark.getBoundingClientRect().right, left(0), left(1), left(2)];
+}"""
+"""Where a hidden character ends, and where the three after it begin."""
+
+
+def test_a_hidden_character_is_seen_turns_nothing_and_is_copied_alone(site, page):
+    page.goto(f"{REPO}/files/hidden.txt?ref={quote(BRANCH)}")
+    places = page.evaluate(PLACES)
+    assert places == sorted(places)
+    assert page.locator(".lines .hidden-char").first.bounding_box()["width"] > 20
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.lines td.c'))")
+    assert page.evaluate("String(getSelection())").strip() == "a = '\u202eabc\u2069' # \u2069def"
+    for look in [(NARROW, "light"), (WIDE, "dark")]:
+        resize(page, look)
+        check(page, "hidden.txt")
+
+
 def test_several_lines_of_a_file_are_marked_by_the_address_and_by_clicks(site, page):
     path = f"{REPO}/files/app.py?ref={quote(BRANCH)}"
     page.goto(f"{path}#L1-L2")
