@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -159,13 +160,21 @@ def outcome_blocker(
     return Blocker("merge_conflict", text, outcome.paths)
 
 
-def refuse(blockers: Sequence[Blocker]) -> Conflict:
+class MergeRefused(Conflict):
+    """The refusal of a merge, with all of its reasons."""
+
+    def __init__(self, blockers: Sequence[Blocker], code: str, detail: str, **body: Any) -> None:
+        super().__init__(code, detail, **body)
+        self.blockers = blockers
+
+
+def refuse(blockers: Sequence[Blocker]) -> MergeRefused:
     """The refusal of a merge: the first blocker is the error, all are in the text."""
     first = blockers[0]
     paths = None if first.conflict_paths is None else list(first.conflict_paths)
     text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
     detail = text if len(blockers) > 1 else first.text
-    return Conflict(first.code, detail, conflict_paths=paths)
+    return MergeRefused(blockers, first.code, detail, conflict_paths=paths)
 
 
 def check_unblocked(blockers: Sequence[Blocker]) -> None:
