@@ -96,3 +96,29 @@ def test_a_repository_that_goes_while_its_page_is_made_is_not_found(team_repo, a
     type(team_repo).objects.filter(pk=team_repo.pk).delete()
     with pytest.raises(NotFound):
         repo_context(access, "code")
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("/admin", "/admin/"),
+        ("/api?x=1", "/api/?x=1"),
+        ("/signin/?next=/inbox", "/signin?next=/inbox"),
+        ("/teams/acme/", "/teams/acme"),
+        ("/teams/acme/api/pulls//", "/teams/acme/api/pulls"),
+        ("/teams/nobody/", "/teams/nobody"),
+    ],
+)
+def test_a_slash_too_many_or_too_few_leads_to_the_page(visit, path, there):
+    visit().get(path).redirects_to(there, 301)
+
+
+@pytest.mark.parametrize("host", ["//example.org", "/\\example.org", "//", "/nowhere"])
+@pytest.mark.parametrize("below", ["", "/", "/admin", "/signin/"])
+def test_an_address_without_a_page_leads_nowhere(db, client, host, below):
+    answer = client.get("/", PATH_INFO=host + below)
+    assert (answer.status_code, answer.headers.get("Location")) == (404, None)
+
+
+def test_a_form_that_is_sent_to_such_an_address_leads_nowhere(visit, alice):
+    visit(alice).post("/settings/tokens/", name="x").gives(404)
