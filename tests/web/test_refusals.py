@@ -90,6 +90,16 @@ def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, 
     assert "Long thought" not in foreign.html
 
 
+def test_a_word_that_was_chosen_is_no_text_area_for_who_is_signed_out(
+    visit, make, team_repo, alice
+):
+    thread = make.thread(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{thread.number}/replies"
+    page = visit().post(address, kind="comment", body="Long\n\nthought").gives(401)
+    assert page.html.count("<textarea") == 1 and "Kind: comment" in page.text
+    assert "readonly>Long\n\nthought</textarea>" in page.html
+
+
 def test_a_repository_that_goes_while_its_page_is_made_is_not_found(team_repo, alice):
     access = RepoAccess(principal_of(alice), Level.READ, team_repo, team_repo.path)
     assert repo_context(access, "code")["open_pulls"] == "0"
