@@ -50,10 +50,22 @@ def people(django_db_setup, django_db_blocker):
         transaction.set_rollback(True)
 
 
+def test_everybody_can_sign_in_to_the_pages_as_each_of_its_people(db, client):
+    printed = demo.load()
+    [password] = re.findall(r"^ +password +(\S+)$", printed, re.M)
+    for name in demo.PEOPLE:
+        client.post("/signin", {"username": name, "password": password})
+        assert name in client.get("/").content.decode()
+        assert client.session["_auth_user_id"] == str(User.objects.get(username=name).pk)
+        client.logout()
+
+
 def test_a_second_start_changes_nothing_and_shows_no_secret(people, db):
     before = Event.objects.count()
     said = demo.load()
-    assert "ght_" not in said and "alice" in said and said.count("\n") == 1
+    assert (
+        "ght_" not in said and "password" not in said and "alice" in said and said.count("\n") == 1
+    )
     assert (Event.objects.count(), User.objects.count(), Repo.objects.count()) == (before, 4, 3)
 
 

@@ -13,6 +13,7 @@ from apps.accounts.rules import TokenStatus, display_name_problem, token_status
 from apps.core.controls import NO_CONTROLS
 from apps.core.durations import FORM, WHAT, parse_future
 from apps.core.serializers import (
+    NameField,
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
@@ -40,7 +41,7 @@ class Future(StrictCharField):
 
 
 class CreateToken(RequestSerializer):
-    name = StrictCharField(max_length=255)
+    name = NameField(max_length=255)
     expires_at = Future(required=False, allow_null=True)
     username = StrictCharField(max_length=255, required=False, allow_null=True)
 

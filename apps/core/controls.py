@@ -5,10 +5,20 @@ from __future__ import annotations
 import re
 
 CONTROLS = "control characters or marks that turn the direction of text"
-_CHARACTERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_CONTROL = re.compile(f"[{_CHARACTERS}]")
-NO_CONTROLS = f"[^{_CHARACTERS}]*"
+CHARACTERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_CONTROL = re.compile(f"[{CHARACTERS}]")
+NO_CONTROLS = f"[^{CHARACTERS}]*"
 """The regular expression of a name without them."""
+
+
+def name_problem(name: str) -> str | None:
+    """Why this cannot be a title, or the name of something; None when it can."""
+    return f"This has {CONTROLS}." if has_controls(name) else None
+
+
+def without_controls(text: str) -> str:
+    """The text without them."""
+    return _CONTROL.sub("", text)
 
 
 def has_controls(name: str) -> bool:

@@ -16,6 +16,7 @@ from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.core.controls import CHARACTERS, NO_CONTROLS, name_problem
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 
@@ -70,6 +71,15 @@ class RuleCharField(StrictCharField):
         if reason is not None:
             raise serializers.ValidationError(reason)
         return text
+
+
+class NameField(RuleCharField):
+    """A title, or the name of something: one line, whose text nothing turns round."""
+
+    def __init__(self, *, max_length: int, **options: Any) -> None:
+        seen = f"{VISIBLE[:-1]}{CHARACTERS}]"
+        pattern = f"{NO_CONTROLS}{seen}{NO_CONTROLS}"
+        super().__init__(problem=name_problem, max_length=max_length, pattern=pattern, **options)
 
 
 class StrictCharFieldSchema(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from apps.accounts.models import User
+from apps.core.controls import without_controls
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.events.kinds import Kind
 from apps.git import merge
@@ -158,13 +160,21 @@ def outcome_blocker(
     return Blocker("merge_conflict", text, outcome.paths)
 
 
-def refuse(blockers: Sequence[Blocker]) -> Conflict:
+class MergeRefused(Conflict):
+    """The refusal of a merge, with all of its reasons."""
+
+    def __init__(self, blockers: Sequence[Blocker], code: str, detail: str, **body: Any) -> None:
+        super().__init__(code, detail, **body)
+        self.blockers = blockers
+
+
+def refuse(blockers: Sequence[Blocker]) -> MergeRefused:
     """The refusal of a merge: the first blocker is the error, all are in the text."""
     first = blockers[0]
     paths = None if first.conflict_paths is None else list(first.conflict_paths)
     text = " ".join(f"{blocker.code}: {blocker.text}" for blocker in blockers)
     detail = text if len(blockers) > 1 else first.text
-    return Conflict(first.code, detail, conflict_paths=paths)
+    return MergeRefused(blockers, first.code, detail, conflict_paths=paths)
 
 
 def check_unblocked(blockers: Sequence[Blocker]) -> None:
@@ -198,8 +208,8 @@ def squash_author(pull: Pull, people: Iterable[Person]) -> Person:
 
 
 def merge_message(pull: Pull, strategy: Strategy) -> str:
-    """One line: the title may hold line ends, a commit's subject may not."""
-    title = " ".join(pull.thread.title.split())
+    """One line: an old title may hold line ends and controls, a commit's subject may not."""
+    title = without_controls(" ".join(pull.thread.title.split()))
     if strategy is Strategy.SQUASH:
         return f"{title} (#{pull.number})"
     return f"Merge pull #{pull.number}: {title}"

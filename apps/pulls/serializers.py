@@ -12,6 +12,7 @@ from apps.browse.serializers.commits import CommitRecord
 from apps.browse.serializers.files import FileRecord
 from apps.core.access import Level
 from apps.core.serializers import (
+    NameField,
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
@@ -48,7 +49,7 @@ class SettableStatus(StrictChoiceField):
 
 
 class CreatePull(RequestSerializer):
-    title = StrictCharField(max_length=TITLE_MAX)
+    title = NameField(max_length=TITLE_MAX)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
     source_branch = RuleCharField(problem=rules.source_problem, max_length=SOURCE_MAX)
     target_branch = RuleCharField(problem=branch_problem, max_length=REF_MAX)
@@ -56,7 +57,7 @@ class CreatePull(RequestSerializer):
 
 
 class UpdatePull(RequestSerializer):
-    title = StrictCharField(max_length=TITLE_MAX, required=False)
+    title = NameField(max_length=TITLE_MAX, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
     status = SettableStatus(required=False)
 

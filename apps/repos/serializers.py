@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from apps.core.access import Level
 from apps.core.serializers import (
+    NameField,
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
@@ -35,7 +36,7 @@ BRANCH_MAX = 255
 
 
 class CreateRepo(RequestSerializer):
-    name = StrictCharField(max_length=255)
+    name = NameField(max_length=255)
     slug = RuleCharField(
         problem=repo_slug_problem, max_length=REPO_SLUG_MAX, pattern=REPO_SLUG.pattern
     )

@@ -8,6 +8,7 @@ from rest_framework import serializers
 
 from apps.accounts.models import User
 from apps.core.serializers import (
+    NameField,
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
@@ -31,7 +32,7 @@ class TeamSlug(RuleCharField):
 
 
 class CreateTeam(RequestSerializer):
-    name = StrictCharField(max_length=255)
+    name = NameField(max_length=255)
     slug = TeamSlug()
 
 

@@ -12,6 +12,7 @@ from rest_framework import serializers
 from apps.core import markdown
 from apps.core.query import QuerySerializer
 from apps.core.serializers import (
+    NameField,
     RecordSerializer,
     RequestSerializer,
     RuleCharField,
@@ -52,7 +53,7 @@ class Word(RuleCharField):
 
 
 class CreateThread(RequestSerializer):
-    title = StrictCharField(max_length=TITLE_MAX)
+    title = NameField(max_length=TITLE_MAX)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
     kind = StrictChoiceField([*rules.KINDS])
     priority = StrictChoiceField(Priority, required=False)
@@ -60,7 +61,7 @@ class CreateThread(RequestSerializer):
 
 
 class UpdateThread(RequestSerializer):
-    title = StrictCharField(max_length=TITLE_MAX, required=False)
+    title = NameField(max_length=TITLE_MAX, required=False)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True, required=False)
     kind = StrictChoiceField([*rules.KINDS], required=False)
     priority = StrictChoiceField(Priority, required=False)

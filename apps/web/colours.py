@@ -13,6 +13,7 @@ from typing import Any
 from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, String
 
 from apps.core.lexers import Budget, tokens_of
+from apps.web import hidden_characters
 
 Piece = tuple[str, str]
 """A class, "" for none, and text without line ends."""
@@ -230,4 +231,4 @@ def cut(line: Line, length: int) -> tuple[Line, Line]:
 
 def escaped(text: str) -> str:
     """Text of a file as HTML."""
-    return html.escape(text, quote=False).translate(AS_HTML)
+    return hidden_characters.marked(html.escape(text, quote=False).translate(AS_HTML))

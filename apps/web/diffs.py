@@ -24,9 +24,10 @@ from apps.web.addresses import path_address
 from apps.web.colours import CHARACTERS_MAX, Line, coloured_lines
 from apps.web.diff_rows import Row, rows_of
 from apps.web.diff_tables import diff_table
+from apps.web.hidden_characters import rows_have_hidden
 from apps.web.responses import PageRequest, page_number
 
-VERSION = 1
+VERSION = 2
 """Raised when rows are made in another way."""
 FILES_MAX = 300
 """Files of one page."""
@@ -215,6 +216,7 @@ def shown_file(
         "is_folded": len(shown) > OPEN_MAX and only is None,
         "is_cut": rows is not None and len(shown) < len(rows),
         "why": why_not_shown(file, rows),
+        "has_hidden": rows_have_hidden(shown),
         "alone": link(request, difference, file=path),
     }
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from functools import partial
 from typing import Any, cast
+from urllib.parse import quote
 
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.urls import is_valid_path
+from django.utils.http import escape_leading_slashes
 
 from apps.core.errors import as_api_error, plain_error
 from apps.web.responses import PageRequest, refuse, render_page, typed
@@ -30,8 +33,29 @@ def answer(
     return refuse(request, plain_error(status))
 
 
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """404, or 301 where only the slash at the end is one too many or too few."""
+    address = other_slash(request) if request.method in {"GET", "HEAD"} else None
+    if address is not None:
+        return HttpResponsePermanentRedirect(address)
+    return answer(request, status=404)
+
+
+def other_slash(request: HttpRequest) -> str | None:
+    """The address with or without a slash at its end, if that has a page and this has none."""
+    path = request.path_info
+    if request.resolver_match is not None or path.startswith(NO_PAGES):
+        return None
+    other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+    if not is_valid_path(other):
+        return None
+    # Two slashes at the beginning would lead to another host.
+    query = request.META.get("QUERY_STRING", "")
+    address = escape_leading_slashes(quote(other))
+    return f"{address}?{query}" if query else address
+
+
 forbidden = partial(answer, status=403)
-not_found = partial(answer, status=404)
 
 
 def broken(request: HttpRequest) -> HttpResponse:

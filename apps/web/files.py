@@ -29,10 +29,12 @@ from apps.web.colours import (
     coloured_lines,
     language_of,
     plain_lines,
+    text_of,
 )
 from apps.web.decorators import repo_page
 from apps.web.diff_tables import file_table
 from apps.web.frame import render_repo_page
+from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest
 
 KEPT_FROM = 16 * 1024
@@ -101,6 +103,7 @@ def text_context(location: Location, found: Content, content: bytes) -> dict[str
     return {
         "table": file_table(lines),
         "line_count": len(lines),
+        "has_hidden": has_hidden("\n".join(map(text_of, lines))),
         "total": total if is_whole else None,
         "is_cut": not is_whole or len(lines) < total,
     }

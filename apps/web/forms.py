@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 from django import forms
@@ -14,11 +15,12 @@ from django.http import Http404, HttpResponse, QueryDict
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from apps.accounts.models import EMAIL_MAX, Theme
+from apps.accounts import rules
+from apps.accounts.models import EMAIL_MAX, Theme, User
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_what_was_shown
 from apps.core.durations import parse_future
-from apps.core.errors import ApiError, as_api_error, is_storage_full
+from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
 from apps.git.run import GitDiskFull
@@ -168,7 +170,7 @@ def menu(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
 def password_field(
     label: str, autocomplete: str, *, hint: str = "", required: bool = True
 ) -> forms.CharField:
-    """A password, exactly as it is typed; it is never shown again."""
+    """A password, exactly as it is typed."""
     field = text_field(
         label,
         length=PASSWORD_MAX,
@@ -255,12 +257,12 @@ class TwiceForm(PageForm):
     """Asks for a new password twice: nobody sees what they type."""
 
     password = password_field("New password", "new-password", hint=HINT)
-    again = password_field("New password again", "new-password")
+    again = password_field("Repeat the password", "new-password")
 
     def clean_again(self) -> str:
         again: str = self.cleaned_data["again"]
         if "password" in self.cleaned_data and again != self.cleaned_data["password"]:
-            raise forms.ValidationError("These two are not the same.")
+            raise forms.ValidationError("The passwords do not match.")
         return again
 
 
@@ -285,6 +287,29 @@ class SignUp(TwiceForm):
     email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
     password = password_field("Password", "new-password", hint=HINT)
     field_order = ["username", "email"]
+
+    def clean(self) -> dict[str, Any]:
+        """Check all fields as the action does, so that everything wrong is said at once."""
+        sent = super().clean()
+        user = User(username=sent.get("username", ""), email=sent.get("email", ""))
+        for name, check in [
+            ("username", rules.check_username),
+            ("email", rules.check_email),
+            ("password", partial(rules.check_password, user=user)),
+        ]:
+            try:
+                if name in sent:
+                    check(sent[name])
+            except Invalid as refusal:
+                self.add_error(name, refusal.detail.removeprefix(f"{name}: "))
+        return sent
+
+    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+        """The passwords stay in the form, unless one of them is what was refused."""
+        stays = not {"password", "again"}.intersection(self.errors)
+        for name in ("password", "again"):
+            cast("forms.PasswordInput", self.fields[name].widget).render_value = stays
+        return super().shown(request, template, **context)
 
 
 class NewInvite(PageForm):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django import forms
 from django.http import QueryDict
 
+from apps.core.errors import Conflict
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus
-from apps.pulls.rules import DECISIONS, ORDERINGS, SETTABLE
+from apps.pulls.rules import DECISIONS, ORDERINGS, SETTABLE, MergeRefused
 from apps.pulls.serializers import CreatePull, CreateReview, MergePull, SetPullStatus, UpdatePull
 from apps.web.forms import ANY, EditForm, PageForm, chosen_of, menu, most, text_field, words
 from apps.web.thread_forms import BodyField, TextForm
@@ -81,6 +85,16 @@ class MergeForm(PageForm):
         label="How", choices=[(str(one), text) for one, text in STRATEGIES.items()]
     )
     expected_head_sha = forms.CharField(widget=forms.HiddenInput)
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Show the reasons in words alone: the API's text has their codes as well."""
+        with super().refusals():
+            try:
+                yield
+            except MergeRefused as refusal:
+                text = " ".join(blocker.text for blocker in refusal.blockers)
+                raise Conflict(refusal.code, text) from None
 
 
 class PullSearch(forms.Form):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.pulls.approval import MergeReadiness
+from apps.pulls.approval import Approval, MergeReadiness, names_approvers
 from apps.pulls.serializers import pull_protection_record
 from apps.repos.access import RepoAccess
 
@@ -50,7 +50,7 @@ CONDITIONS = (
     Condition(
         ("approval_required",),
         "Enough approvals",
-        "The people named below can approve, each for the head as it is now.",
+        "An approval counts for the head as it is now.",
     ),
 )
 
@@ -75,9 +75,16 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
         )
     return {
         "conditions": rows,
+        "writers_can_approve": writers_can_approve(readiness.approval),
         "open_count": sum(not row["is_met"] for row in rows),
         "record": record,
     }
+
+
+def writers_can_approve(approval: Approval) -> bool:
+    """Whether a protection that lacks approvals takes them of everybody who may write."""
+    lacking = filter(approval.missing, approval.protections)
+    return not all(map(names_approvers, lacking))
 
 
 def met_text(condition: Condition, record: dict[str, Any]) -> str:

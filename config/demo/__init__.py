@@ -4,6 +4,7 @@ in different states and threads. The actions of the API make all of it.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 
 from django.db import transaction
@@ -28,9 +29,10 @@ PEOPLE = {
 
 
 def load() -> str:
-    """Make the example data in one transaction; returns a text with the tokens of its people.
+    """Make the example data in one transaction; returns a text with the password and the tokens of
+    its people.
 
-    The tokens can be shown only now. If one of the names or addresses is taken, nothing is
+    They can be shown only now. If one of the names or addresses is taken, nothing is
     changed.
     """
     addresses = {name: f"{name}@example.org" for name in PEOPLE}
@@ -40,16 +42,17 @@ def load() -> str:
     taken = [*people, *teams]
     if taken:
         return f"The demo is not loaded (again): there is {', '.join(taken)} already.\n"
+    password = secrets.token_urlsafe(12)
     with transaction.atomic():
         users = {
-            name: create_user(by=None, username=name, email=address)
+            name: create_user(by=None, username=name, email=address, password=password)
             for name, address in addresses.items()
         }
         tokens = {
             name: create_token(by=None, owner=user, name="demo")[1] for name, user in users.items()
         }
         make(users)
-    return summary(tokens)
+    return summary(tokens, password)
 
 
 def make(users: Mapping[str, User]) -> None:
@@ -63,14 +66,17 @@ def make(users: Mapping[str, User]) -> None:
     TideTable(space, users).make()
 
 
-def summary(tokens: Mapping[str, str]) -> str:
-    """A text that names the people and their tokens, a page, and two commands to try."""
+def summary(tokens: Mapping[str, str], password: str) -> str:
+    """A text that names the people, their password and tokens, a page, and two commands to try."""
     address = site_url()
     scheme, _, host = address.partition("://")
     token = tokens["alice"]
     lines = ["The demo is loaded. Its people and their tokens, shown this once:"]
     lines += [f"    {name:6} {tokens[name]}  {PEOPLE[name]}" for name in PEOPLE]
-    lines += ["Open in a browser:", f"    {address}/teams/acme/tide-table"]
+    lines += [
+        "Open in a browser, and sign in as any of them (the same password for all, shown once):"
+    ]
+    lines += [f"    {address}/teams/acme/tide-table", f"    password  {password}"]
     lines += ["Look around as alice:"]
     lines += [f"    curl -H 'Authorization: Bearer {token}' {address}/api/v1/teams/acme/repos"]
     lines += [f"    git clone {scheme}://alice:{token}@{host}/teams/acme/hello.git"]

@@ -150,14 +150,19 @@ def test_threads_and_pulls_have_streams_of_their_own(followed):
 
 
 def test_html_is_escaped_and_each_of_its_lines_is_a_data_line(shared):
-    title = '<script>alert("1")</script>\r\nid: 7\n\nevent: forged'
+    alice, title = shared.server.api("alice"), '<script>alert("1")</script>'
+    lines = "```\r\nid: 7\n\nevent: forged\n```"
     with opened(shared.server, "alice", f"{shared.scope}&html=true") as stream:
-        shared.server.api("alice").post(
-            f"{shared.repo}/threads", title=title, body="", kind="issue"
-        ).gives(201)
+        made = alice.post(f"{shared.repo}/threads", title=title, body=lines, kind="issue").gives(
+            201
+        )
+        replies = f"{shared.repo}/threads/{made['number']}/replies"
+        alice.post(replies, kind="comment", body=lines).gives(201)
         shared.rename("Next")
-        first, second = stream.take(2)
-    assert (first.kind, second.kind) == ("thread-created", "team-updated")
+        first, reply, second = stream.take(3)
+    assert (first.kind, reply.kind) == ("thread-created", "reply-created")
+    assert second.kind == "team-updated"
+    assert "\nevent: forged" in reply.data
     assert first.data.startswith("<li ") and first.data.endswith("</li>")
     assert "&lt;script&gt;alert(&quot;1&quot;)" in first.data
     assert "<script" not in first.data

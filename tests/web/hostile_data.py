@@ -56,6 +56,7 @@ files = {{
 first = code.commit_with(files, message={HOSTILE!r})
 files[b"app.py"] = b"def run(number):\\n    return number\\n"
 files[b"other.bin"] = b"\\0"
+files[b"hidden.txt"] = "a = '\u202eabc\u2069' # \u2069def\\n".encode()
 last = code.commit_with(files, first, message={HOSTILE!r} + "\\n\\nText.")
 push(repo, "refs/heads/main", first, by=ada)
 push(repo, {BRANCH!r}, last, by=ada)

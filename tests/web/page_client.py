@@ -75,6 +75,7 @@ class PageResponse:
 
 def plain(html: str) -> str:
     """The text of this HTML, with single spaces."""
+    html = re.sub(r"</?bdi>", "", html)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
 
 

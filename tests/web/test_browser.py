@@ -332,6 +332,26 @@ def test_every_web_url_opens_its_record_to_whom_the_api_gives_it(site, page):
             assert [one and one.status for one in answers] == [200, settings]
 
 
+MARKS = """[...document.querySelectorAll('[type=radio], [type=checkbox]')].map(one =>
+    [one.name, one.getBoundingClientRect().width, one.getBoundingClientRect().height])"""
+"""Each radio button and checkbox of a page, with its computed width and height."""
+
+
+@pytest.mark.parametrize("width", [PHONE, WIDE])
+def test_radio_buttons_and_checkboxes_are_as_small_as_their_mark_on_every_form(site, width):
+    paths = ["/settings/appearance", "/settings", "/new/repo"]
+    paths += [f"{REPO}/settings", f"{REPO}/settings/protections"]
+    seen = set()
+    with site.watched("Ada0") as page:
+        resize(page, (width, "light"))
+        for path in paths:
+            page.goto(path)
+            marks = page.evaluate(MARKS)
+            assert [one for one in marks if one[1:] != [16, 16]] == [], path
+            seen |= {name for name, _, _ in marks}
+    assert {"theme", "has_shortcuts", "visibility"} <= seen
+
+
 def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
     copied = (
         "getSelection().selectAllChildren(document.querySelector('{}')), String(getSelection())"
@@ -342,6 +362,30 @@ def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
     assert lines_in(page.evaluate(copied.format(".lines"))) == lines
     page.goto(f"{REPO}/files/app.py?ref={quote(BRANCH)}")
     assert lines_in(page.evaluate(copied.format(".lines"))) == lines[2:]
+
+
+PLACES = """() => {
+    const mark = document.querySelector('.lines .hidden-char'), range = document.createRange();
+    const after = mark.nextSibling, left = at => {
+        range.setStart(after, at);
+        range.setEnd(after, at + 1);
+        return range.getBoundingClientRect().left;
+    };
+    return [mark.getBoundingClientRect().right, left(0), left(1), left(2)];
+}"""
+"""Where a hidden character ends, and where the three after it begin."""
+
+
+def test_a_hidden_character_is_seen_turns_nothing_and_is_copied_alone(site, page):
+    page.goto(f"{REPO}/files/hidden.txt?ref={quote(BRANCH)}")
+    places = page.evaluate(PLACES)
+    assert places == sorted(places)
+    assert page.locator(".lines .hidden-char").first.bounding_box()["width"] > 20
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('.lines td.c'))")
+    assert page.evaluate("String(getSelection())").strip() == "a = '\u202eabc\u2069' # \u2069def"
+    for look in [(NARROW, "light"), (WIDE, "dark")]:
+        resize(page, look)
+        check(page, "hidden.txt")
 
 
 def test_several_lines_of_a_file_are_marked_by_the_address_and_by_clicks(site, page):

@@ -165,7 +165,7 @@ def test_pulls_are_by_who_does_something_next(visit, repo, protection, alice, bo
 
     def titles(show: str) -> set[str]:
         html = person.get(f"/pulls?show={show}").gives().html
-        return set(re.findall(r'<div class="entry"><a[^>]*>(.*?)</a>', html))
+        return set(re.findall(r'<div class="entry"><a[^>]*><bdi>(.*?)</bdi></a>', html))
 
     assert titles("you") == {"Reviewed by bob"}
     assert titles("others") == {"Draft"}

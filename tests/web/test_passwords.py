@@ -44,7 +44,7 @@ def link_in(message):
     ("fields", "said"),
     [
         ({"current": "wrong"}, "This is not your password."),
-        ({"again": "other"}, "These two are not the same."),
+        ({"again": "other"}, "The passwords do not match."),
         ({"password": "short1!", "again": "short1!"}, "too short"),
         ({"password": "password", "again": "password"}, "too common"),
         ({"password": "", "again": ""}, "This is needed."),

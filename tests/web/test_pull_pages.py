@@ -9,7 +9,7 @@ import pytest
 
 from apps.pulls.models import Pull, PullStatus, Review
 from apps.pulls.queries import get_pull
-from apps.repos.actions import update_protection
+from apps.repos.actions import add_approver, update_protection
 from tests.git.stand_ins import failing_git
 from tests.gitclient import Clone
 from tests.principals import access_of
@@ -77,7 +77,29 @@ def test_all_conditions_are_shown_at_once_and_a_refused_merge_shows_them_again(
             f"{address}/merge", merge_strategy="merge", expected_head_sha=pull.head_sha
         )
     assert conditions(refused.gives(409).html) == conditions(page.html)
-    assert "pull_is_draft" in refused.alert()
+    assert "is a draft" in refused.alert() and "change the same lines" in refused.alert()
+    assert not re.search(r"[a-z]_[a-z]", refused.alert())
+
+
+def test_who_can_approve_is_named_where_no_approver_is(
+    visit, make, pull, address, alice, bob, carol
+):
+    everybody = "Can approve: everybody with write access to teams/acme/api"
+    assert everybody not in visit(alice).get(address).text
+    protection = make.protection(pull.repo, by=alice)
+    members = 'href="/teams/acme/~members">teams/acme/api</a>'
+    for part in (address, f"{address}/verdict"):
+        page = visit(alice).get(part).gives()
+        assert everybody in page.text and members in page.html
+        assert "named below" not in page.text
+    add_approver(by=access_of(alice, pull.repo), protection=protection, user=bob)
+    page = visit(alice).get(address).gives()
+    assert "Can approve: bob" in page.text and everybody not in page.text
+    pull.repo.visibility = "public"
+    pull.repo.save()
+    protection.approvers.all().delete()
+    page = visit(carol).get(address).gives()
+    assert everybody in page.text and members not in page.html
 
 
 def test_a_closed_pull_says_so_and_is_opened_again_from_there(visit, pull, address, alice, carol):

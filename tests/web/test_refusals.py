@@ -90,9 +90,45 @@ def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, 
     assert "Long thought" not in foreign.html
 
 
+def test_a_word_that_was_chosen_is_no_text_area_for_who_is_signed_out(
+    visit, make, team_repo, alice
+):
+    thread = make.thread(team_repo, by=alice)
+    address = f"/{team_repo.path}/threads/{thread.number}/replies"
+    page = visit().post(address, kind="comment", body="Long\n\nthought").gives(401)
+    assert page.html.count("<textarea") == 1 and "Kind: comment" in page.text
+    assert "readonly>Long\n\nthought</textarea>" in page.html
+
+
 def test_a_repository_that_goes_while_its_page_is_made_is_not_found(team_repo, alice):
     access = RepoAccess(principal_of(alice), Level.READ, team_repo, team_repo.path)
     assert repo_context(access, "code")["open_pulls"] == "0"
     type(team_repo).objects.filter(pk=team_repo.pk).delete()
     with pytest.raises(NotFound):
         repo_context(access, "code")
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("/admin", "/admin/"),
+        ("/api?x=1", "/api/?x=1"),
+        ("/signin/?next=/inbox", "/signin?next=/inbox"),
+        ("/teams/acme/", "/teams/acme"),
+        ("/teams/acme/api/pulls//", "/teams/acme/api/pulls"),
+        ("/teams/nobody/", "/teams/nobody"),
+    ],
+)
+def test_a_slash_too_many_or_too_few_leads_to_the_page(visit, path, there):
+    visit().get(path).redirects_to(there, 301)
+
+
+@pytest.mark.parametrize("host", ["//example.org", "/\\example.org", "//", "/nowhere"])
+@pytest.mark.parametrize("below", ["", "/", "/admin", "/signin/"])
+def test_an_address_without_a_page_leads_nowhere(db, client, host, below):
+    answer = client.get("/", PATH_INFO=host + below)
+    assert (answer.status_code, answer.headers.get("Location")) == (404, None)
+
+
+def test_a_form_that_is_sent_to_such_an_address_leads_nowhere(visit, alice):
+    visit(alice).post("/settings/tokens/", name="x").gives(404)

@@ -10,6 +10,7 @@ from apps.repos.models import Visibility
 from apps.teams.models import Member
 from tests.factories import PullFactory, ThreadFactory, UserFactory
 from tests.test_queries import costing
+from tests.web.page_client import plain
 
 SORTS = ("repos", "pulls", "threads", "users")
 
@@ -29,7 +30,7 @@ def found(person, query: str) -> list[str]:
     html = person.get(f"/search?{query}").gives().html
     main = html[html.index("<main") :]
     entries = re.findall(r'<div class="entry">.*?<a href="[^"]*">(.*?)</a>', main, re.DOTALL)
-    return [" ".join(one.split()) for one in entries]
+    return [plain(one) for one in entries]
 
 
 def test_each_sort_is_found_by_a_part_of_what_it_is_called(visit, things, alice, bob):

@@ -102,7 +102,7 @@ def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, event
         ({"email": "nonsense"}, 422, "valid email"),
         ({"email": ""}, 422, "needed"),
         ({"password": "short1!", "again": "short1!"}, 422, "too short"),
-        ({"again": "other"}, 422, "not the same"),
+        ({"again": "other"}, 422, "do not match"),
     ],
 )
 def test_an_invalid_field_is_named_and_nothing_typed_is_lost(
@@ -114,7 +114,17 @@ def test_an_invalid_field_is_named_and_nothing_typed_is_lost(
         page = visit().post("/signup", **sent).gives(status)
     assert said in page.alert()
     assert (page.value("username"), page.value("email")) == (sent["username"], sent["email"])
-    assert not page.value("password") and not page.value("again")
+    kept = ("", "") if {"password", "again"} & {*changed} else (PASSWORD, PASSWORD)
+    assert (page.value("password"), page.value("again")) == kept
+
+
+def test_all_that_is_wrong_with_a_sign_up_is_said_at_once(visit, events):
+    change_site_settings(signups_require_invite=False)
+    wrong = {"username": "two words", "email": "nonsense", "password": "short1!", "again": "other"}
+    with events():
+        said = visit().post("/signup", **wrong).gives(422).alert()
+    for words in ("letters or digits", "valid email", "too short", "Repeat the password"):
+        assert words in said
 
 
 def test_an_address_is_shown_and_used_once_its_link_was_opened(visit, ada, api, alice, events):

@@ -9,13 +9,14 @@ from django.http import HttpRequest
 from django.template import Context
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from apps.accounts import rules
 from apps.accounts.principal import Principal
 from apps.core import pagination
 from apps.events import sentences
 from apps.events.queries import list_pings
+from apps.web import hidden_characters
 from apps.web.look import look
 
 register = template.Library()
@@ -46,6 +47,18 @@ def spoken(word: str) -> str:
 def short_path(path: str) -> str:
     """`teams/acme/api` as people say it: `acme/api`."""
     return sentences.short_path(path)
+
+
+@register.filter
+def marked(text: str) -> SafeString:
+    """The text with a mark for each character that nobody sees."""
+    return mark_safe(hidden_characters.escaped(text))  # noqa: S308 - escaped there
+
+
+@register.filter
+def isolated(text: str) -> SafeString:
+    """The same for a title or a name of people, in its own direction, which turns nothing else."""
+    return format_html("<bdi>{}</bdi>", marked(text))
 
 
 @register.filter

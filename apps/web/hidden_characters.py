@@ -1,0 +1,74 @@
+"""Marks for characters that nobody sees: they turn the direction of text, or have no width.
+
+With them a line of code can read as another one than a compiler takes it for.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+BYTE_ORDER_MARK = "\ufeff"
+VISIBLE_FORMATS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+"""Of Unicode's class of format characters, those that fonts draw: signs of Arabic and Kaithi."""
+OTHERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u3164\uffa0"
+"""Fillers and line separators: no format characters, but not seen either."""
+FORMATS = "".join(
+    chr(code)
+    for code in range(sys.maxunicode + 1)
+    if unicodedata.category(chr(code)) == "Cf" and code not in VISIBLE_FORMATS
+).translate({0x200C: None, 0x200D: None})
+EMOJI = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+JOINED = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18aa"
+"""Scripts whose words are written with joiners."""
+IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+HIDDEN = re.compile(
+    f"[{FORMATS}{OTHERS}]"
+    f"|(?<![{EMOJI}{JOINED}\ufe0f])[\u200c\u200d]|[\u200c\u200d](?![{EMOJI}{JOINED}])"
+    f"|[\ufe00-\ufe0d]|(?<![{EMOJI}0-9#*])[\ufe0e\ufe0f]"
+    f"|(?<![{IDEOGRAPHS}])[\U000e0100-\U000e01ef]"
+)
+"""One of them. Joiners and variation selectors are none where they are part of an emoji or of a
+word in a script that needs them.
+"""
+MARK = '<span class="hidden-char"'
+
+
+def escaped(text: str) -> str:
+    """The text as HTML, each hidden character of which has a mark."""
+    return marked(html.escape(text))
+
+
+def marked(escaped_text: str) -> str:
+    """Escaped text with the marks. The stylesheet draws what a mark says, so that the text itself
+    stays as it is, also when it is copied.
+    """
+    if escaped_text.isascii():
+        return escaped_text
+    return HIDDEN.sub(lambda match: mark(match[0]), escaped_text)
+
+
+@lru_cache(1024)
+def mark(character: str) -> str:
+    name = unicodedata.name(character, "NO NAME")
+    code = f"U+{ord(character):04X}"
+    return f'{MARK} title="{name}" data-code="{code}">{character}</span>'
+
+
+def has_hidden(text: str) -> bool:
+    """Whether a file has any, but for the byte order mark with which it may begin."""
+    return not text.isascii() and HIDDEN.search(text.removeprefix(BYTE_ORDER_MARK)) is not None
+
+
+def rows_have_hidden(rows: Iterable[tuple[str, int | None, int | None, str]]) -> bool:
+    """Whether any row of a diff has a mark, but for that byte order mark."""
+    return any(
+        MARK in (shown.replace(mark(BYTE_ORDER_MARK), "", 1) if 1 in {old, new} else shown)
+        for _, old, new, shown in rows
+    )

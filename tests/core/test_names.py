@@ -1,0 +1,40 @@
+"""Titles, and names of teams, repositories and tokens, look like themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from apps.accounts.models import ApiToken
+from apps.git.merge import Strategy
+from apps.pulls.rules import merge_message
+
+NAMES = ["a\nb", "a\x1b[31m", "a\x85", "a\u202eb", "\u2066a", "\u200f", "a\u061c"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_titles_and_names_with_controls_are_refused(api, team_repo, alice, name):
+    repo = team_repo.api_path
+    text = {"title": name, "body": ""}
+    branches = {"source_branch": "a", "target_branch": "main"}
+    for method, path, body, field in [
+        ("post", "/teams", {"name": name, "slug": "new"}, "name"),
+        ("post", "/teams/acme/repos", {"name": name, "slug": "new"}, "name"),
+        ("post", "/api-tokens", {"name": name}, "name"),
+        ("post", f"{repo}/threads", {**text, "kind": "issue"}, "title"),
+        ("post", f"{repo}/pulls", {**text, **branches}, "title"),
+    ]:
+        answer = getattr(api(alice), method)(path, **body)
+        assert answer.fails(422, "validation_failed").startswith(f"{field}: "), path
+
+
+def test_names_in_any_script_are_taken(api, alice):
+    for name in ["Café", "\u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f4bb tools", "a\u0301"]:
+        api(alice).post("/api-tokens", name=name).gives(201)
+    assert ApiToken.objects.filter(name="Café").exists()
+
+
+@pytest.mark.parametrize("strategy", [Strategy.MERGE, Strategy.SQUASH])
+def test_the_message_of_a_merge_has_no_controls_of_an_old_title(make, team_repo, alice, strategy):
+    pull = make.pull(team_repo, by=alice, title="One\ntwo")
+    pull.thread.title = "One\ntwo \u202etxt\u2069\x07."
+    assert "One two txt." in merge_message(pull, strategy)
