@@ -7,6 +7,7 @@ from apps.git.repo import valid_branch_name
 
 _MOST_BYTES: Final = 244
 """With `refs/heads/` before it 255: what a file may be called."""
+_PLACES: Final = ("refs/", "heads/", "tags/", "remotes/")
 _OBJECT_NAME: Final = re.compile(r"(?:[0-9a-fA-F]{40}|[0-9a-fA-F]{64})\Z")
 
 
@@ -21,6 +22,13 @@ def new_name_problem(name: str) -> str | None:
         return "names of 40 or 64 hexadecimal digits are those of commits"
     if name.startswith("-"):
         return "names do not begin with '-'"
+    if begins_like_a_place(name):
+        return "names do not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
     if name == "HEAD":
         return "HEAD is another name for the default branch"
     return None if valid_branch_name(name) else "this name is not allowed"
+
+
+def begins_like_a_place(name: str) -> bool:
+    """Whether git, given this short name, may look for another ref than this one."""
+    return name.startswith(_PLACES)

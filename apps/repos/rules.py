@@ -16,7 +16,7 @@ from apps.events.record import Keys, Target
 from apps.git.new_names import new_name_problem
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
-from apps.repos.models import BRANCHES, REQUIRED_MAX, PushJournal, Repo
+from apps.repos.models import BRANCHES, REQUIRED_MAX, TAGS, PushJournal, Repo
 
 ZERO = "0" * 40
 
@@ -133,7 +133,8 @@ def check_default_branch(repo: Repo, branch: str) -> None:
         return
     problem = f"There is no branch {quoted(branch)}."
     if repo.is_empty:
-        reason = new_name_problem(branch)
+        is_tag = repo.refs.filter(full_name=TAGS + branch).exists()
+        reason = "a tag has this name" if is_tag else new_name_problem(branch)
         if reason is None:
             return
         problem = f"{quoted(branch)} cannot be made: {reason}."
@@ -149,6 +150,13 @@ def pattern_problem(text: str) -> str | None:
     if valid_branch_name(text.replace("*", "x")):
         return None
     return f'{quoted(text)} is neither the name of a branch nor a pattern with "*".'
+
+
+def names_branches(pattern: str) -> bool:
+    """Whether no tag may have a name that this pattern protects. One without a letter, as "*",
+    stands for all names: then there could be no tags.
+    """
+    return pattern.strip("*/") != ""
 
 
 def check_required(approvals: int) -> None:

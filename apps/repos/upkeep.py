@@ -8,9 +8,13 @@ from uuid import UUID
 from django.conf import settings
 
 from apps.git import store
+from apps.git.new_names import begins_like_a_place
 from apps.repos.head import point_head
-from apps.repos.models import Fork, ForkStatus, Repo
+from apps.repos.models import BRANCHES, TAGS, Fork, ForkStatus, Repo
+from apps.repos.models.protection import glob
+from apps.repos.models.ref import short_name
 from apps.repos.pushes import reconcile
+from apps.repos.rules import names_branches
 
 UNCLAIMED = 24 * 3600.0
 """Seconds after which a folder that no row names is nobody's; a fork is copied within minutes."""
@@ -41,6 +45,23 @@ def _claimed(uuids: list[UUID]) -> set[UUID | None]:
     repos = Repo.objects.filter(uuid__in=uuids).values_list("uuid", flat=True)
     forks = Fork.objects.filter(repo_uuid__in=uuids, status__in=unfinished)
     return {*repos, *forks.values_list("repo_uuid", flat=True)}
+
+
+def misleading_names(repo: Repo) -> Iterator[str]:
+    """Names that no branch or tag is given any more, in sentences: whoever asks git for such a name
+    may get something else. Nothing mends them: people may use them.
+    """
+    refs = dict.fromkeys(repo.refs.order_by("full_name").values_list("full_name", flat=True))
+    patterns = filter(names_branches, repo.protections.values_list("branch", flat=True))
+    globs = [glob(pattern) for pattern in patterns]
+    for ref in refs:
+        name, is_tag = short_name(ref), ref.startswith(TAGS)
+        if begins_like_a_place(name):
+            yield f"{ref} begins like the full name of another ref"
+        if is_tag and BRANCHES + name in refs:
+            yield f"the tag {name} is named like a branch: git fetch with that name brings the tag"
+        elif is_tag and any(one.fullmatch(name) for one in globs):
+            yield f"the tag {name} is named like a protected branch"
 
 
 def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:

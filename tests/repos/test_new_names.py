@@ -9,6 +9,7 @@ from apps.browse.names import revision
 from apps.git.new_names import new_name_problem
 from apps.git.protocol import Command
 from apps.git.repo import valid_branch_name
+from apps.repos.actions import create_protection
 from apps.repos.http.push import receive
 from apps.repos.models import BRANCHES, TAGS
 from apps.repos.pushes import open_journal, settle
@@ -18,6 +19,7 @@ from tests.gitclient import Clone
 from tests.principals import access_of
 
 COMMIT_LIKE = "names of 40 or 64 hexadecimal digits are those of commits"
+PLACES = "names do not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
 TOO_LONG = "names have 244 bytes at most"
 REFUSED = {
     "a" * 40: COMMIT_LIKE,
@@ -25,6 +27,7 @@ REFUSED = {
     "x" * 245: TOO_LONG,
     "é" * 122 + "x": TOO_LONG,
     "-x": "names do not begin with '-'",
+    **{f"{place}/main": PLACES for place in ("refs", "heads", "tags", "remotes", "refs/heads")},
     "HEAD": "HEAD is another name for the default branch",
     "a..b": "this name is not allowed",
     "a.lock": "this name is not allowed",
@@ -100,3 +103,82 @@ def test_an_empty_repository_is_not_given_a_default_branch_that_nobody_can_push(
 ):
     text = api(alice).put(team_repo.api_path, name="Api", slug="api", default_branch="a" * 64)
     assert COMMIT_LIKE in text.fails(422, "validation_failed")
+
+
+A_BRANCH, A_TAG = "a branch has this name", "a tag has this name"
+PROTECTED = "a protected branch has this name, or may have it"
+
+
+def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
+    """`git fetch URL main` would bring the tag."""
+    sha = new_commit(clone)
+    said = pushed(clone, Command(ZERO, sha, f"{TAGS}main"), Command(ZERO, sha, f"{TAGS}v1"))
+    assert f"ng {TAGS}main {A_BRANCH}\n" in said
+    assert f"ok {TAGS}v1\n" in said
+    said = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
+    assert f"ng {BRANCHES}v1 {A_TAG}\n" in said
+
+
+def test_of_a_branch_and_a_tag_that_one_push_creates_the_branch_is_made(clone):
+    sha = new_commit(clone)
+    both = (Command(ZERO, sha, f"{TAGS}both"), Command(ZERO, sha, f"{BRANCHES}both"))
+    for commands in (both, both[::-1]):
+        said = pushed(clone, *commands)
+        assert f"ng {TAGS}both {A_BRANCH}\n" in said
+        assert f"ok {BRANCHES}both\n" in said
+        pushed(clone, Command(sha, ZERO, f"{BRANCHES}both"))
+
+
+def test_a_name_that_another_push_is_about_to_give_is_taken(clone, alice):
+    sha = new_commit(clone)
+    open_journal(actor=alice, repo=clone.repo, moves=[(f"{TAGS}v1", ZERO, sha)])
+    said = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
+    assert f"ng {BRANCHES}v1 {A_TAG}\n" in said
+
+
+def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, alice):
+    by, sha = access_of(alice, clone.repo), new_commit(clone)
+    for pattern in ("release/*", "stable", "*", "*/*"):
+        create_protection(by=by, branch=pattern)
+    names = ("release/1", "stable", "release/1/x", "v1")
+    said = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
+    for name in ("release/1", "stable"):
+        assert f"ng {TAGS}{name} {PROTECTED}\n" in said
+    for name in ("release/1/x", "v1"):
+        assert f"ok {TAGS}{name}\n" in said
+
+
+def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, capsys):
+    """The branch can be moved too; the tag cannot, since whoever moves it may deceive."""
+    sha, old = new_commit(clone), clone.head("main")
+    refs = [f"{TAGS}main", f"{TAGS}stable", f"{BRANCHES}heads/main"]
+    push = open_journal(actor=alice, repo=clone.repo, moves=[(ref, ZERO, old) for ref in refs])
+    for ref in refs:
+        clone.server("update-ref", ref, old)
+    settle(repo=clone.repo, push=push)
+    create_protection(by=access_of(alice, clone.repo), branch="stable")
+    call_command("check_repos")
+    told = capsys.readouterr().out
+    for words in (
+        "note: the tag main is named like a branch: ",
+        "note: the tag stable is named like a protected branch\n",
+        f"note: {BRANCHES}heads/main begins like the full name of another ref\n",
+    ):
+        assert words in told
+    assert "0 differences" in told
+    assert f"ng {TAGS}main {A_BRANCH}\n" in pushed(clone, Command(old, sha, f"{TAGS}main"))
+    said = pushed(
+        clone,
+        Command(old, sha, f"{BRANCHES}main"),
+        *(Command(old, ZERO, ref) for ref in refs),
+    )
+    assert said.count("ok refs/") == 4
+
+
+def test_an_empty_repository_gets_no_default_branch_that_is_named_like_a_tag(
+    api, team_repo, alice, tmp_path
+):
+    made = Clone(tmp_path / "clone", team_repo, alice)
+    assert f"ok {TAGS}v1\n" in pushed(made, Command(ZERO, new_commit(made), f"{TAGS}v1"))
+    text = api(alice).put(team_repo.api_path, name="Api", slug="api", default_branch="v1")
+    assert A_TAG in text.fails(422, "validation_failed")

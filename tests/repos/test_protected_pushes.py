@@ -107,8 +107,10 @@ def test_names_that_only_look_alike_are_open(server, path, git):
     for _ in range(2):
         ours.commit()
         ours("push", "--quiet", ours.url, *(f"HEAD:refs/heads/{name}" for name in names))
-    ours("push", "--quiet", ours.url, "HEAD:refs/tags/release/1")
-    ours("push", "--quiet", ours.url, ":refs/tags/release/1")
+    ours("push", "--quiet", ours.url, "HEAD:refs/tags/release/1/y")
+    ours("push", "--quiet", ours.url, ":refs/tags/release/1/y")
+    said = ours.fails("push", ours.url, "HEAD:refs/tags/release/1")
+    assert "(a protected branch has this name, or may have it)" in said
 
 
 def test_a_command_that_moves_nothing_is_refused(server, path, git):

@@ -41,8 +41,9 @@ from apps.repos.access import RepoAccess
 from apps.repos.http.streams import LAST_SECONDS, PIECE, drop, end
 from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 from apps.repos.models.protection import glob
+from apps.repos.models.ref import short_name, twin
 from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stored_heads
-from apps.repos.rules import ZERO, RefMove, longest_chain
+from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
@@ -119,7 +120,7 @@ def accept_refs(
 
     Thousands of refs are compared with the protections before the lock. Under it they are compared
     anew only if the protections have changed since, and not before it has been given back; those
-    that remain are compared with the stored heads.
+    that remain are compared with the stored refs.
     Errors: 401, 403, 404, 409 `repo_archived`.
     """
     while True:
@@ -129,7 +130,8 @@ def accept_refs(
             now = locked_and_renewed(by)
             if patterns(by.repo) == protected:
                 others = [command for command in request.commands if command.ref not in refused]
-                refused = all_or_none(request, refused | outdated_moves(by.repo, others))
+                late = name_clashes(by.repo, others) | outdated_moves(by.repo, others)
+                refused = all_or_none(request, refused | late)
                 moves = [(c.ref, c.old, c.new) for c in others if c.ref not in refused]
                 push = open_journal(actor=now.user, repo=by.repo, moves=moves) if moves else None
                 return push, refused
@@ -226,13 +228,16 @@ def refusals(
     none of them.
     """
     commands, globs = request.commands, [glob(pattern) for pattern in protected]
+    for_tags = [glob(pattern) for pattern in protected if names_branches(pattern)]
     found = stale | {c.ref: reason for c in commands if (reason := reason_against(c))}
     others = [command for command in commands if command.ref not in found]
     found |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
     for command in others[:MOST_REFS]:
-        name = command.ref.removeprefix(BRANCHES)
+        name = short_name(command.ref)
         if changes_branch(command) and any(one.fullmatch(name) for one in globs):
             found[command.ref] = "protected branch"
+        if sets_tag(command) and any(one.fullmatch(name) for one in for_tags):
+            found[command.ref] = "a protected branch has this name, or may have it"
     return all_or_none(request, found)
 
 
@@ -251,6 +256,36 @@ def changes_branch(command: Command) -> bool:
     return command.ref.startswith(BRANCHES) and not command.creates
 
 
+def sets_tag(command: Command) -> bool:
+    """Whether there is a tag of this name afterwards."""
+    return command.ref.startswith(TAGS) and not command.deletes
+
+
+def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
+    """Tags that are set and branches that are created where the other has that name, with the
+    reason against them. The caller holds the repository's lock.
+
+    `git fetch URL main` would bring the tag. If one push creates both, the branch is made. Those
+    that were made before this rule can be deleted, and the branch be moved.
+    """
+    twins = {
+        twin(c.ref): c.ref
+        for c in commands
+        if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))
+    }
+    if not twins:
+        return {}
+    steps = open_steps(repo, [*twins])
+    announced = {name for name in steps if any(step.new != ZERO for step in steps[name])}
+    branches = {ref for ref in twins.values() if ref.startswith(BRANCHES)}
+    taken = announced.union(stored_heads(repo, [*twins]), branches)
+    return {
+        ref: f"a {'branch' if name.startswith(BRANCHES) else 'tag'} has this name"
+        for name, ref in twins.items()
+        if name in taken
+    }
+
+
 def reason_against(command: Command) -> str | None:
     """Why nobody may move this ref, whatever is protected; None when one may.
 
@@ -261,7 +296,7 @@ def reason_against(command: Command) -> str | None:
     # One that was made before this rule can be deleted.
     if not command.deletes and has_controls(command.ref):
         return f"names have no {CONTROLS}"
-    if command.creates and (problem := new_name_problem(command.ref.split("/", 2)[2])):
+    if command.creates and (problem := new_name_problem(short_name(command.ref))):
         return problem
     if not valid_ref_name(command.ref):
         return "this name is not allowed"

@@ -124,6 +124,12 @@ def short_name(full_name: str) -> str:
     return full_name.split("/", 2)[2]
 
 
+def twin(full_name: str) -> str:
+    """The full name of the tag that is called like this branch, or of the branch like this tag."""
+    place = BRANCHES if full_name.startswith(TAGS) else TAGS
+    return place + short_name(full_name)
+
+
 class PushJournal(models.Model):
     """A step of a ref that somebody is about to make: committed before git may make it.
 

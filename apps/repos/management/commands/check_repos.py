@@ -11,7 +11,7 @@ from apps.core.durations import parse_duration
 from apps.core.errors import ApiError
 from apps.git.run import GitError
 from apps.repos.models import Repo
-from apps.repos.upkeep import check, sweep
+from apps.repos.upkeep import check, misleading_names, sweep
 
 
 class Command(OurCommand):
@@ -19,7 +19,8 @@ class Command(OurCommand):
         "Compare every repository's rows with its store on disk and say what differs; the status "
         "is 1 if anything does. With --fix, mend it: heads and events follow git, HEAD follows the "
         "database, left-over files go. A store that is missing or broken cannot be mended: the "
-        "others are, and the status is 1."
+        "others are, and the status is 1. Names of branches and tags that can be taken for others "
+        "are noted, and are no differences."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,6 +42,8 @@ class Command(OurCommand):
                 for sentence in check(repo, fix=fix, age=age):
                     found += 1
                     self.stdout.write(f"{repo.path}: {sentence}")
+                for sentence in misleading_names(repo):
+                    self.stdout.write(f"{repo.path}: note: {sentence}")
             except (ApiError, GitError, OSError) as error:
                 found, lost = found + 1, lost + 1
                 self.stdout.write(f"{repo.path}: {error}")
