@@ -48,6 +48,7 @@ CODES: dict[str, tuple[int, str]] = {
     "pull_already_merged": (409, "The pull has been merged."),
     "pull_closed": (409, "The pull is closed."),
     "pull_is_draft": (409, "The pull is a draft."),
+    "quota_reached": (409, "The owner's repositories take all of the disk that they may."),
     "rate_limit_exists": (409, "This scope has a limit already."),
     "reply_already_deleted": (409, "The reply has been deleted."),
     "repo_archived": (409, "The repository is archived."),

@@ -9,10 +9,13 @@ from __future__ import annotations
 from django.conf import settings
 from django.db.models import F, Sum
 
+from apps.accounts.models import User
+from apps.core.errors import Conflict
 from apps.git.configuration import MOST_PUSHED
 from apps.git.protocol import PushRequest
 from apps.git.store import bytes_in
 from apps.repos.models import Repo
+from apps.teams.models import Team
 
 COUNTED_AT_ONCE = 1024 * 1024
 """Bytes of a push that are added to the size before the worker measures it."""
@@ -20,16 +23,27 @@ COUNTED_AT_ONCE = 1024 * 1024
 
 def bytes_left(repo: Repo) -> tuple[int, str]:
     """How many bytes a push may add, perhaps fewer than none, and the limit that says so."""
-    of_owner = Repo.objects.filter(owner_team=repo.owner_team_id, owner_user=repo.owner_user_id)
-    total = of_owner.aggregate(total=Sum("disk_bytes"))["total"] or 0
+    total = bytes_of(repo.owner)
     own = Repo.objects.values_list("disk_bytes", flat=True).get(pk=repo.pk)
     return min(
         (settings.REPO_BYTES - own, f"this repository may take {size_of(settings.REPO_BYTES)}"),
-        (
-            settings.OWNER_BYTES - total,
-            f"all repositories of {repo.owner.path} may take {size_of(settings.OWNER_BYTES)}",
-        ),
+        (settings.OWNER_BYTES - total, limit_of(repo.owner)),
     )
+
+
+def check_copy(upstream: Repo, owner: Team | User) -> None:
+    """409 `quota_reached` where a copy of this repository would be too much for its owner."""
+    if bytes_of(owner) + upstream.disk_bytes > settings.OWNER_BYTES:
+        raise Conflict("quota_reached", f"There is no room for a copy: {limit_of(owner)}.")
+
+
+def bytes_of(owner: Team | User) -> int:
+    """What all repositories of a team or person take of the disk."""
+    return owner.repos.aggregate(total=Sum("disk_bytes"))["total"] or 0
+
+
+def limit_of(owner: Team | User) -> str:
+    return f"all repositories of {owner.path} may take {size_of(settings.OWNER_BYTES)}"
 
 
 def size_of(count: int) -> str:

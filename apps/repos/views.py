@@ -298,7 +298,7 @@ class ForksOfRepoViewSet(RepoScoped):
         response=ForkRecord,
         status=201,
         query=ForkQuery,
-        errors=("fork_exists", "role_required", "team_inactive"),
+        errors=("fork_exists", "quota_reached", "role_required", "team_inactive"),
     )
     def create(self) -> dict[str, Any]:
         """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""

@@ -95,3 +95,28 @@ def test_the_worker_measures_repositories_that_nobody_pushes_to(team_repo):
     (team_repo.git.path / "objects" / "pack" / "large").write_bytes(bytes(MIB))
     jobs.sweep_folders(jobs.ignore)
     assert Repo.objects.get(pk=team_repo.pk).disk_bytes >= MIB
+
+
+def test_a_fork_for_which_its_owner_has_no_room_is_refused(
+    settings, api, team_repo, other, push, bob
+):
+    assert b"ok " in push((ZERO, other.commit({"a": b"1"}), MAIN))
+    Repo.objects.filter(pk=team_repo.pk).update(disk_bytes=2 * MIB)
+    settings.OWNER_BYTES = 3 * MIB - 1
+    kept = Repo(owner_user=bob, name="x", slug="x", disk_bytes=MIB)
+    kept.save()
+    forks = f"{team_repo.api_path}/forks"
+    words = api(bob).post(forks).fails(409, "quota_reached")
+    assert words == "There is no room for a copy: all repositories of users/bob may take 2 MiB."
+    settings.OWNER_BYTES = 3 * MIB
+    fork = api(bob).post(forks).gives(201)
+    kept.disk_bytes = 2 * MIB
+    kept.save()
+    assert jobs.make_next_fork()
+    ended = api(bob).get(f"/forks/{fork['uuid']}").gives()
+    assert ended["status"] == "failed" and "no room" in ended["error"]
+    kept.disk_bytes = 0
+    kept.save()
+    api(bob).post(forks).gives(201)
+    assert jobs.make_next_fork()
+    assert bob.repos.exclude(pk=kept.pk).get().disk_bytes > 0

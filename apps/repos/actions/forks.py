@@ -21,6 +21,7 @@ from apps.git.repo import GitRepo
 from apps.git.store import bytes_in
 from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
 from apps.repos.models import BRANCHES, Fork, ForkStatus, Ref, Repo
+from apps.repos.quota import check_copy
 from apps.repos.tips import TIP_COLUMNS
 
 TRIES = 5
@@ -33,11 +34,12 @@ def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
     it, and asks both again.
 
     Errors: those of `require_change`, 409 `fork_exists` while the owner has one that has not
-    failed. No event: the copy's own creation, or its failure, is the event.
+    failed, 409 `quota_reached`. No event: the copy's own creation, or its failure, is the event.
     """
     by.require_change(Level.READ)
     into.check_open(writing=True)
     into.require_change(Level.WRITE)
+    check_copy(by.repo, into.owner)
     try:
         with transaction.atomic():
             return into.owner.forks.create(upstream=by.repo, created_by=by.user)
@@ -110,6 +112,7 @@ def _check_still_allowed(fork: Fork) -> None:
     space = access_to_owner(principal, fork.owner)
     space.check_open(writing=True)
     space.require(Level.WRITE)
+    check_copy(fork.upstream, fork.owner)
 
 
 def _insert(fork: Fork, copied: GitRepo) -> Repo:
