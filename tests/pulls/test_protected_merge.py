@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from apps.accounts.models import User
+from apps.git.merge import Strategy
 from apps.pulls.actions import create_review, delete_review, update_review
 from apps.pulls.models import MergeAttempt
 from apps.repos.actions import (
@@ -43,6 +44,72 @@ def test_nobody_merges_without_an_approval_and_with_one_those_who_may(
     with events("branch-pushed", "pull-merged"):
         api(alice).post(url).gives()
     api(alice).post(url).fails(409, "pull_already_merged")
+
+
+def without_approval(c):
+    """A protected branch asks for one, and nobody has given it."""
+
+
+def with_changes_requested(c):
+    c.make.review(c.pull, by=c.sam)
+    c.make.review(c.pull, by=c.bob, status="changes_requested")
+
+
+def with_stale_approval(c):
+    c.make.review(c.pull, by=c.bob)
+    pushed_over(c.clone, c.alice)
+
+
+def in_status(status):
+    def set_status(c):
+        c.make.review(c.pull, by=c.bob)
+        c.api(c.alice).put(f"{paths.pull(c.pull)}/status", status=status).gives()
+
+    return set_status
+
+
+def with_missing_branch(c):
+    c.make.review(c.pull, by=c.bob)
+    c.clone.push(":feature")
+
+
+BLOCKED = {
+    "no approval": (without_approval, "approval_required"),
+    "an approval of an earlier head": (with_stale_approval, "approval_required"),
+    "a request for changes": (with_changes_requested, "changes_requested"),
+    "a draft": (in_status("draft"), "pull_is_draft"),
+    "a closed pull": (in_status("closed"), "pull_closed"),
+    "a missing branch": (with_missing_branch, "branch_missing"),
+}
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("blocked", BLOCKED)
+def test_every_blocker_holds_for_every_strategy(
+    api, make, pull, clone, protection, alice, bob, sam, strategy, blocked
+):
+    prepare, error = BLOCKED[blocked]
+    prepare(
+        SimpleNamespace(api=api, make=make, pull=pull, clone=clone, alice=alice, bob=bob, sam=sam)
+    )
+    before = pull.repo.git.ref("refs/heads/main")
+    url = paths.pull(pull) + MERGE
+    api(alice).post(url, merge_strategy=strategy.value).fails(409, error)
+    assert pull.repo.git.ref("refs/heads/main") == before
+    assert not pull.repo.journal.exists()
+    assert not MergeAttempt.objects.exists()
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_who_may_merge_and_at_which_head_holds_for_every_strategy(
+    api, make, pull, protection, alice, bob, carol, strategy
+):
+    make.review(pull, by=bob)
+    url = paths.pull(pull) + MERGE
+    api(carol).post(url, merge_strategy=strategy.value).fails(403, "role_required")
+    unseen = f"{url}?expected_head_sha={'0' * 40}"
+    api(alice).post(unseen, merge_strategy=strategy.value).fails(409, "head_changed")
+    api(alice).post(url, merge_strategy=strategy.value).gives()
 
 
 def test_all_blockers_are_named_in_their_order(api, make, pull, clone, protection, alice, bob):
@@ -165,6 +232,20 @@ def test_what_happens_last_counts(api, reviewed, last_moment, moment):
     assert reviewed.pull.repo.branch_sha("main") == before
     assert not reviewed.pull.repo.journal.exists()
     assert not MergeAttempt.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("strategy", Strategy)
+def test_an_approval_that_is_dismissed_last_merges_by_no_strategy(
+    api, reviewed, last_moment, strategy
+):
+    before = reviewed.pull.repo.git.ref("refs/heads/main")
+    last_moment(lambda: LAST["the review is dismissed"](reviewed))
+    answer = api(reviewed.alice).post(
+        paths.pull(reviewed.pull) + MERGE, merge_strategy=strategy.value
+    )
+    answer.fails(409, "approval_required")
+    assert reviewed.pull.repo.git.ref("refs/heads/main") == before
 
 
 @pytest.mark.django_db(transaction=True)
