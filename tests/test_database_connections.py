@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -39,7 +38,7 @@ def of_pool() -> psycopg.Connection:
 
 
 @pytest.fixture(params=["pool", "stream"])
-def raw(request) -> Iterator[psycopg.Connection]:
+def raw(request) -> psycopg.Connection:
     """A connection as requests have it, and as the one that listens for events is made."""
     if request.param == "pool":
         connected = of_pool()

@@ -22,6 +22,7 @@ CODES: dict[str, tuple[int, str]] = {
     "cross_site_request": (403, "A browser says that another site asks for this."),
     "forbidden": (403, "The caller has no access to what is there."),
     "not_creator": (403, "Only the author may do this."),
+    "owner_inactive": (403, "The account that owns the repository has been deactivated."),
     "role_required": (403, "The caller has access, but not enough."),
     "staff_required": (403, "Only staff may do this."),
     "team_inactive": (403, "The team has been deactivated."),
@@ -148,6 +149,8 @@ def _of_access(operation: Operation, path: str, writing: bool) -> Iterator[str]:
         yield "team_inactive"
     if writing and "{repo_slug}" in path:
         yield "repo_archived"
+        if path.startswith("/users/{"):
+            yield "owner_inactive"
 
 
 def by_status(codes: set[str]) -> dict[int, list[str]]:

@@ -78,9 +78,8 @@ def kind_of_move(pull: Pull, status: PullStatus) -> Kind:
 
 
 def takes_changes(repo: Repo) -> bool:
-    """Whether its state lets anybody change it; needs the owner loaded."""
-    retired = repo.owner_team is not None and not repo.owner_team.is_active
-    return not (repo.is_archived or retired)
+    """Whether its state lets more than staff change it; needs the owner loaded."""
+    return repo.owner.is_active and not repo.is_archived
 
 
 # Reviews

@@ -270,7 +270,7 @@ def pull_protection_record(readiness: MergeReadiness, by: RepoAccess) -> dict[st
     """Everything that blocks the merge, and what the caller may do about it."""
     pull, approval = readiness.pull, readiness.approval
     protections, blocked = approval.protections, [one.code for one in readiness.blockers]
-    may_merge = by.level >= Level.WRITE and rules.takes_changes(pull.repo)
+    may_merge = by.level >= Level.WRITE and by.is_writable
     return {
         "pull_number": pull.number,
         "source_branch": pull.source_branch,

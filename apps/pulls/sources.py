@@ -61,7 +61,7 @@ def may_move(fork: Repo, target: Repo, by: User | None, pusher: User | None) -> 
     Whoever may read the target and write to the fork decides that. What everybody who reads the
     target may read in the fork anyway is no secret: then it is enough that `pusher`, who pushed it,
     may read the target. Nobody known counts as nobody signed in. A target that is archived, or of
-    an inactive team, takes nothing from anybody.
+    an inactive owner, takes nothing from anybody.
     """
     if not takes_changes(target):
         return False

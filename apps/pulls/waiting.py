@@ -19,8 +19,12 @@ from apps.teams.models import LEVEL_OF, Team
 
 WRITERS = [role.value for role, level in LEVEL_OF.items() if level >= Level.WRITE]
 
-TAKES_CHANGES = Q(repo__is_archived=False) & ~Q(repo__owner_team__is_active=False)
-"""Pulls in repositories that anybody may change: `rules.takes_changes` as a condition."""
+TAKES_CHANGES = (
+    Q(repo__is_archived=False)
+    & ~Q(repo__owner_team__is_active=False)
+    & ~Q(repo__owner_user__is_active=False)
+)
+"""Pulls in repositories that more than staff may change: `rules.takes_changes` as a condition."""
 
 
 def awaiting_review_from(rows: PullQuerySet, person: User, caller: Principal) -> PullQuerySet:

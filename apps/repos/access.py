@@ -11,7 +11,7 @@ from apps.accounts.access import ResourceAccess, UserAccess, access_to_user, ope
 from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
-from apps.core.errors import Conflict
+from apps.core.errors import ApiError, Conflict, Forbidden
 from apps.core.locks import lock
 from apps.core.slugs import TEAM_SLUG, USERNAME
 from apps.core.statements import Statement
@@ -81,17 +81,30 @@ class RepoAccess(ResourceAccess):
         return self.repo.path.lower() != self.asked
 
     def check_open(self, *, writing: bool) -> None:
-        """An inactive team closes its repositories too; 403 `team_inactive`."""
-        team = self.repo.owner_team
+        """An inactive team closes its repositories too; 403 `team_inactive`. A deactivated person's
+        are read as before, and staff alone changes them; 403 `owner_inactive`.
+        """
+        team, person = self.repo.owner_team, self.repo.owner_user
         if team is not None and not team.is_active and (writing or self.level is Level.NONE):
             raise inactive_team(team, self.level)
+        if writing and person is not None and not person.is_active and not self.principal.is_staff:
+            raise Forbidden("owner_inactive", f"The account {person.username} is deactivated.")
 
     def check_writable(self) -> None:
-        """Neither an inactive team's repository nor an archived one: 403, 409 `repo_archived`."""
+        """Neither an inactive owner's repository nor an archived one: 403, 409 `repo_archived`."""
         self.check_open(writing=True)
         if self.repo.is_archived:
             text = f"{self.repo.path} is archived and cannot be changed."
             raise Conflict("repo_archived", text)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether `check_writable` passes."""
+        try:
+            self.check_writable()
+        except ApiError:
+            return False
+        return True
 
     def check_holds(self, row: Any) -> None:
         """Guard against access to one repository with a row of another: `ValueError`."""
@@ -175,7 +188,7 @@ def open_repo(
     """Access to a repository by its owner's path and its slug, in lower case; one query.
 
     With `former` it is also found by what it or its team was called before, in three queries more:
-    today's names come first. Errors: 404, 403 `team_inactive`, 403 as `Access.require`.
+    today's names come first. Errors: 404, those of `check_open`, 403 as `Access.require`.
     """
     found = _by_present_names(principal, owner, slug)
     if found is None and former:
