@@ -8,7 +8,7 @@ from itertools import groupby, zip_longest
 
 from apps.git.hunks import Hunk, parse_hunks
 from apps.git.hunks import Line as HunkLine
-from apps.web.colours import Line, escaped, html_of, plain_lines, text_of
+from apps.web.colours import LINE_MAX, Line, escaped, html_of, plain_lines, text_of
 
 Row = tuple[str, int | None, int | None, str]
 """A sign, the numbers of the line in the old file and in the new one, and the line as HTML. Signs
@@ -74,9 +74,11 @@ Marks = tuple[tuple[int, int] | None, tuple[int, int] | None]
 
 def marks_of(old: Line, new: Line) -> Marks:
     """Which part of each of two lines is not in the other, in whole words; none where they are
-    alike, or have little in common.
+    alike, have little in common, or are very long: the search may take the square of their length.
     """
     before, after = text_of(old), text_of(new)
+    if max(len(before), len(after)) > LINE_MAX:
+        return None, None
     start = common_length(before, after)
     end = common_length(before[start:][::-1], after[start:][::-1])
     while start and WORD.match(before[start - 1]) and in_word(before, after, start):

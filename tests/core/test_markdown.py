@@ -242,6 +242,7 @@ HOSTILE += [
     "@a ",
     "#1",
 ]
+HOSTILE += ["http://a ", "http://a)", "http://a))", ":a", "::", ":tada:", "\u05d0 "]
 HOSTILE += ["```python\n", "<a ", "&#x", "1f2e3d4 ", "teams/a/", "a_" * 30]
 
 

@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 
 from apps.core import markdown
+from apps.core.lexers import Budget
 from apps.events.models import Ping
 from apps.pulls import actions as pulls
 from apps.pulls.models import Review
@@ -20,9 +21,9 @@ def parsed(monkeypatch) -> list[tuple[str, bool]]:
     seen: list[tuple[str, bool]] = []
     parse = markdown._html
 
-    def note(text: str) -> str:
+    def note(text: str, budget: Budget) -> str:
         seen.append((text, connection.in_atomic_block))
-        return parse(text)
+        return parse(text, budget)
 
     monkeypatch.setattr(markdown, "_html", note)
     return seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,3 +116,11 @@ def test_what_is_not_marked_is_the_same_in_both(old, new):
     ]
     assert rest[0] == rest[1]
     assert text_of(line(old)) == old
+
+
+def test_very_long_lines_that_differ_get_no_marks():
+    """To look for the ends of their words takes the square of their length."""
+    begin = time.thread_time()
+    old, new = ([("", end + "a" * 200_000)] for end in "xy")
+    assert marks_of(old, new) == (None, None)
+    assert time.thread_time() - begin < 10
