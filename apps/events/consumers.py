@@ -85,7 +85,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
         The response goes when this returns, as it holds the whole request.
         """
         while True:
-            seen = hub.last
+            seen = hub.state
             response = await self.handler.ask(self.scope)
             if not isinstance(response, Subscribed):
                 await self.handler.send_response(response, self.send)

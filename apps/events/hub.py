@@ -70,14 +70,23 @@ class Hub:
         self.present: set[Subscriber] = set()
         self.joined: set[Subscriber] = set()
         self._by_key: defaultdict[Key, set[Subscriber]] = defaultdict(set)
+        self._unchecked: set[int] = set()
+        """The ids of people whose streams have to be checked, because of a wake-up."""
+        self._checks = 0
+        """How many wake-ups have asked for that."""
         self._task: asyncio.Task[None] | None = None
         self.check_every = check_every
 
-    def enter(self, subscriber: Subscriber, seen: int) -> bool:
+    @property
+    def state(self) -> tuple[int, int]:
+        """Changes with every event that is read, and when somebody's access has to be checked."""
+        return self.last, self._checks
+
+    def enter(self, subscriber: Subscriber, seen: tuple[int, int]) -> bool:
         """Let a stream begin; False when its user has no connection left, or the process ends.
 
-        It joins when it has caught up: at once where nothing has been read since `seen`, from
-        before its access was looked at. The first subscriber starts the reading.
+        It joins when it has caught up: at once where the state is still `seen`, that from before
+        its access was looked at. The first subscriber starts the reading.
         """
         if not self.connections.take(subscriber.user_id):
             return False
@@ -85,7 +94,7 @@ class Hub:
         if self._task is None:
             self.last = subscriber.newest
             self._task = asyncio.create_task(self._run(), name="hub")
-        elif self.last == seen <= subscriber.position:
+        elif self.state == seen and self.last <= subscriber.position:
             self.join(subscriber)
         return True
 
@@ -142,7 +151,7 @@ class Hub:
         """Read at each wake-up, and every second without one, until no subscriber is left."""
         woken = asyncio.Event()
         try:
-            async with wake.watching(woken.set):
+            async with wake.watching(partial(self._wake, woken)):
                 await self._follow(woken)
                 self._task = None  # a newcomer starts another one from here on
         except Exception:
@@ -153,10 +162,17 @@ class Hub:
                 for subscriber in self.present:
                     subscriber.end()
 
+    def _wake(self, woken: asyncio.Event, person: int | None) -> None:
+        if person is not None:
+            self._unchecked.add(person)
+            self._checks += 1
+        woken.set()
+
     async def _follow(self, woken: asyncio.Event) -> None:
         checked = time.monotonic()
         while self.present:
             try:
+                await self._check_people()
                 await self._read()
                 if time.monotonic() - checked >= self.check_every:
                     checked = time.monotonic()
@@ -202,6 +218,12 @@ class Hub:
             seen = bodies.get(subscriber.selection.principal, {})
             if not subscriber.put(rendered, seen.get(event.id)):
                 self._part(subscriber)
+
+    async def _check_people(self) -> None:
+        """Check the streams of those for whom a wake-up has asked, also while they catch up."""
+        people = set(self._unchecked)
+        await self._check([one for one in self.present if one.user_id in people])
+        self._unchecked -= people
 
     async def _check(self, subscribers: Iterable[Subscriber]) -> None:
         """Check the access of these again, once for all with the same selection."""

@@ -1,4 +1,5 @@
-"""Telling readers that the log has grown. A wake-up carries no data and may be lost or doubled.
+"""Telling readers that the log has grown, or that a person's access has to be checked again. A
+wake-up carries at most the id of that person, and may be lost or doubled.
 
 PostgreSQL: `NOTIFY` in the transaction, so it leaves with the commit. SQLite: the listeners of
 this process, after the commit.
@@ -10,35 +11,43 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from django.db import connection, transaction
 
 CHANNEL = "guildhall_events"
 RECONNECT_AFTER = 1.0
-listeners: list[Callable[[], None]] = []
-"""Called after each commit with an event, in the thread that committed."""
+OnWake = Callable[[int | None], None]
+"""Takes the id of a person whose streams have to be checked, or None for a log that has grown."""
+listeners: list[OnWake] = []
+"""Called after each commit that notifies, in the thread that committed."""
 
 logger = logging.getLogger(__name__)
 
 
-def notify_on_commit() -> None:
-    """Arrange the wake-up of the transaction at hand."""
+def notify_on_commit(person: int | None = None) -> None:
+    """Arrange the wake-up of the transaction at hand.
+
+    With `person` the streams of this person are checked: for changes without an event, such as the
+    end of a session.
+    """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(f"NOTIFY {CHANNEL}")
+            payload = "" if person is None else str(person)
+            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
     else:
-        transaction.on_commit(_wake)
+        transaction.on_commit(partial(_wake, person))
 
 
-def _wake() -> None:
+def _wake(person: int | None) -> None:
     for listener in list(listeners):
-        listener()
+        listener(person)
 
 
 @asynccontextmanager
-async def watching(on_wake: Callable[[], None]) -> AsyncIterator[None]:
-    """Inside, `on_wake` is called in this event loop whenever the log may have grown."""
+async def watching(on_wake: OnWake) -> AsyncIterator[None]:
+    """Inside, `on_wake` is called in this event loop at each wake-up."""
     if connection.vendor == "postgresql":
         task = asyncio.create_task(_listen(on_wake))
         try:
@@ -49,9 +58,9 @@ async def watching(on_wake: Callable[[], None]) -> AsyncIterator[None]:
     else:
         loop = asyncio.get_running_loop()
 
-        def listener() -> None:
+        def listener(person: int | None) -> None:
             with suppress(RuntimeError):  # the loop has just been closed
-                loop.call_soon_threadsafe(on_wake)
+                loop.call_soon_threadsafe(on_wake, person)
 
         listeners.append(listener)
         try:
@@ -67,7 +76,7 @@ def connection_parameters() -> dict[str, Any]:
     return {**parameters, "autocommit": True, "application_name": "guildhall-stream"}
 
 
-async def _listen(on_wake: Callable[[], None]) -> None:
+async def _listen(on_wake: OnWake) -> None:
     """Follow the channel for ever; after each new connection the log may have grown unseen.
 
     The connection is its own, outside Django's: nothing else may be executed on it while its
@@ -81,9 +90,9 @@ async def _listen(on_wake: Callable[[], None]) -> None:
             channel = await psycopg.AsyncConnection.connect(**parameters)
             try:
                 await channel.execute(f"LISTEN {CHANNEL}")
-                on_wake()
-                async for _ in channel.notifies():
-                    on_wake()
+                on_wake(None)
+                async for notice in channel.notifies():
+                    on_wake(int(notice.payload) if notice.payload else None)
             finally:  # not `async with`: a second cancellation would end that before it closes
                 await channel.close()
         except psycopg.Error as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
 
 from apps.accounts.principal import Principal
 from apps.core.errors import plain_error
@@ -13,11 +14,10 @@ from apps.events.models import Key
 from apps.repos.models import Repo
 from apps.repos.scopes import readable_repo
 from apps.threads.models import Thread
-from apps.threads.queries import get_thread
 
 
 class ThreadEventScope:
-    """One thread."""
+    """One thread, also when it has been deleted: people who were away learn of it by its events."""
 
     def key(self, principal: Principal, text: str) -> Key:
         return Key("thread_id", self.find(principal, text).pk)
@@ -25,7 +25,7 @@ class ThreadEventScope:
     def find(self, principal: Principal, text: str) -> Thread:
         path, _, digits = text.rpartition("/")
         wanted = number(digits)
-        return get_thread(readable_repo(principal, path), wanted)
+        return get_object_or_404(Thread, repo=readable_repo(principal, path), number=wanted)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
         found = Thread.objects.filter(pk__in=ids)
@@ -34,7 +34,7 @@ class ThreadEventScope:
 
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
         repos = Repo.objects.visible_to(principal).values("pk")
-        return Thread.objects.existing().filter(repo__in=repos).values("pk")
+        return Thread.objects.filter(repo__in=repos).values("pk")
 
 
 class PullEventScope(ThreadEventScope):

@@ -12,6 +12,7 @@ from apps.accounts.principal import ANONYMOUS
 from apps.accounts.rules import check_may_join
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
+from apps.events import wake
 from apps.site.kinds import RateScope
 from apps.site.models import SiteSettings
 from apps.web.decorators import FORM, page
@@ -92,8 +93,16 @@ def invite_of(request: PageRequest) -> Invite | None:
 
 def start_session(request: PageRequest, user: User) -> None:
     """Sign in, under a new key whoever was signed in before."""
-    request.session.flush()
+    end_session(request)
     login(request, user)
+
+
+def end_session(request: PageRequest) -> None:
+    """End the session, if there is one, and the live streams that it has opened."""
+    person = request.principal.person_id
+    logout(request)
+    if person is not None:
+        wake.notify_on_commit(person)
 
 
 @page(Level.PUBLIC, methods=("POST",))
@@ -102,7 +111,7 @@ def signout(request: PageRequest) -> HttpResponse:
 
     It keeps drafts (`"storage"`): they belong to an account, and are there at the next sign-in.
     """
-    logout(request)
+    end_session(request)
     response = redirect_to("home")
     response["Clear-Site-Data"] = '"cache"'
     return response

@@ -78,6 +78,32 @@ def test_what_nothing_was_called_is_not_found(api, renamed, alice):
         api(alice).get(f"/events?scope={text}").fails(404, "not_found")
 
 
+def test_the_scope_of_a_deleted_thread_is_open_to_readers_of_its_repository(
+    api, make, team_repo, alice, bob, carol
+):
+    make.thread(team_repo, by=alice)
+    api(alice).delete(f"{team_repo.api_path}/threads/1").gives(204)
+    for scope in ("thread:teams/acme/api/1", "repo:teams/acme/api"):
+        event = rows(api(bob).get(f"/events?scope={scope}"))[0]
+        assert (event["kind"], event["summary"]["thread_title"]) == ("thread-deleted", None)
+    api(carol).get("/events?scope=thread:teams/acme/api/1").gives(403)
+    api(bob).get("/events?scope=thread:teams/acme/api/2").fails(404, "not_found")
+    api(bob).get("/events?scope=pull:teams/acme/api/1").fails(404, "not_found")
+
+
+@ON_SERVE
+def test_who_was_away_learns_from_the_stream_of_a_thread_that_it_was_deleted(followed):
+    server, thread = followed.server, {"title": "One", "body": "", "kind": "issue"}
+    alice = server.api("alice")
+    number = alice.post(f"{followed.repo}/threads", **thread).gives(201)["number"]
+    scope = f"scope=thread:teams/{followed.team}/api/{number}"
+    with opened(server, "bob", f"{scope}&last_event_id=0") as stream:
+        [seen] = stream.take(1)
+    alice.delete(f"{followed.repo}/threads/{number}").gives(204)
+    with opened(server, "bob", f"{scope}&last_event_id={seen.id}") as stream:
+        assert stream.kinds(1) == ["thread-deleted"]
+
+
 @ON_SERVE
 def test_a_stream_is_taken_up_by_the_slugs_that_its_reader_knew(followed):
     """As a program does that was away while both were renamed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from http.client import HTTPConnection
 from itertools import count
 from typing import Any
@@ -17,7 +18,7 @@ pytestmark = ON_SERVE
 SAME_ORIGIN: dict[str, Any] = {"Sec_Fetch_Site": "same-origin"}
 MAKE = """
 from apps.accounts.actions import create_user
-for n in range(4):
+for n in range(6):
     create_user(by=None, username=f"visitor{{n}}", password={password!r})
 """
 people = count()
@@ -80,6 +81,24 @@ def test_a_stream_ends_when_another_password_has_ended_its_session(server, visit
         assert stream.next() is None
     with follow(server, "", "scope=self", Cookie=cookie_of(visitor), **SAME_ORIGIN) as stream:
         stream.refusal().fails(401, "not_authenticated")
+
+
+@pytest.mark.parametrize("end", ["/signout", "/signin"])
+def test_a_stream_ends_with_its_session_and_those_of_other_sessions_go_on(
+    server, visitor, name, end
+):
+    """At once: the time-based check comes after a heartbeat, which fails the test."""
+    other = signed_in(server, name)
+    with ExitStack() as stack:
+        ending, going_on = [
+            stack.enter_context(opened(server, "", "scope=self", Cookie=one, **SAME_ORIGIN))
+            for one in (cookie_of(visitor), cookie_of(other))
+        ]
+        visitor.send(end, username=name, password=PASSWORD)
+        assert visitor.status == 303
+        assert ending.next() is None
+        other.send("/new/team", name="Mine", slug=name)
+        assert going_on.kinds(1) == ["team-created"]
 
 
 def test_a_stream_ends_when_its_reader_may_read_no_more(server, visitor, name, followed):

@@ -33,7 +33,7 @@ def test_its_connection_is_closed_when_its_task_is_forgotten():
 
     async def story() -> None:
         woken: list[bool] = []
-        async with wake.watching(lambda: woken.append(True)):
+        async with wake.watching(lambda _: woken.append(True)):
             (task,) = asyncio.all_tasks() - {asyncio.current_task()}
             await eventually_in_loop(lambda: bool(woken))
             task.get_coro().close()
