@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
+from select import POLLIN, poll
 from threading import Thread
 
 import pytest
@@ -154,3 +156,23 @@ def test_hostile_code_ends_within_its_limit(language):
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
 def test_hostile_code_of_every_language_ends_within_its_limit(language):
     try_hostile(language, ATOMS)
+
+
+def test_the_process_ends_with_a_server_that_is_killed(process):
+    """It reads the end of its pipe."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        highlight("int a;", "c", Budget(5))
+        other = lexers._process.process
+        os.write(writes, str(other.pid if other else 0).encode())
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    pid = int(os.read(reads, 20))
+    assert pid
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        waiting = poll()
+        waiting.register(handle, POLLIN)
+        assert waiting.poll(60_000)
+        os.close(handle)
