@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -292,11 +292,12 @@ class SignUp(TwiceForm):
         """Check all fields as the action does, so that everything wrong is said at once."""
         sent = super().clean()
         user = User(username=sent.get("username", ""), email=sent.get("email", ""))
-        for name, check in [
-            ("username", rules.check_username),
-            ("email", rules.check_email),
-            ("password", partial(rules.check_password, user=user)),
-        ]:
+        checks: dict[str, Callable[[str], None]] = {
+            "username": rules.check_username,
+            "email": rules.check_email,
+            "password": partial(rules.check_password, user=user),
+        }
+        for name, check in checks.items():
             try:
                 if name in sent:
                     check(sent[name])

@@ -52,6 +52,22 @@ def test_axe_finds_nothing_and_nothing_is_blocked(page, path, look):
     assert not complaints(page)
 
 
+LINES = """[...document.querySelectorAll("td.field-joined")].map(cell => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return range.getClientRects().length;
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_time_when_somebody_joined_is_one_line(page, width):
+    resize(page, (width, "light"))
+    page.goto("/admin/accounts/user/")
+    page.evaluate("document.querySelector('td.field-display_name').textContent = 'W'.repeat(100)")
+    lines = page.evaluate(LINES)
+    assert lines and {*lines} == {1}
+
+
 def test_a_token_is_copied_by_a_button(page):
     page.goto("/admin/accounts/apitoken/add/?username=sam")
     page.fill("[name=name]", "laptop")

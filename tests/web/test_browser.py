@@ -364,6 +364,33 @@ def test_what_is_copied_of_code_has_no_numbers_and_no_signs(site, page):
     assert lines_in(page.evaluate(copied.format(".lines"))) == lines[2:]
 
 
+LONGEST_NAME = """name => {
+    const [face, link, role] = document.querySelector("aside li.row").children;
+    link.textContent = name;
+    const [a, b, c] = [face, link, role].map(one => one.getBoundingClientRect());
+    return a.right <= b.left && b.right <= c.left && a.top < b.bottom && c.top < b.bottom;
+}"""
+"""Whether the parts of a member stay beside each other with this name."""
+
+
+@pytest.mark.parametrize("width", [NARROW, PHONE, WIDE])
+def test_the_row_of_a_member_stays_whole_however_long_the_name_is(site, width):
+    with site.watched("Ada0") as page:
+        resize(page, (width, "light"))
+        page.goto(f"/teams/{'t' * 64}")
+        assert page.evaluate(LONGEST_NAME, "W" * 39)
+        assert page.evaluate(EXCESS_WIDTH) == 0
+
+
+def test_lines_that_are_gone_have_numbers_on_a_phone_too(site, page):
+    resize(page, (PHONE, "light"))
+    page.goto(f"{REPO}/commits/{site.values['commit']}?file=app.py")
+    for kind in ("del", "add"):
+        numbers = page.locator(f".lines .n.{kind} a:visible")
+        assert numbers.count() == page.locator(f".lines .c.{kind}").count() > 0
+    assert page.evaluate(EXCESS_WIDTH) == 0
+
+
 PLACES = """() => {
     const mark = document.querySelector('.lines .hidden-char'), range = document.createRange();
     const after = mark.nextSibling, left = at => {
@@ -383,9 +410,9 @@ def test_a_hidden_character_is_seen_turns_nothing_and_is_copied_alone(site, page
     assert page.locator(".lines .hidden-char").first.bounding_box()["width"] > 20
     page.evaluate("getSelection().selectAllChildren(document.querySelector('.lines td.c'))")
     assert page.evaluate("String(getSelection())").strip() == "a = '\u202eabc\u2069' # \u2069def"
-    for look in [(NARROW, "light"), (WIDE, "dark")]:
-        resize(page, look)
-        check(page, "hidden.txt")
+    for width in (NARROW, WIDE):
+        resize(page, (width, "light"))
+        check_in_themes(page, "hidden.txt")
 
 
 def test_several_lines_of_a_file_are_marked_by_the_address_and_by_clicks(site, page):
