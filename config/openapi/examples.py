@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from config.openapi.glossary import PARAMETERS, PROPERTIES, UUID
 
@@ -67,6 +68,8 @@ class Describer:
             if text:
                 parameter.setdefault("description", text)
             schema = parameter["schema"]
+            if name == "Idempotency-Key":  # each request has its own
+                example = str(uuid5(NAMESPACE_URL, operation["operationId"]))
             parameter["example"] = self.example(schema) if example is None else example
         for media in self.media_of(operation):
             name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)
