@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from config.openapi.contract import MARK, is_beyond
 from config.openapi.glossary import PARAMETERS, PROPERTIES, UUID
 
 BY_FORMAT = {
@@ -50,6 +51,8 @@ class Describer:
         return schema
 
     def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
+        if is_beyond(name, prop):
+            schema[MARK] = True
         kind = "Event" if name.endswith("Event") else name.removesuffix("Request")
         found = PROPERTIES.get(f"{kind}.{prop}") or PROPERTIES.get(prop)
         text, example = found or (None, None)
