@@ -51,7 +51,7 @@ def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> 
     rows = PullVersion.objects.all()
     if with_files:
         rows = rows.select_related("contents").defer("contents__commits")
-    version = get_or_missing(
+    version: PullVersion = get_or_missing(
         rows.filter(pull=pull), "version", "this pull", version=number or pull.last_version
     )
     version.pull = pull

@@ -88,7 +88,7 @@ def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamA
         return TeamAccess(principal, team_level(principal, role), team, slug)
     if not former:
         raise Missing("team", slug)
-    team: Team = get_or_missing(Team, "team", former_slugs__slug=slug)
+    team = get_or_missing(Team, "team", former_slugs__slug=slug)
     return TeamAccess(principal, access_to_team(principal, team).level, team, slug)
 
 

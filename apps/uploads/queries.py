@@ -18,7 +18,9 @@ def get_upload(principal: Principal, uuid: UUID) -> Upload:
 
     404 also for one that was deleted.
     """
-    upload = get_or_missing(Upload.objects.existing().select_related(*OWNERS), "upload", uuid=uuid)
+    upload: Upload = get_or_missing(
+        Upload.objects.existing().select_related(*OWNERS), "upload", uuid=uuid
+    )
     access = access_to(principal, upload.repo)
     access.check_open(writing=False)
     access.require(Level.READ)
