@@ -8,7 +8,7 @@ import pytest
 
 from apps.repos.models import Visibility
 from tests.permission_cases import Cell, PermissionCase
-from tests.routes import Routed, described_paths, routed
+from tests.routes import Routed, described, described_paths, routed
 from tests.sample_data import everything
 
 pytestmark = pytest.mark.once
@@ -17,17 +17,39 @@ pytestmark = pytest.mark.once
 def writable() -> Iterator[Routed]:
     """The operations that change the record which is read at the same address."""
     for one in routed():
-        if one.method in {"PUT", "PATCH"} and one.operation.request is not None:
-            if "get" in described_paths()[one.path]:
-                yield one
+        is_update = one.method in {"PUT", "PATCH"} and one.operation.request is not None
+        if is_update and "get" in described_paths()[one.path]:
+            yield one
 
 
 def cell_of(one: Routed) -> Cell:
     owner = "user" if one.path.startswith("/users/{username}") else "team"
     path = one.path.replace("/users/{username}/repos", "/{owner}/repos")
     path = path.replace("/teams/{team_slug}/repos", "/{owner}/repos")
-    case = "a member" if "members" in path else "own"
+    case = "a member" if "members" in path else "" if path.endswith("/replies") else "own"
     return Cell(f"{one.method} {path}", case, None, "St", owner, Visibility.PRIVATE, 200)
+
+
+WITH_BODY = [one for one in routed() if one.operation.request is not None]
+
+
+@pytest.mark.parametrize("one", WITH_BODY, ids=str)
+def test_the_example_of_a_request_is_understood_by_the_server(sample, db, tmp_path_factory, one):
+    method, path = PermissionCase(cell_of(one), sample, tmp_path_factory).request()
+    [name] = one.described["requestBody"]["content"]["application/json"]["examples"]
+    body = described()["components"]["examples"][name]["value"]
+    answer = sample.api("sam").send(method, path, body)
+    assert answer.status not in {400, 422}, answer.json
+
+
+def test_the_example_of_an_idempotency_key_is_another_for_each_operation():
+    keys = [
+        parameter["example"]
+        for one in routed()
+        for parameter in one.described.get("parameters", [])
+        if parameter["name"] == "Idempotency-Key"
+    ]
+    assert len({*keys}) == len(keys) > 20
 
 
 @pytest.mark.parametrize("one", [*writable()], ids=str)

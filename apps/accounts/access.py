@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.shortcuts import get_object_or_404
-
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Access, Level
 from apps.core.errors import Forbidden
+from apps.core.lookup import get_or_missing
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,6 @@ def access_to_user(principal: Principal, owner: User) -> UserAccess:
 
 def open_user(principal: Principal, username: str, *, needs: Level = Level.READ) -> UserAccess:
     """Access to the space of the person of this name, in lower case; 404, 403."""
-    access = access_to_user(principal, get_object_or_404(User, username_key=username))
+    access = access_to_user(principal, get_or_missing(User, "user", username_key=username))
     access.require(needs)
     return access

@@ -141,7 +141,7 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
         return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
 
 
-class StreamSessionScheme(SessionScheme):
+class StreamSessionScheme(SessionScheme):  # type: ignore[no-untyped-call]
     """The same for the live stream; drf-spectacular takes no name for two classes."""
 
     target_class = StreamSession

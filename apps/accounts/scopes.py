@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 
 from apps.accounts.models import User
 from apps.accounts.principal import Principal
+from apps.core.lookup import get_or_missing
 from apps.events.models import Key
 
 
 class UserEventScope:
     def key(self, principal: Principal, text: str) -> Key:
-        found = get_object_or_404(User.objects.only("pk"), username_key=text.lower())
+        found = get_or_missing(User.objects.only("pk"), "user", username_key=text.lower())
         return Key("actor_id", found.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:

@@ -120,6 +120,8 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
 class Email(StrictCharField):
     """An address; the empty text, or null as in records, for none."""
 
+    pattern = r"|[^\x00]+@[^\x00\s@]+"
+
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=EMAIL_MAX, allow_blank=True, allow_null=True, **options)
 

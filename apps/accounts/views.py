@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any, cast
 
-from django.shortcuts import get_object_or_404
 from rest_framework.decorators import action
 from rest_framework.response import Response
 
@@ -30,6 +29,7 @@ from apps.accounts.serializers import (
 from apps.core.access import Level
 from apps.core.availability import USERNAMES, AnyText, Availability
 from apps.core.errors import Forbidden
+from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
@@ -61,7 +61,7 @@ class TokenViewSet(ApiViewSet):
     def load_objects(self) -> None:
         if "uuid" in self.kwargs:
             tokens = ApiToken.objects.select_related("user")
-            self.token = get_object_or_404(tokens, uuid=self.kwargs["uuid"])
+            self.token = get_or_missing(tokens, "API token", uuid=self.kwargs["uuid"])
             self.principal.check_self_or_staff(self.token.user_id, "tokens")
 
     @operation(Level.NONE, response=TokenRecord, query=TokenQuery, errors=("staff_required",))
@@ -142,7 +142,7 @@ class UserViewSet(ApiViewSet):
 
     def load_objects(self) -> None:
         if "username" in self.kwargs:
-            self.user = get_object_or_404(User, username_key=self.kwargs["username"])
+            self.user = get_or_missing(User, "user", username_key=self.kwargs["username"])
 
     @operation(Level.NONE, response=UserRecord)
     def list(self) -> Response:
@@ -212,7 +212,7 @@ class InviteViewSet(ApiViewSet):
     def load_objects(self) -> None:
         if "uuid" in self.kwargs:
             invites = queries.list_invites(self.principal)
-            self.invite = get_object_or_404(invites, uuid=self.kwargs["uuid"])
+            self.invite = get_or_missing(invites, "invite", uuid=self.kwargs["uuid"])
 
     @operation(Level.STAFF, response=InviteRecord)
     def list(self) -> Response:

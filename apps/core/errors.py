@@ -15,6 +15,7 @@ from django.db import DatabaseError, OperationalError
 from django.http import Http404
 from rest_framework import exceptions as drf
 
+from apps.core.lookup import Missing
 from apps.git.run import GitDiskFull, GitError
 
 logger = logging.getLogger(__name__)
@@ -192,6 +193,8 @@ def as_api_error(exception: BaseException) -> ApiError | None:
         # somebody has to look at it.
         logger.error("git could not tell", exc_info=exception)
         return unavailable()
+    if isinstance(exception, Missing):
+        return NotFound("not_found", str(exception))
     for kind, status in STATUS_OF:
         if isinstance(exception, kind):
             return plain_error(status)

@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 from django.conf import settings
-from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpResponse
 from django.utils.module_loading import import_string
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -20,6 +19,7 @@ from rest_framework.response import Response
 from apps.core.access import Level
 from apps.core.errors import Forbidden, Unavailable
 from apps.core.json import quoted
+from apps.core.lookup import Missing, get_or_missing
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
@@ -115,7 +115,7 @@ class EventViewSet(SelectionViewSet):
         if "id" in self.kwargs:
             found = Event.objects.filter(pk=self.kwargs["id"]).rows()
             if not found:
-                raise Http404
+                raise Missing("event", self.kwargs["id"])
             [self.event] = found
             if not Event.objects.visible_to(self.principal).filter(pk=self.event.id).exists():
                 raise Forbidden("forbidden", "You have no access to what this event is about.")
@@ -212,7 +212,7 @@ class PingViewSet(ApiViewSet):
     def load_objects(self) -> None:
         if "uuid" in self.kwargs:
             pings = queries.list_pings(self.principal)
-            self.ping = get_object_or_404(pings, uuid=self.kwargs["uuid"])
+            self.ping = get_or_missing(pings, "ping", uuid=self.kwargs["uuid"])
 
     @operation(Level.NONE, response=PingRecord, query=PingQuery)
     def list(self) -> Response:

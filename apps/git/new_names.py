@@ -5,7 +5,7 @@ from typing import Final
 
 from apps.git.repo import valid_branch_name
 
-_MOST_BYTES: Final = 244
+MOST_BYTES: Final = 244
 """With `refs/heads/` before it 255: what a file may be called."""
 _PLACES: Final = ("refs/", "heads/", "tags/", "remotes/")
 _OBJECT_NAME: Final = re.compile(r"(?:[0-9a-fA-F]{40}|[0-9a-fA-F]{64})\Z")
@@ -16,8 +16,8 @@ def new_name_problem(name: str) -> str | None:
 
     `valid_branch_name` is true for all names that branches may have had before.
     """
-    if len(name.encode("utf-8", "surrogateescape")) > _MOST_BYTES:
-        return f"names have {_MOST_BYTES} bytes at most"
+    if len(name.encode("utf-8", "surrogateescape")) > MOST_BYTES:
+        return f"names have {MOST_BYTES} bytes at most"
     if _OBJECT_NAME.match(name):
         return "names of 40 or 64 hexadecimal digits are those of commits"
     if name.startswith("-"):

@@ -12,13 +12,13 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from django.db.models import F, QuerySet
-from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from apps.browse import slots
 from apps.browse.cache import cached, too_expensive
 from apps.browse.objects import find_commits
 from apps.core.errors import Invalid, git_failed
+from apps.core.lookup import get_or_missing
 from apps.git.diff import FileChange, changes, patches
 from apps.git.log import Commit
 from apps.git.repo import EMPTY_TREE, pull_ref
@@ -51,7 +51,9 @@ def get_version(pull: Pull, number: int | None, *, with_files: bool = False) -> 
     rows = PullVersion.objects.all()
     if with_files:
         rows = rows.select_related("contents").defer("contents__commits")
-    version = get_object_or_404(rows, pull=pull, version=number or pull.last_version)
+    version: PullVersion = get_or_missing(
+        rows.filter(pull=pull), "version", "this pull", version=number or pull.last_version
+    )
     version.pull = pull
     return version
 

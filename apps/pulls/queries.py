@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import OuterRef, QuerySet
 
 from apps.accounts.models import User
+from apps.core.lookup import Missing
 from apps.core.pagination import CountOf
 from apps.core.statements import Columns, Statement
 from apps.pulls import rules
@@ -52,7 +53,10 @@ IN_ORDER = itemgetter(*map(AS_SELECTED.index, PULL_ROW))
 def get_pull(repo: Repo, number: int) -> Pull:
     """The pull of this number with its thread, its people and its repository loaded; 404."""
     pull: Pull
-    pull, pull.thread, pull.thread.created_by, merger = PULL.one(repo.pk, number)
+    row = PULL.first(repo.pk, number)
+    if row is None:
+        raise Missing("pull", number, repo.path)
+    pull, pull.thread, pull.thread.created_by, merger = row
     pull.merged_by = merger if pull.merged_by_id else None
     pull.repo = repo
     return pull

@@ -22,9 +22,10 @@ from apps.core.serializers import (
 )
 from apps.core.slugs import PREFIX
 from apps.git.merge import Strategy
+from apps.git.new_names import MOST_BYTES
 from apps.pulls import rules
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
-from apps.pulls.models import PULL_ROW, REF_MAX, Pull, PullStatus, Review, ReviewStatus
+from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
 from apps.repos.rules import branch_problem
@@ -32,7 +33,7 @@ from apps.threads.serializers import Html
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
-SOURCE_MAX = REF_MAX + 72
+SOURCE_MAX = MOST_BYTES + 72
 """The length of a branch behind `teams/`, a slug and a colon."""
 
 
@@ -52,7 +53,7 @@ class CreatePull(RequestSerializer):
     title = NameField(max_length=TITLE_MAX)
     body = StrictCharField(max_length=BODY_MAX, allow_blank=True)
     source_branch = RuleCharField(problem=rules.source_problem, max_length=SOURCE_MAX)
-    target_branch = RuleCharField(problem=branch_problem, max_length=REF_MAX)
+    target_branch = RuleCharField(problem=branch_problem, max_length=MOST_BYTES)
     status = StrictChoiceField([PullStatus.OPEN, PullStatus.DRAFT], required=False)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema_field
 from rest_framework.decorators import action
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
 from apps.core.access import Level
+from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.rows import values_of
@@ -224,7 +224,9 @@ class ReviewViewSet(BodyViewSet):
         self.pull = get_pull(self.repo, self.kwargs["number"])
         if "review_uuid" in self.kwargs:
             rows = list_reviews(self.pull)
-            self.review = get_object_or_404(rows, uuid=self.kwargs["review_uuid"])
+            self.review = get_or_missing(
+                rows, "review", "this pull", uuid=self.kwargs["review_uuid"]
+            )
 
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
     def list(self) -> Response:

@@ -13,6 +13,7 @@ from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.access import Level
 from apps.core.errors import ApiError, Conflict, Forbidden
 from apps.core.locks import lock
+from apps.core.lookup import Missing
 from apps.core.slugs import TEAM_SLUG, USERNAME
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
@@ -194,12 +195,22 @@ def open_repo(
     if found is None and former:
         found = _by_former_names(principal, owner, slug)
     if found is None:
-        raise Http404
+        raise missing(principal, owner, slug)
     repo, level = found
     access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
     access.check_open(writing=writing)
     access.require(needs)
     return access
+
+
+def missing(principal: Principal, owner: str, slug: str) -> Missing:
+    """404 for a repository that is not there; raises it for its owner, where that is not either."""
+    kind, _, name = owner.partition("/")
+    if kind == "teams":
+        find_team(principal, name, former=True)
+    else:
+        open_user(principal, name, needs=Level.NONE)
+    return Missing("repository", slug, owner)
 
 
 def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:

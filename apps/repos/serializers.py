@@ -19,8 +19,8 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
+from apps.git.new_names import MOST_BYTES
 from apps.repos.models import (
-    PATTERN_MAX,
     REQUIRED_MAX,
     Approver,
     Fork,
@@ -32,7 +32,6 @@ from apps.repos.rules import branch_problem, pattern_problem
 from apps.repos.satisfiable import Crowd, is_satisfiable
 
 DESCRIPTION_MAX = 65_536
-BRANCH_MAX = 255
 
 
 class CreateRepo(RequestSerializer):
@@ -48,7 +47,7 @@ class CreateRepo(RequestSerializer):
 
 class UpdateRepo(CreateRepo):
     is_archived = StrictBooleanField(required=False)
-    default_branch = RuleCharField(problem=branch_problem, max_length=BRANCH_MAX, required=False)
+    default_branch = RuleCharField(problem=branch_problem, max_length=MOST_BYTES, required=False)
 
 
 class RepoRecord(RecordSerializer):
@@ -116,12 +115,12 @@ class RequiredApprovals(StrictIntegerField):
 
 
 class CreateProtection(RequestSerializer):
-    branch = RuleCharField(problem=pattern_problem, max_length=PATTERN_MAX)
+    branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES)
     required_approvals = RequiredApprovals()
 
 
 class UpdateProtection(RequestSerializer):
-    branch = RuleCharField(problem=pattern_problem, max_length=PATTERN_MAX, required=False)
+    branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES, required=False)
     required_approvals = RequiredApprovals()
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import prefetch_related_objects
 from django.http import Http404
-from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
 
 from apps.accounts.access import access_to_user
@@ -16,6 +15,7 @@ from apps.accounts.rules import named_user
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS, Availability, SlugQuery
 from apps.core.errors import Forbidden
+from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
@@ -142,7 +142,9 @@ class ProtectionViewSet(RepoScoped):
         """Load the protection that the path names."""
         if "protection_uuid" in self.kwargs:
             rows = queries.list_protections(self.repo)
-            self.protection = get_object_or_404(rows, uuid=self.kwargs["protection_uuid"])
+            self.protection = get_or_missing(
+                rows, "protection", self.repo.path, uuid=self.kwargs["protection_uuid"]
+            )
             self.protection.repo = self.repo
 
     @operation(Level.READ, response=ProtectionRecord)
@@ -207,11 +209,15 @@ class ApproverViewSet(RepoScoped):
     def load_objects(self) -> None:
         """Load the protection, and the approver that must be on it."""
         rows = self.repo.protections.all()
-        self.protection = get_object_or_404(rows, uuid=self.kwargs["protection_uuid"])
+        self.protection = get_or_missing(
+            rows, "protection", self.repo.path, uuid=self.kwargs["protection_uuid"]
+        )
         self.protection.repo = self.repo
         if "user_uuid" in self.kwargs:
             approvers = queries.list_approvers(self.protection)
-            self.approver = get_object_or_404(approvers, user__uuid=self.kwargs["user_uuid"])
+            self.approver = get_or_missing(
+                approvers, "approver", "this protection", user__uuid=self.kwargs["user_uuid"]
+            )
             self.approver.protection = self.protection
 
     @operation(Level.READ, response=ApproverRecord)
@@ -270,7 +276,7 @@ class ForkViewSet(ApiViewSet):
     def load_objects(self) -> None:
         """Whoever reads the upstream, reads the fork or started it."""
         found = Fork.objects.with_paths()
-        self.fork = get_object_or_404(found, uuid=self.kwargs["fork_uuid"])
+        self.fork = get_or_missing(found, "fork", uuid=self.kwargs["fork_uuid"])
         ids = [self.fork.upstream_id, self.fork.repo_id]
         self.known = Repo.objects.paths_known_to(self.principal, ids)
         if self.fork.created_by_id != self.principal.user.pk and not self.known:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
 
 from apps.core.access import Level
+from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.views import ApiViewSet
 from apps.site import actions
@@ -54,7 +54,7 @@ class RateLimitViewSet(ApiViewSet):
 
     def load_objects(self) -> None:
         if "uuid" in self.kwargs:
-            self.rate_limit = get_object_or_404(self.queryset, uuid=self.kwargs["uuid"])
+            self.rate_limit = get_or_missing(self.queryset, "rate limit", uuid=self.kwargs["uuid"])
 
     @operation(Level.STAFF, response=RateLimitRecord)
     def list(self) -> Response:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.http import Http404
-from django.shortcuts import get_object_or_404
-
 from apps.accounts.access import ResourceAccess
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Forbidden
+from apps.core.lookup import Missing, get_or_missing
 from apps.core.statements import Statement
 from apps.core.views import ApiViewSet
 from apps.teams.models import LEVEL_OF, Member, Role, Team
@@ -89,8 +87,8 @@ def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamA
         team, role = found
         return TeamAccess(principal, team_level(principal, role), team, slug)
     if not former:
-        raise Http404
-    team = get_object_or_404(Team, former_slugs__slug=slug)
+        raise Missing("team", slug)
+    team = get_or_missing(Team, "team", former_slugs__slug=slug)
     return TeamAccess(principal, access_to_team(principal, team).level, team, slug)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.shortcuts import get_object_or_404
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -13,6 +12,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.core.access import Level
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
+from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
@@ -121,7 +121,9 @@ class MemberViewSet(TeamScoped):
     def load_objects(self) -> None:
         if "username" in self.kwargs:
             found = queries.list_members(self.team)
-            self.member = get_object_or_404(found, user__username_key=self.kwargs["username"])
+            self.member = get_or_missing(
+                found, "member", self.team.slug, user__username_key=self.kwargs["username"]
+            )
             self.member.team = self.team
 
     @property

@@ -8,9 +8,9 @@ from itertools import accumulate, takewhile
 from typing import Any
 
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Value
-from django.http import Http404
 
 from apps.accounts.models import User
+from apps.core.lookup import Missing
 from apps.core.statements import Columns, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
@@ -75,7 +75,10 @@ FIRST_REPLIES = Statement(
 def get_thread(repo: Repo, number: int) -> Thread:
     """The thread of this number, also a pull's, with its author and repository loaded; 404."""
     thread: Thread
-    thread, thread.created_by = THREAD.one(repo.pk, number)
+    row = THREAD.first(repo.pk, number)
+    if row is None:
+        raise Missing("thread", number, repo.path)
+    thread, thread.created_by = row
     thread.repo = repo
     return thread
 
@@ -83,10 +86,13 @@ def get_thread(repo: Repo, number: int) -> Thread:
 def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
     """The reply of this number; with `shown` only if readers see it. 404."""
     reply: Reply
-    reply, reply.created_by = REPLY.one(thread.pk, number)
+    row = REPLY.first(thread.pk, number)
+    if row is None:
+        raise Missing("reply", number, "this thread")
+    reply, reply.created_by = row
     reply.thread = thread
     if shown and not reply.is_shown:
-        raise Http404
+        raise Missing("reply", number, "this thread")
     return reply
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import Http404
-from django.shortcuts import get_object_or_404
 from rest_framework.response import Response
 
 from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.lookup import Missing, get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.rows import values_of
@@ -298,7 +297,9 @@ class VersionViewSet(BodyViewSet):
 
     def version(self) -> dict[str, Any]:
         """The version that the path names; 404."""
-        found: dict[str, Any] = get_object_or_404(self.versions, version=self.kwargs["version"])
+        found: dict[str, Any] = get_or_missing(
+            self.versions, "version", version=self.kwargs["version"]
+        )
         return self.shown(found)
 
 
@@ -330,7 +331,7 @@ class ReplyVersionViewSet(VersionViewSet):
         thread = get_thread(self.repo, self.kwargs["number"])
         reply = get_reply(thread, self.kwargs["reply_number"], shown=False)
         if reply.is_deleted and not self.principal.is_staff:
-            raise Http404
+            raise Missing("reply", reply.number, "this thread")
         self.versions = list_reply_versions(reply)
 
     @operation(Level.READ, response=ReplyVersionRecord, query=RenderQuery)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.shortcuts import get_object_or_404
-
 from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.lookup import get_or_missing
 from apps.repos.access import access_to
 from apps.uploads.models import Upload
 
@@ -19,7 +18,9 @@ def get_upload(principal: Principal, uuid: UUID) -> Upload:
 
     404 also for one that was deleted.
     """
-    upload = get_object_or_404(Upload.objects.existing().select_related(*OWNERS), uuid=uuid)
+    upload: Upload = get_or_missing(
+        Upload.objects.existing().select_related(*OWNERS), "upload", uuid=uuid
+    )
     access = access_to(principal, upload.repo)
     access.check_open(writing=False)
     access.require(Level.READ)

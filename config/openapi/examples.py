@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
+from config.openapi.contract import MARK, is_beyond
 from config.openapi.glossary import PARAMETERS, PROPERTIES, UUID
 
 BY_FORMAT = {
@@ -49,6 +51,8 @@ class Describer:
         return schema
 
     def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
+        if is_beyond(name, prop):
+            schema[MARK] = True
         kind = "Event" if name.endswith("Event") else name.removesuffix("Request")
         found = PROPERTIES.get(f"{kind}.{prop}") or PROPERTIES.get(prop)
         text, example = found or (None, None)
@@ -67,6 +71,8 @@ class Describer:
             if text:
                 parameter.setdefault("description", text)
             schema = parameter["schema"]
+            if name == "Idempotency-Key":  # each request has its own
+                example = str(uuid5(NAMESPACE_URL, operation["operationId"]))
             parameter["example"] = self.example(schema) if example is None else example
         for media in self.media_of(operation):
             name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)

@@ -16,12 +16,17 @@ EARLIER_SHA = code_glossary.EARLIER_SHA
 UUID = "0b6b6a5e-3f0c-4a51-9a39-5d0f5f2c8f11"
 SITE = code_glossary.SITE
 REPO = code_glossary.REPO
+LINK_KIND = (
+    "What sort of link: `url`, `thread`, `pull`, `reply`, `commit` and `file` ask for a target of "
+    "their form; any other word takes any text."
+)
 
 PROPERTIES: dict[str, tuple[str, Any]] = {
     **code_glossary.PROPERTIES,
     # who
     "uuid": ("What this is known by for good, whatever it is called.", None),
     "username": ("The name of an account.", "alice"),
+    "CreateToken.username": ("Who the token is for; null or left out for the caller.", None),
     "user_uuid": ("The account, whatever its name.", None),
     "display_name": ("How this person wants to be called; may be empty.", "Alice Archer"),
     "email": ("An e-mail address.", "carol@example.org"),
@@ -150,11 +155,13 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "depth": ("How many replies it is below: 0 for an answer to the thread.", 0),
     "is_deleted": ("Whether only a placeholder is left.", False),
     "links": ("What it refers to.", None),
-    "target": ("Where the link leads: an address, or a name here.", "#3"),
+    "Link.kind": (LINK_KIND, "url"),
+    "LinkRecord.kind": (LINK_KIND, "url"),
+    "target": ("Where the link leads: an address, or a name here.", f"{SITE}/teams/acme/hello"),
     # uploads
-    "filename": ("The name of the file.", "screenshot.png"),
+    "filename": ("The name of the file.", "hello.txt"),
     "content_base64": ("The bytes, in base64 with padding and without line breaks.", "aGVsbG8K"),
-    "content_type": ("The type of the bytes.", "image/png"),
+    "content_type": ("The type of the bytes.", "text/plain"),
     "size": ("How many bytes it has.", 6),
     "ForgottenCommit.sha": ("The commit that is gone.", SHA),
     "sha256": ("The SHA-256 of the bytes, in hexadecimal digits.", "5891b5b5" * 8),

@@ -12,6 +12,7 @@ import pytest
 from jsonschema_rs import meta
 
 from apps.core import openapi
+from config.openapi.contract import FIELDS, MARK
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
@@ -113,6 +114,13 @@ def test_every_request_body_lists_all_that_it_takes():
                 yield f"is open: {inner}"
 
     assert wrong(problems, {str(one): one for one in routed() if one.operation.request}) == {}
+
+
+def test_fields_beyond_the_contract_are_marked():
+    for name, fields in FIELDS.items():
+        properties = described()["components"]["schemas"][name]["properties"]
+        assert fields <= set(properties)
+        assert {prop for prop, schema in properties.items() if MARK not in schema} == fields
 
 
 def test_the_tests_would_see_a_field_that_is_not_described(api, alice, monkeypatch):
