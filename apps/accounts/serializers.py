@@ -118,12 +118,12 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
 
 
 class Email(StrictCharField):
-    """An address; the empty text, or null as in records, for none."""
+    """An address; the empty text, and null where a record is sent back, for none."""
 
     pattern = r"|[^\x00]+@[^\x00\s@]+"
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(max_length=EMAIL_MAX, allow_blank=True, allow_null=True, **options)
+        super().__init__(max_length=EMAIL_MAX, allow_blank=True, **options)
 
     def run_validation(self, data: Any = empty) -> Any:
         return super().run_validation(data) or ""
@@ -137,11 +137,15 @@ class Email(StrictCharField):
 
 class CreateInvite(RequestSerializer):
     expires_at = Future()
-    email = Email(required=False, help_text="Who is meant; empty or null for whoever has the link.")
+    email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
 
 
 class UpdateInvite(RequestSerializer):
-    email = Email(required=False, help_text="Who is meant; empty or null for whoever has the link.")
+    email = Email(
+        required=False,
+        allow_null=True,
+        help_text="Who is meant; empty or null for whoever has the link.",
+    )
     expires_at = Future(required=False)
 
 
