@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user
 from django.http import HttpRequest
 from django.utils.crypto import constant_time_compare
+from drf_spectacular.drainage import set_override
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
@@ -132,7 +133,8 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Describes it, for the operations that take it beside a token."""
 
-    target_class: Any = SameOriginSession
+    target_class = SameOriginSession
+    match_subclasses = True
     name = "session"
 
     def get_security_definition(self, auto_schema: Any) -> Any:
@@ -141,11 +143,8 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
         return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
 
 
-class StreamSessionScheme(SessionScheme):  # type: ignore[no-untyped-call]
-    """The same for the live stream; drf-spectacular takes no name for two classes."""
-
-    target_class = StreamSession
-    name = "stream_session"
+# One scheme for both: drf-spectacular would warn that two classes have its name.
+set_override(StreamSession, "suppress_collision_warning", True)
 
 
 def principal_of_session(request: HttpRequest) -> Principal:
