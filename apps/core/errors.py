@@ -195,7 +195,5 @@ def as_api_error(exception: BaseException) -> ApiError | None:
         return unavailable()
     if isinstance(exception, Missing):
         return NotFound("not_found", str(exception))
-    for kind, status in STATUS_OF:
-        if isinstance(exception, kind):
-            return plain_error(status)
-    return None
+    statuses = (status for kind, status in STATUS_OF if isinstance(exception, kind))
+    return next(map(plain_error, statuses), None)

@@ -227,7 +227,7 @@ class PullPatchViewSet(TextViewSet):
         """Read the commits of a pull as mails, for `git am`, oldest first.
 
         Merges, and commits that change no file, are left out. 422 `diff_too_large` for more than
-        1,000 commits, 3,000 files, 20 MiB, or what takes git more than 10 seconds: nothing is cut. A pull
-        without a head or a target has none.
+        1,000 commits, 3,000 files, 20 MiB, or what takes git more than 10 seconds: nothing is cut.
+        A pull without a head or a target has none.
         """
         return self.answer(TEXTS["patch"], contents.mails_of)

@@ -144,7 +144,22 @@ def test_the_documented_form_has_what_is_taken(text):
     assert re.fullmatch(FORM, text)
 
 
-@pytest.mark.parametrize("text", ["0", "", " ", "3", "d", "1 fortnight", "1H", "1 Ms", "1 ss", "2030-01-31", "2030-01-31T10:00:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "",
+        " ",
+        "3",
+        "d",
+        "1 fortnight",
+        "1H",
+        "1 Ms",
+        "1 ss",
+        "2030-01-31",
+        "2030-01-31T10:00:00",
+    ],
+)
 def test_the_documented_form_has_not_what_is_refused(text):
     assert not re.fullmatch(FORM, text)
     with pytest.raises(ValueError):
