@@ -74,7 +74,7 @@ MIDDLEWARE = [
     "apps.browse.middleware.refuse_impatient",
     "apps.web.headers.page_headers",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.static.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

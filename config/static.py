@@ -13,11 +13,34 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.core.files.storage import InMemoryStorage
 from django.core.management import call_command
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+from apps.core.file_pieces import pieces_of
 
 OF_OTHERS = ["admin/*", "rest_framework/*"]
 SCRIPT = "js/main.js"
 IMPORT = re.compile(r'^import .*"\./(.+)";\n', re.MULTILINE)
+
+
+class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc] # without types
+    """Sends the files in pieces under ASGI as well, where WhiteNoise's own answer makes Django warn
+    of each file that is read as a whole.
+    """
+
+    @staticmethod
+    def serve(static_file: Any, request: HttpRequest) -> HttpResponseBase:
+        """The answer for a file, as WhiteNoise's base class has it."""
+        told = static_file.get_response(request.method, request.META)
+        headers, status = dict(told.headers), int(told.status)
+        if told.file is not None:
+            pieces = pieces_of(told.file, request)
+            return StreamingHttpResponse(pieces, status=status, headers=headers)
+        response = HttpResponse(status=status, headers=headers)
+        if "Content-Type" not in headers:
+            del response["Content-Type"]
+        return response
 
 
 class HashedStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc] # without types
