@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from apps.pulls import jobs
@@ -38,6 +39,22 @@ def test_a_conflict_is_told_of_the_tips_that_the_pull_has(pull, clone):
     clone.push("feature")
     assert stored(pull) == (None, True)
     assert work() == 1 and stored(pull) == (False, False)
+
+
+def test_an_answer_is_not_stored_when_a_branch_has_moved_meanwhile(pull, clone):
+    clone.commit("main", {"arch": "shut\n"})
+    pushes = [lambda: clone.push("main")]
+
+    def push_first(execute, sql, *args):
+        """Push between git's answer and the statement that stores it."""
+        if sql.startswith('UPDATE "pulls_pull" SET "has_conflict"') and pushes:
+            pushes.pop()()
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(push_first):
+        assert jobs.check_next_conflict()
+    assert not pushes and stored(pull) == (None, True)
+    assert work() == 1 and stored(pull) == (True, False)
 
 
 def test_nothing_is_asked_of_a_pull_that_lacks_a_branch_until_it_comes(make, clone, alice):
