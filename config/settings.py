@@ -174,6 +174,7 @@ JOBS: list[dict[str, Any]] = [
     {"function": "apps.repos.jobs.tidy_next_repo"},
     {"function": "apps.accounts.jobs.send_next_ping_mail"},
     {"function": "apps.pulls.jobs.complete_next_version"},
+    {"function": "apps.pulls.jobs.check_next_conflict"},
 ]
 
 # Seconds between two looks at whether another process has changed a rate limit.

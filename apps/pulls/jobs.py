@@ -1,15 +1,19 @@
-"""The job of pulls, for `settings.JOBS`: make what versions lack."""
+"""The jobs of pulls, for `settings.JOBS`: make what versions lack, and look for conflicts."""
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 
 from django.utils import timezone
 
+from apps.git import cache
 from apps.jobs.worker import OnDone
-from apps.pulls.models import PullVersion
+from apps.pulls.models import IS_UNCHECKED, Pull, PullVersion
 from apps.pulls.versions import complete
 
+LATER = dt.timedelta(minutes=10)
+"""For so long a pull waits about whose conflicts git could not tell."""
 logger = logging.getLogger(__name__)
 
 
@@ -26,4 +30,25 @@ def complete_next_version(_: OnDone = lambda _: None) -> bool:
         complete(version)
     except Exception:  # it is put off, and holds up no other
         logger.warning("%s could not be completed", version, exc_info=True)
+    return True
+
+
+def check_next_conflict(_: OnDone = lambda _: None) -> bool:
+    """Store whether the pull has a conflict that has waited longest; False when none waits.
+
+    The answer is of two commits: if one of the branches has moved meanwhile, it is not stored, and
+    the pull waits again.
+    """
+    due = Pull.objects.filter(IS_UNCHECKED, conflict_due_at__lte=timezone.now())
+    pull = due.select_related("repo").order_by("conflict_due_at", "id").first()
+    if pull is None:
+        return False
+    same = Pull.objects.filter(pk=pull.pk, base_sha=pull.base_sha, head_sha=pull.head_sha)
+    try:
+        tree = cache.merged_tree(pull.repo.git, str(pull.base_sha), str(pull.head_sha))
+    except Exception:  # it is put off, and holds up no other
+        logger.warning("no conflicts could be looked for in %s", pull, exc_info=True)
+        same.update(conflict_due_at=timezone.now() + LATER)
+    else:
+        same.update(has_conflict=tree is None, conflict_due_at=None)
     return True

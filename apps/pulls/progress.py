@@ -1,7 +1,8 @@
 """What the pulls of all repositories wait for that somebody opened, or is asked to review.
 
-Rows alone tell it, in as many queries for many pulls as for one; git is not asked. So conflicts are
-not known, and an approval of another head than the present one does not count.
+Rows alone tell it, in as many queries for many pulls as for one; git is not asked. Conflicts
+are those that the worker has stored, and an approval of another head than the present one does not
+count.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from apps.threads.kinds import ThreadKind
 LATELY = ("-thread__last_activity_at", "-thread__uuid")
 COLUMNS = (
     *("number", "status", "source_branch", "target_branch", "head_sha", "head_pushed_by"),
-    *("additions", "deletions", "changed_files", "repo", "thread"),
+    *("additions", "deletions", "changed_files", "has_conflict", "repo", "thread"),
     *("thread__title", "thread__last_activity_at", "thread__created_by"),
     *("thread__created_by__username", "repo__slug", "repo__visibility", "repo__owner_team"),
     *("repo__owner_user", "repo__owner_team__slug", "repo__owner_team__is_active"),

@@ -44,6 +44,7 @@ Tips = dict[str, str]
 WRITTEN = [
     *("head_sha", "base_sha", "head_pushed_by", "commit_count", "additions", "deletions"),
     *("changed_files", "status", "closed_at", "merged_at", "merged_by", "merge_strategy"),
+    *("has_conflict", "conflict_due_at"),
     *("merge_commit_sha", "source_moved", "last_version", "updated_at"),
 ]
 
@@ -99,7 +100,9 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change
     base_only = with_new_base_only(pulls, moves, facts)
     for name in {pull.target_ref for pull in pulls if pull.pk in base_only}:
         ids = [pull.pk for pull in pulls if pull.pk in base_only and pull.target_ref == name]
-        repo.pulls.filter(pk__in=ids).update(base_sha=tips[name])
+        repo.pulls.filter(pk__in=ids).update(
+            base_sha=tips[name], has_conflict=None, conflict_due_at=timezone.now()
+        )
     others = [pull for pull in pulls if pull.pk not in base_only]
     return elsewhere + [
         event for pull in others for event in write_change(pull, moves, tips, facts)

@@ -20,6 +20,8 @@ from apps.pulls.progress import OwnPull, own_pulls, pulls_awaiting
 MOST = 50
 """Rows of each sort that are looked at, those of the newest activity."""
 READY = ("good", "yes", "ready")
+CHECKING = ("wait", "wait", "checking")
+"""Git has not told yet whether it has a conflict."""
 
 
 @dataclass(frozen=True)
@@ -108,17 +110,27 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
     if people := approval.changes_requested_by:
         asked = f"{listed(people)} requested changes"
         return True, pull_row(pull, "your pull", asked, state=("bad", "no", "changes requested"))
+    if pull.has_conflict:
+        conflict = f"it conflicts with {pull.target_branch}"
+        return True, pull_row(pull, "your pull", conflict, state=("bad", "no", "conflict"))
     if wanting := approval.wanting:
         pending = [user.username for user in approval.pending]
         have = "has" if len(pending) == 1 else "have"
         text = f"{listed(pending)} {have} not approved" if pending else "approvals are missing"
         count = f"{approval.required - wanting} of {approval.required} approvals"
         return False, pull_row(pull, "your pull", text, state=("wait", "wait", count))
-    given = "all approvals are in" if approval.required else "no approval is asked for"
-    if own.may_write:
-        return True, pull_row(pull, "your pull", given, state=READY)
-    waits = ("wait", "wait", "to be merged")
-    return False, pull_row(pull, "your pull", given, state=waits)
+    return approved_row(own)
+
+
+def approved_row(own: OwnPull) -> tuple[bool, Row]:
+    """A pull of the person's that lacks no approval and has no known conflict."""
+    pull = own.pull
+    given = "all approvals are in" if own.approval.required else "no approval is asked for"
+    if not own.may_write:
+        waits = ("wait", "wait", "to be merged")
+        return False, pull_row(pull, "your pull", given, state=waits)
+    is_ready = pull.has_conflict is False
+    return is_ready, pull_row(pull, "your pull", given, state=READY if is_ready else CHECKING)
 
 
 def ended_row(pull: Pull) -> Row:

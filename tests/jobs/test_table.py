@@ -12,7 +12,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.idempotency.models import KeyedRequest
 from apps.jobs import worker
-from apps.pulls.models import PullVersion
+from apps.pulls.models import Pull, PullVersion
 from apps.repos.actions import create_fork
 from apps.repos.models import UNREAD, Fork, ForkStatus, NamedCommit, PushJournal, Repo
 from apps.uploads.models import Upload
@@ -31,8 +31,8 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     clone = Clone(tmp_path / "clone", repo, alice)
     sha = clone.commit("main", {"a": "1\n"})
     make.thread(repo, by=alice, body=f"@bob: {sha}")
-    clone.push("main")
-    make.pull(repo, by=alice, source="main", target="next")
+    clone.push("main", "main:topic")
+    make.pull(repo, by=alice, source="main", target="topic")
     PullVersion.objects.update(due_at=timezone.now() - DAY)
     make.upload(repo, by=alice)
     Upload.objects.update(created_at=timezone.now() - DAY)
@@ -57,10 +57,10 @@ def test_the_worker_does_each_kind_of_work(make, acme, alice, bob, settings, tmp
     worker.run(test_worker.stop)
     assert [message.to for message in mail.outbox] == [["bob@example.org"]]
     assert NamedCommit.objects.get().sha == sha
-    assert not Upload.objects.exists()
+    assert not (Upload.objects.exists() or Pull.objects.exclude(has_conflict=False))
     assert Fork.objects.get().status == ForkStatus.COMPLETED
     assert Repo.objects.get(pk=repo.pk).tidied_at is not None
     assert repo.git.head_branch() == "main"
     assert not (PushJournal.objects.exists() or KeyedRequest.objects.exists() or folder.exists())
     assert not (repo.refs.filter(UNREAD) or PullVersion.objects.exclude(due_at=None))
-    assert len(before) == 11  # each of them is tried here
+    assert len(before) == 12  # each of them is tried here

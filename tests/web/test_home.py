@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from apps.pulls.jobs import check_next_conflict
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.teams.models import Member
@@ -18,6 +19,7 @@ from tests.factories import (
     ReviewFactory,
     TeamFactory,
 )
+from tests.gitclient import Clone
 from tests.test_queries import costing
 from tests.web.page_client import plain
 
@@ -41,7 +43,13 @@ def protection(repo, bob):
 
 def pull_of(author, repo: Repo, title: str, **fields):
     return PullFactory.create(
-        **{"repo": repo, "head_sha": HEAD, "head_pushed_by": author, **fields},
+        **{
+            "repo": repo,
+            "head_sha": HEAD,
+            "head_pushed_by": author,
+            "has_conflict": False,
+            **fields,
+        },
         thread__created_by=author,
         thread__title=title,
     )
@@ -74,6 +82,31 @@ def test_a_review_waits_for_who_may_give_it_and_the_pull_for_others(
     review.save()
     [refused] = rows(visit(alice).get("/"), "Waiting for you")
     assert "your pull · bob requested changes changes requested" in refused
+
+
+def test_a_pull_is_ready_once_git_has_found_no_conflict(visit, team_repo, make, alice, tmp_path):
+    clone = Clone(tmp_path / "clone", team_repo, alice)
+    clone.commit("main", {"README": "A place to meet.\n"})
+    clone.commit("feature", {"arch": "open\n"}, onto="main")
+    clone.push("main", "feature")
+    make.pull(team_repo, by=alice, title="Add an arch")
+
+    def shown(heading: str) -> list[str]:
+        return rows(visit(alice).get("/").gives(), heading)
+
+    [checking] = shown("Waiting for others")
+    assert "your pull · no approval is asked for checking" in checking
+    assert not shown("Waiting for you")
+    assert check_next_conflict()
+    [ready] = shown("Waiting for you")
+    assert "your pull · no approval is asked for ready" in ready
+    clone.commit("main", {"arch": "shut\n"})
+    clone.push("main")
+    assert "checking" in shown("Waiting for others")[0] and not shown("Waiting for you")
+    assert check_next_conflict()
+    [conflict] = shown("Waiting for you")
+    assert "your pull · it conflicts with main conflict" in conflict
+    assert not shown("Waiting for others")
 
 
 def test_drafts_and_what_others_merge_wait_for_others_and_a_missing_branch_for_me(

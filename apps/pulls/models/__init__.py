@@ -8,6 +8,7 @@ be merged, whether reviews are stale, and for patches.
 from apps.pulls.models.pull import (
     ACTIVE,
     IS_ACTIVE,
+    IS_UNCHECKED,
     JOINED,
     MIRROR,
     PULL_ROW,
@@ -26,6 +27,7 @@ __all__ = [
     "ACTIVE",
     "IS_ACTIVE",
     "IS_DUE",
+    "IS_UNCHECKED",
     "JOINED",
     "MIRROR",
     "PULL_ROW",

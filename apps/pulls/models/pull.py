@@ -35,6 +35,8 @@ class PullStatus(StrEnum):
 ACTIVE = (PullStatus.OPEN, PullStatus.DRAFT)
 """Pulls in these states follow their branches, and can be merged by a push."""
 IS_ACTIVE = Q(status__in=[status.value for status in ACTIVE])
+IS_UNCHECKED = IS_ACTIVE & Q(conflict_due_at__isnull=False)
+"""The worker has yet to ask git whether these have conflicts."""
 MIRROR = {
     PullStatus.OPEN: ThreadStatus.OPEN,
     PullStatus.DRAFT: ThreadStatus.OPEN,
@@ -130,6 +132,10 @@ class Pull(models.Model):
     additions = models.BigIntegerField(default=0)
     deletions = models.BigIntegerField(default=0)
     changed_files = models.BigIntegerField(default=0)
+    has_conflict = models.BooleanField(null=True)
+    """Whether `head_sha` and `base_sha` conflict; null while git has not told."""
+    conflict_due_at = models.DateTimeField(null=True)
+    """When the worker asks git about conflicts; null when it has told, or a branch lacks."""
     merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
     merge_strategy = models.CharField(max_length=12, null=True)  # noqa: DJ001
     """Null where a push merged it: nobody chose one."""
@@ -155,6 +161,9 @@ class Pull(models.Model):
                 fields=["source_repo", "source_branch"], name="pull_source", condition=IS_ACTIVE
             ),
             models.Index(fields=["repo", "target_branch"], name="pull_target", condition=IS_ACTIVE),
+            models.Index(
+                fields=["conflict_due_at"], name="pull_conflict_due", condition=IS_UNCHECKED
+            ),
         ]
 
     def __str__(self) -> str:
@@ -217,7 +226,14 @@ class Pull(models.Model):
         return self.commit_count or None if same else None
 
     def set_git_state(self, state: GitState) -> None:
-        """Store what git says of the pull, without saving."""
+        """Store what git says of the pull, without saving.
+
+        The worker asks whether the two tips conflict, unless it has been told.
+        """
+        moves = (state.base, state.head) != (self.base_sha, self.head_sha)
+        if moves or self.has_conflict is None:
+            self.has_conflict = None
+            self.conflict_due_at = timezone.now() if state.base and state.head else None
         self.head_sha, self.base_sha = state.head, state.base
         self.commit_count = state.figures.commit_count
         self.additions, self.deletions = state.figures.additions, state.figures.deletions

@@ -1,0 +1,103 @@
+"""Whether a pull has a conflict is stored for its two tips, and said of no others."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from apps.pulls import jobs
+from apps.pulls.models import Pull
+from tests.migrations import as_of
+from tests.pulls import paths
+
+
+def stored(pull: Pull) -> tuple[bool | None, bool]:
+    """Whether it conflicts, and whether the worker has yet to ask."""
+    found = Pull.objects.get(pk=pull.pk)
+    return found.has_conflict, found.conflict_due_at is not None
+
+
+def work() -> int:
+    """How many pulls the worker has asked about."""
+    done = 0
+    while jobs.check_next_conflict():
+        done += 1
+    return done
+
+
+def test_a_conflict_is_told_of_the_tips_that_the_pull_has(pull, clone):
+    assert stored(pull) == (None, True)
+    assert work() == 1 and stored(pull) == (False, False)
+    clone.commit("main", {"arch": "shut\n"})
+    clone.push("main")
+    assert stored(pull) == (None, True)
+    assert work() == 1 and stored(pull) == (True, False)
+    clone.commit("feature", {"arch": "shut\n"})
+    clone.push("feature")
+    assert stored(pull) == (None, True)
+    assert work() == 1 and stored(pull) == (False, False)
+
+
+def test_an_answer_is_not_stored_when_a_branch_has_moved_meanwhile(pull, clone):
+    clone.commit("main", {"arch": "shut\n"})
+    pushes = [lambda: clone.push("main")]
+
+    def push_first(execute, sql, *args):
+        """Push between git's answer and the statement that stores it."""
+        if sql.startswith('UPDATE "pulls_pull" SET "has_conflict"') and pushes:
+            pushes.pop()()
+        return execute(sql, *args)
+
+    with connection.execute_wrapper(push_first):
+        assert jobs.check_next_conflict()
+    assert not pushes and stored(pull) == (None, True)
+    assert work() == 1 and stored(pull) == (True, False)
+
+
+def test_nothing_is_asked_of_a_pull_that_lacks_a_branch_until_it_comes(make, clone, alice):
+    pull = make.pull(clone.repo, by=alice, source="later")
+    assert stored(pull) == (None, False) and work() == 0
+    clone.commit("later", {"arch": "open\n"}, onto="main")
+    clone.push("later")
+    assert work() == 1 and stored(pull) == (False, False)
+    clone.push(":later")
+    assert work() == 0 and stored(pull) == (False, False)
+
+
+def test_a_closed_pull_is_asked_about_when_it_is_reopened(api, pull, alice):
+    url = f"{paths.pull(pull)}/status"
+    api(alice).put(url, status="closed").gives()
+    assert work() == 0
+    Pull.objects.update(conflict_due_at=None)  # as one that was closed before this was stored
+    api(alice).put(url, status="open").gives()
+    assert work() == 1 and stored(pull) == (False, False)
+
+
+def test_what_git_cannot_tell_is_put_off_and_holds_up_no_other(make, pull, clone, alice):
+    clone.push("feature:other")
+    other = make.pull(clone.repo, by=alice, source="other")
+    Pull.objects.filter(pk=pull.pk).update(head_sha="1" * 40)
+    now = timezone.now()
+    assert work() == 2
+    assert stored(pull) == (None, True) and stored(other) == (False, False)
+    due_at = Pull.objects.get(pk=pull.pk).conflict_due_at
+    assert due_at is not None and due_at >= now + dt.timedelta(minutes=10)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_older_pulls_those_that_can_be_merged_are_asked_about(api, make, pull, clone, alice):
+    clone.push("feature:other", "feature:third")
+    draft = make.pull(clone.repo, by=alice, source="other")
+    api(alice).put(f"{paths.pull(draft)}/status", status="draft").gives()
+    closed = make.pull(clone.repo, by=alice, source="third")
+    api(alice).put(f"{paths.pull(closed)}/status", status="closed").gives()
+    waiting = make.pull(clone.repo, by=alice, source="later")
+    work()
+    with as_of("pulls", "0012_versions"):
+        pass
+    found = [stored(one) for one in (pull, draft, closed, waiting)]
+    assert found == [(None, True), (None, True), (None, False), (None, False)]
+    assert work() == 2 and stored(pull) == stored(draft) == (False, False)
