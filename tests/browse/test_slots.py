@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from io import BytesIO
 from time import monotonic
@@ -86,6 +86,113 @@ def test_what_an_answer_can_do_without_waits_for_nobody(monkeypatch):
         assert not slots.waiting.total()
     with slots.place("bob", waits=False):
         assert slots.held["bob"] == 1
+
+
+def test_nobody_holds_the_last_place(monkeypatch):
+    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0)
+    slots = HeavySlots(3, 8)
+    with ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(slots.place("ada"))
+        with pytest.raises(Unavailable), slots.place("ada"):
+            pass
+        with slots.place("bob"):
+            assert slots.held.total() == slots.most
+
+
+def test_on_any_machine_one_caller_leaves_a_place_for_heavy_work_to_others(monkeypatch):
+    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0)
+    assert heavy_slots.most >= 2
+    with ExitStack() as held:
+        with pytest.raises(Unavailable):
+            for _ in range(heavy_slots.most):
+                held.enter_context(heavy_slots.place("ada"))
+        with heavy_slots.place("bob"):
+            assert heavy_slots.held["bob"] == 1
+
+
+@pytest.fixture
+def queue(monkeypatch) -> Iterator[Callable[[HeavySlots, str], Turn]]:
+    """Puts a caller at the end of the queue; a turn keeps its place until it is ended."""
+    monkeypatch.setattr("apps.browse.slots.PATIENCE", 60)
+    turns = list[Turn]()
+
+    def begin(slots: HeavySlots, who: str) -> Turn:
+        before, turn = slots.waiting.total(), Turn(slots, who)
+        turns.append(turn)
+        eventually(lambda: slots.waiting.total() == before + 1)
+        return turn
+
+    yield begin
+    for turn in turns:
+        turn.end()
+    for turn in turns:
+        turn.thread.join(60)
+
+
+class Turn:
+    """Somebody who waits for a place, and holds it until they are told to end."""
+
+    def __init__(self, slots: HeavySlots, who: str) -> None:
+        self.slots, self.who = slots, who
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        with self.slots.place(self.who):
+            self.begun.set()
+            self.ended.wait(60)
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+def test_a_released_place_goes_to_who_has_waited_and_not_to_who_comes_just_then(queue):
+    slots = HeavySlots(2, 2)
+    with slots.place("carol"), ExitStack() as held:
+        held.enter_context(slots.place("ada"))
+        waiting = queue(slots, "bob")
+        held.close()
+        with pytest.raises(Unavailable), slots.place("ada", waits=False):
+            pass
+        assert waiting.begun.wait(60)
+
+
+def test_of_those_who_wait_who_holds_fewest_places_comes_first(queue):
+    slots = HeavySlots(3, 2)
+    with slots.place("ada"), slots.place("carol"), ExitStack() as held:
+        held.enter_context(slots.place("dave"))
+        again, first = queue(slots, "ada"), queue(slots, "bob")
+        held.close()
+        assert first.begun.wait(60)
+        assert not again.begun.is_set() and slots.waiting["ada"] == 1
+        first.end()
+        assert again.begun.wait(60)
+
+
+def test_callers_take_turns_and_those_of_one_caller_come_in_their_order(queue):
+    slots = HeavySlots(2, 2)
+    with slots.place("carol"), ExitStack() as held:
+        held.enter_context(slots.place("dave"))
+        order = [queue(slots, who) for who in ("ada", "ada", "bob", "bob")]
+        held.close()
+        for number in (0, 2, 1, 3):
+            assert order[number].begun.wait(60), number
+            assert slots.held.total() == slots.most
+            order[number].end()
+            order[number].thread.join(60)
+        assert not slots.waiting.total()
+
+
+def test_who_may_have_no_place_now_keeps_none_from_those_behind(queue):
+    slots = HeavySlots(3, 1)
+    with slots.place("ada"), slots.place("carol"), ExitStack() as held:
+        held.enter_context(slots.place("dave"))
+        again, other = queue(slots, "ada"), queue(slots, "bob")
+        held.close()
+        assert other.begun.wait(60)
+        assert slots.waiting["ada"] == 1 and not again.begun.is_set()
 
 
 @pytest.mark.django_db
