@@ -259,6 +259,13 @@ def throttle_page(request: HttpRequest, rate_scope: str, user: Person | None = N
         throttle(request, [personal(user), rate_scope, RateScope.WRITE], user=user)
 
 
+def throttle_reading(request: HttpRequest) -> None:
+    """Count a page that somebody reads who is not signed in, together with what they ask of the
+    API; 429.
+    """
+    throttle(request, [RateScope.ANONYMOUS])
+
+
 @dataclass
 class Usage:
     """How a limit is used now: by how many, and by whom most, as the key has it and as a count."""

@@ -23,7 +23,7 @@ from apps.core.errors import Forbidden, as_api_error, plain_error
 from apps.core.sessions import prolong
 from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
-from apps.site.limits import throttle_page
+from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading
 from apps.teams.access import TeamAccess, open_team
 from apps.web.responses import PageRequest, ask_to_sign_in, refuse
 
@@ -119,7 +119,10 @@ def before(
         request.user = principal.user
     if not signed_in and needs is not Level.PUBLIC:
         return ask_to_sign_in(request)
-    if throttle is not None and request.method == "POST":
+    if request.method != "POST":
+        if not signed_in and throttle not in BY_ADDRESS:
+            throttle_reading(request)
+    elif throttle is not None:
         throttle_page(request, throttle, principal.user if signed_in else None)
     if signed_in:
         prolong(request)

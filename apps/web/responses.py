@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
 from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
+from apps.site.kinds import RateScope
 from apps.site.limits import BY_ADDRESS
 
 ROWS = 50
@@ -40,6 +41,7 @@ TEXTS = {
     413: "What was sent is larger than this page takes.",
 }
 OFTEN = "You have sent too much in a short time, so nothing has been done with this."
+OFTEN_READ = "From your address too many pages were read in a short time. Sign in to read on now."
 OFTEN_FROM_ADDRESS = "From your address this was tried too often in a short time."
 GONE = (403, 404, 409)
 """Refusals that a form may meet because something has changed while somebody was writing."""
@@ -204,6 +206,8 @@ def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) 
 def said(error: ApiError) -> str:
     """What the page says: our words for a bare status, else those of the refusal."""
     if counted_in := error.headers.get("X-RateLimit-Resource"):
+        if counted_in == RateScope.ANONYMOUS:
+            return OFTEN_READ
         return OFTEN_FROM_ADDRESS if counted_in in BY_ADDRESS else OFTEN
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail

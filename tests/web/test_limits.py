@@ -47,6 +47,38 @@ def test_wrong_passwords_within_a_session_are_counted_too(visit, ada, path):
     assert person.is_signed_in
 
 
+def test_pages_that_nobody_is_signed_in_for_count_for_their_address_with_the_api(
+    visit, api, alice, make
+):
+    repo = make.repo(alice, "open", by=alice, visibility="public")
+    set_rate_limit("anonymous", 3)
+    path = f"/{repo.path}"
+    visit().get(path).gives(200)
+    visit().get(f"{path}/threads").gives(200)
+    api().get(repo.api_path).fails(401, "not_authenticated")
+    refused = visit().get(path).gives(429)
+    assert refused.header("X-RateLimit-Resource") == "anonymous"
+    assert "Sign in to read on" in refused.text
+    assert f"in {lasting(refused.header('Retry-After'))}" in refused.text
+    api().get(repo.api_path).fails(429, "rate_limited")
+    visit(alice).get(path).gives(200)
+    elsewhere = PageClient()
+    elsewhere.client.defaults["REMOTE_ADDR"] = "192.0.2.7"
+    elsewhere.get(path).gives(200)
+
+
+@pytest.mark.parametrize("path", ["/signin", "/reset"])
+def test_nobody_is_kept_from_signing_in_by_pages_that_were_read_from_their_address(
+    visit, ada, path
+):
+    set_rate_limit("anonymous", 1)
+    visit().get("/").gives(200)
+    visit().get("/").gives(429)
+    for _ in range(3):
+        visit().get(path).gives(200)
+    visit().sign_in("Ada", PASSWORD).redirects_to("/")
+
+
 NOT_COUNTED = {"signout", "unsubscribe"}
 """Forms that count nowhere: nobody is kept from ending a session, or mail."""
 
