@@ -360,6 +360,8 @@ def set_merged(pull: Pull, merged: MergedByMove) -> Change:
         pull.merged_by, pull.merge_strategy = attempt.actor, attempt.strategy
         pull.merge_commit_sha = attempt.result_sha
         MergeAttempt.objects.filter(pk=attempt.pk).delete()
+    elif getattr(pull, "attempt", None) is not None:
+        MergeAttempt.without_plan(timezone.now()).filter(pull=pull).delete()
     pull.merged_at = timezone.now()
     lock(pull.thread)
     pull.set_status(PullStatus.MERGED)

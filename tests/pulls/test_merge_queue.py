@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from apps.core.locks import hold
+from apps.git.merge import build
 from apps.pulls.actions import merging
 from apps.pulls.models import MergeAttempt, Pull
 from apps.repos.models import PushJournal
@@ -52,7 +53,144 @@ def test_a_merge_whose_turn_does_not_come_in_time_is_refused(
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"
     assert pull.repo.git.refs(pulls=True) == before
+    check_place_is_kept(second)
+
+
+def check_place_is_kept(pull):
+    """It holds up nobody, no later push takes it for a merge that died, and it is merged later."""
+    kept = MergeAttempt.objects.get(pull=pull)
+    assert kept.queued_at is not None
+    assert kept.leased_until <= timezone.now()
+    assert (kept.push, kept.head_sha, kept.result_sha) == (None, None, None)
+
+
+def refuse_for_its_turn(api, pull, by, monkeypatch):
+    """A merge is refused because another one is ahead."""
+    with monkeypatch.context() as patched:
+        patched.setattr(merging, "BUDGET", 0)
+        api(by).post(f"{paths.pull(pull)}/merge").fails(503, "unavailable")
+    check_place_is_kept(pull)
+
+
+def test_a_merge_refused_for_its_turn_goes_before_one_that_came_later_when_it_repeats(
+    api, make, pull, second, clone, alice, monkeypatch
+):
+    ahead = begin_merge(pull, alice)
+    refuse_for_its_turn(api, second, alice, monkeypatch)
+    ahead.delete()
+    clone.commit("third", {"roof": "flat\n"}, onto="main")
+    clone.push("third")
+    begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
     assert not MergeAttempt.objects.filter(pull=second).exists()
+
+
+@pytest.mark.parametrize("change", ["actor", "strategy", "time"])
+def test_a_place_is_kept_for_a_minute_for_the_same_person_and_the_same_strategy(
+    api, make, pull, second, clone, alice, bob, monkeypatch, change
+):
+    ahead = begin_merge(pull, alice)
+    refuse_for_its_turn(api, second, bob, monkeypatch)
+    ahead.delete()
+    clone.commit("third", {"roof": "flat\n"}, onto="main")
+    clone.push("third")
+    begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
+    if change == "time":
+        before = timezone.now() - dt.timedelta(seconds=61)
+        MergeAttempt.objects.filter(pull=second).update(leased_until=before)
+    monkeypatch.setattr(merging, "BUDGET", 0)
+    wanted = {"merge_strategy": "squash"} if change == "strategy" else {}
+    by = alice if change == "actor" else bob
+    api(by).post(f"{paths.pull(second)}/merge", **wanted).fails(503, "unavailable")
+    assert MergeAttempt.objects.get(pull=second).actor == by
+
+
+def test_a_merge_that_is_built_again_holds_up_nobody_by_the_place_it_has_kept(
+    api, pull, second, alice, monkeypatch
+):
+    ahead = begin_merge(pull, alice)
+    refuse_for_its_turn(api, second, alice, monkeypatch)
+    places = []
+
+    def look(*args, **options):
+        places.append(MergeAttempt.objects.get(pull=second).queued_at)
+        return build(*args, **options)
+
+    ahead.delete()
+    monkeypatch.setattr(merging, "build", look)
+    api(alice).post(f"{paths.pull(second)}/merge").gives()
+    assert places == [None]
+
+
+def test_a_pull_that_is_closed_keeps_no_place(api, pull, second, alice, monkeypatch):
+    begin_merge(pull, alice)
+    refuse_for_its_turn(api, second, alice, monkeypatch)
+    api(alice).put(f"{paths.pull(second)}/status", status="closed").gives()
+    assert not MergeAttempt.objects.filter(pull=second).exists()
+
+
+def test_a_pull_that_is_merged_by_a_push_keeps_no_place(
+    api, pull, second, clone, alice, monkeypatch
+):
+    begin_merge(pull, alice)
+    refuse_for_its_turn(api, second, alice, monkeypatch)
+    clone.push("topic:main")
+    assert Pull.objects.get(pk=second.pk).status == "merged"
+    assert not MergeAttempt.objects.filter(pull=second).exists()
+
+
+def test_a_pull_that_is_closed_while_its_merge_waits_keeps_no_place(
+    api, pull, second, alice, monkeypatch
+):
+    begin_merge(pull, alice)
+    seconds = [0.0]
+
+    def instead_of_sleeping(_):
+        api(alice).put(f"{paths.pull(second)}/status", status="closed").gives()
+        seconds[0] = merging.BUDGET + 1
+
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
+    api(alice).post(f"{paths.pull(second)}/merge").fails(503, "unavailable")
+    assert not MergeAttempt.objects.filter(pull=second).exists()
+
+
+def test_the_next_merge_refused_removes_places_that_were_kept_for_a_minute(
+    api, make, pull, second, clone, alice, monkeypatch
+):
+    begin_merge(pull, alice)
+    clone.commit("third", {"roof": "flat\n"}, onto="main")
+    clone.push("third")
+    third = make.pull(clone.repo, by=alice, source="third")
+    begin_merge(third, alice, seconds=-61)
+    refuse_for_its_turn(api, second, alice, monkeypatch)
+    assert set(MergeAttempt.objects.values_list("pull", flat=True)) == {pull.pk, second.pk}
+
+
+def test_a_merge_refused_for_its_turn_is_told_to_wait_for_those_ahead(
+    api, make, pull, second, clone, alice, monkeypatch
+):
+    """As long as they take if each takes as long as its own commit took to build."""
+    begin_merge(pull, alice)
+    clone.commit("third", {"roof": "flat\n"}, onto="main")
+    clone.push("third")
+    begin_merge(make.pull(clone.repo, by=alice, source="third"), alice)
+    seconds = [0.0]
+
+    def build_for_long(*args, **options):
+        seconds[0] += 3.5
+        return build(*args, **options)
+
+    def instead_of_sleeping(_):
+        seconds[0] = merging.BUDGET + 1
+
+    monkeypatch.setattr(merging, "build", build_for_long)
+    monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
+    monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
+    busy = api(alice).post(f"{paths.pull(second)}/merge")
+    busy.fails(503, "unavailable")
+    assert busy.header("Retry-After") == "7"
 
 
 def test_a_merge_goes_on_when_the_one_ahead_has_ended(api, pull, second, clone, alice, monkeypatch):
@@ -192,7 +330,7 @@ def test_a_merge_is_built_anew_in_its_turn_only_if_there_is_time(
     monkeypatch.setattr(merging, "sleep", instead_of_sleeping)
     monkeypatch.setattr(merging, "monotonic", lambda: seconds[0])
     api(alice).post(f"{paths.pull(second)}/merge").fails(503, "unavailable")
-    assert not MergeAttempt.objects.filter(pull=second).exists()
+    check_place_is_kept(second)
 
 
 def test_merges_into_other_branches_wait_for_nothing(

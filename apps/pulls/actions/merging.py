@@ -12,14 +12,16 @@ import logging
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
+from math import ceil
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.core.access import Level
-from apps.core.errors import Conflict, NotFound, git_failed, unavailable
+from apps.core.errors import PLAIN, Conflict, NotFound, Unavailable, git_failed, unavailable
 from apps.core.locks import give_back_connection, hold, lock
 from apps.core.statements import Statement
 from apps.core.transactions import final_transaction
@@ -48,18 +50,14 @@ TURN_SECONDS = 10
 has died holds up the others for no longer."""
 PAUSE = 0.02
 """Seconds between two looks at the queue for each merge that is ahead; half a second at most."""
+PLACE_SECONDS = 60
+"""How long a merge that was refused for its turn keeps its place for a repeat."""
+LONGEST_RETRY = 20
+"""The largest `Retry-After` of such a refusal, in seconds."""
 Tips: TypeAlias = tuple[str | None, str | None]
 """The head that a pull shows, and the tip of its target; None for one that is missing."""
 OF_PULL = Statement(
     'SELECT {attempt} FROM "pulls_mergeattempt" attempt WHERE attempt.pull_id = %s',
-    attempt=MergeAttempt,
-)
-QUEUE = Statement(
-    """
-    SELECT {attempt} FROM "pulls_mergeattempt" attempt
-    JOIN "pulls_pull" pull ON pull.id = attempt.pull_id
-    WHERE pull.repo_id = %s AND pull.target_branch = %s AND attempt.queued_at IS NOT NULL
-    """,
     attempt=MergeAttempt,
 )
 logger = logging.getLogger(__name__)
@@ -67,6 +65,16 @@ logger = logging.getLogger(__name__)
 
 class Overtaken(Exception):
     """The tips are not those of the plan any more."""
+
+
+class TurnMissed(Unavailable):
+    """503: the merge's turn has not come in time, and may come in so many seconds. Its place is
+    kept.
+    """
+
+    def __init__(self, seconds: float = 0) -> None:
+        retry_after = min(max(1, ceil(seconds)), LONGEST_RETRY)
+        super().__init__(*PLAIN[503], headers={"Retry-After": str(retry_after)})
 
 
 @dataclass(frozen=True)
@@ -124,9 +132,9 @@ def merge_pull(
     `asked_since`: when the caller first asked for it, if that process may have died: a merge of
     theirs that was made since then is the one. Needs write access, at the end too.
 
-    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 when its
-    turn does not come within 20 seconds, or git fails. Locks: the pull to take the lease; at the
-    end the repository, then the pull.
+    Errors: 409 with all blockers (docs/pulls.md), `head_changed`, `merge_in_progress`; 503 when git
+    fails, or its turn does not come within 20 seconds: then it keeps its place for a repeat. Locks:
+    the pull to take the lease; at the end the repository, then the pull.
     """
     by.require_change(Level.WRITE)
     by.check_holds(pull)
@@ -178,16 +186,17 @@ def _check_blockers(merge: Merge) -> Tips:
 
 def _merge(merge: Merge, tips: Tips) -> None:
     attempt = _take_lease(merge)
-    merged = False
     try:
         if attempt.push is not None:
             _settle_earlier(attempt, attempt.push)
             tips = merge.pull.tips()
         _try_merge(merge, attempt, _plan(merge, tips))
-        merged = True
-    finally:
-        if not merged:
-            _release_lease(attempt)
+    except TurnMissed:
+        _keep_place(merge, attempt)
+        raise
+    except BaseException:
+        _release_lease(attempt)
+        raise
 
 
 @transaction.atomic
@@ -197,15 +206,24 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     lock(pull)
     rules.check_unblocked(rules.state_blockers(pull))
     found = OF_PULL.first(pull.pk)
-    attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
+    attempt, place = MergeAttempt(actor=merge.by.user, strategy=merge.strategy), None
     if found is not None:
         attempt = found[0]
         if attempt.leased_until > timezone.now():
             raise _in_progress(pull)
+        place = _kept_place(merge, attempt)
     attempt.pull, attempt.token, attempt.queued_at = pull, uuid.uuid4(), None
     attempt.renew(LEASE_SECONDS)
     attempt.save()
+    attempt.queued_at = place  # stored once the commit is built: until then it holds up nobody
     return attempt
+
+
+def _kept_place(merge: Merge, attempt: MergeAttempt) -> dt.datetime | None:
+    """The place in the queue of the same merge, if it was refused or has died a moment ago."""
+    same = (attempt.actor_id, attempt.strategy) == (merge.by.user.pk, merge.strategy)
+    is_recent = attempt.leased_until > timezone.now() - dt.timedelta(seconds=PLACE_SECONDS)
+    return attempt.queued_at if same and is_recent else None
 
 
 def _settle_earlier(attempt: MergeAttempt, push: uuid.UUID) -> None:
@@ -220,7 +238,7 @@ def _settle_earlier(attempt: MergeAttempt, push: uuid.UUID) -> None:
 def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
     while True:
         while (push := _take_turn(merge, attempt, plan)) is None:
-            _wait_for_turn(merge, attempt)
+            _wait_for_turn(merge, attempt, plan)
             plan = _plan_of_turn(merge, attempt, plan)
         facts = read_facts(merge.pull.repo, [plan.move], plan.facts(merge.pull, merge.strategy))
         read_approval(merge.pull, facts)
@@ -235,16 +253,16 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
             raise unavailable()
 
 
-def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
+def _wait_for_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
     """Return when no merge into the same target that was queued earlier is under way; 503 if that
-    takes too long.
+    takes too long. `Retry-After` is an estimate: each of those ahead has a commit to build too.
 
     Only order comes from this: should two merges take their turn at once, because a lease has
     expired or been taken over, one finds the target moved and tries again.
     """
     while ahead := _ahead(attempt):
         if monotonic() > merge.ends:
-            raise unavailable()
+            raise TurnMissed(ahead * plan.seconds)
         if attempt.leased_until < timezone.now() + dt.timedelta(seconds=TURN_SECONDS / 2):
             _renew(attempt, TURN_SECONDS)
         give_back_connection()
@@ -253,9 +271,12 @@ def _wait_for_turn(merge: Merge, attempt: MergeAttempt) -> None:
 
 def _ahead(attempt: MergeAttempt) -> int:
     """How many merges into the same target were queued earlier, and are under way."""
-    pull, now, place = attempt.pull, timezone.now(), (attempt.queued_at, attempt.pk)
-    rows = QUEUE.all(pull.repo_id, pull.target_branch)
-    return sum((one.queued_at, one.pk) < place and one.leased_until > now for (one,) in rows)
+    pull, place = attempt.pull, attempt.queued_at
+    earlier = Q(queued_at__lt=place) | Q(queued_at=place, pk__lt=attempt.pk)
+    queue = MergeAttempt.objects.filter(
+        pull__repo=pull.repo_id, pull__target_branch=pull.target_branch
+    )
+    return queue.filter(earlier, leased_until__gt=timezone.now()).count()
 
 
 def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
@@ -266,7 +287,7 @@ def _plan_of_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> Plan:
     if tips == (plan.head, plan.move.old):
         return plan
     if monotonic() + plan.seconds > merge.ends:
-        raise unavailable()
+        raise TurnMissed
     _renew(attempt, LEASE_SECONDS)
     return _plan(merge, tips)
 
@@ -358,6 +379,25 @@ def _release_lease(attempt: MergeAttempt) -> None:
     if attempt.push is not None:
         settle(repo=attempt.pull.repo, push=attempt.push)
     MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token).delete()
+
+
+def _keep_place(merge: Merge, attempt: MergeAttempt) -> None:
+    """End a merge whose turn has not come, but keep its place for a repeat, without lease or plan:
+    it holds up nobody. Removes places that nobody has come back for.
+    """
+    now, pull = timezone.now(), merge.pull
+    if attempt.push is not None:
+        settle(repo=pull.repo, push=attempt.push)
+    with transaction.atomic():
+        lock(pull)
+        own = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token)
+        if pull.is_active:
+            asked = {"actor": merge.by.user, "strategy": merge.strategy}
+            plan = {"push": None, "head_sha": None, "result_sha": None}
+            own.update(leased_until=now, queued_at=attempt.queued_at, **asked, **plan)
+        else:
+            own.delete()
+    MergeAttempt.without_plan(now - dt.timedelta(seconds=PLACE_SECONDS)).delete()
 
 
 def _renew(attempt: MergeAttempt, seconds: int, **values: Any) -> None:

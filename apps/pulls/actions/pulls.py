@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.utils import timezone
 
 from apps.accounts.principal import Principal
 from apps.core.access import Level
@@ -16,7 +17,7 @@ from apps.events.kinds import Kind, PingKind
 from apps.events.record import Pinged, record
 from apps.git.facts import GitFacts
 from apps.pulls import rules
-from apps.pulls.models import Pull, PullStatus
+from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.pushes import WRITTEN
 from apps.pulls.sources import find_source
 from apps.pulls.tips import read_tips, update_from_tips, update_refs_on_commit
@@ -141,6 +142,8 @@ def _set_status(by: RepoAccess, pull: Pull, status: PullStatus, facts: GitFacts)
         versions = update_from_tips(pull, by.user, facts)
         note_base(pull)
         update_refs_on_commit(pull, write_versions(pull, versions))
+    if kind is Kind.PULL_CLOSED:  # no place in the queue is kept for it
+        MergeAttempt.without_plan(timezone.now()).filter(pull=pull).delete()
     pull.set_status(status)
     return kind
 

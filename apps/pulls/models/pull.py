@@ -290,7 +290,8 @@ class MergeAttempt(models.Model):
     """Whoever holds this may go on; it changes when the lease is taken over."""
     leased_until = models.DateTimeField()
     queued_at = models.DateTimeField(null=True)
-    """Its place among the merges into its target; null while it is built and holds up nobody."""
+    """Its place among the merges into its target; null while it is built and holds up nobody. With
+    an expired lease and no plan it is kept for a repeat."""
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     strategy = models.CharField(max_length=12)
     push = models.UUIDField(null=True)
@@ -300,6 +301,11 @@ class MergeAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"merge of pull {self.pull_id} until {self.leased_until}"
+
+    @classmethod
+    def without_plan(cls, expired: dt.datetime) -> models.QuerySet[MergeAttempt]:
+        """Those whose lease had expired by then, and which git cannot have carried out."""
+        return cls.objects.filter(push=None, leased_until__lte=expired)
 
     def renew(self, seconds: int) -> None:
         """Extend the lease from now on, without saving."""
