@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from jsonschema_rs import Draft202012Validator
@@ -223,4 +224,4 @@ def test_the_tests_would_see_a_code_that_is_not_described(api, alice, monkeypatc
 
     monkeypatch.setitem(errors.PLAIN, 404, ("never_heard_of", "Gone."))
     with pytest.raises(AssertionError, match="never_heard_of"):
-        api(alice).get("/users/nobody")
+        api(alice).put(f"/pings/{uuid4()}/read")

@@ -21,7 +21,7 @@ from apps.core.rendered import rendered
 pytestmark = pytest.mark.once
 
 LENGTH = 20_000
-SLOW = "a" + (" " * 190 + "//\n") * 90
+SLOW = "a" + (" " * 190 + "//\n") * 300
 """Takes the lexer of C many seconds where nothing stops it."""
 ATOMS = [" ", "\n", "\t", " \n", "#", "/*", "\\", "\\\n", '"', "'", "(", "[", "{", "<", "`", "$"]
 ATOMS += ["a ", "a::", "a(", "a,", "<a ", "0", "=", "-", "*", "@", "${", "#{", "<<a\n", "a\n", "\r"]
