@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from jsonschema_rs import Draft202012Validator
@@ -218,10 +217,10 @@ def test_a_former_slug_has_its_answer():
     assert "Location" in moved["headers"]
 
 
-def test_the_tests_would_see_a_code_that_is_not_described(api, alice, monkeypatch):
+def test_the_tests_would_see_a_code_that_is_not_described(api, team_repo, alice, monkeypatch):
     monkeypatch.setitem(CODES, "not_found", (404, "Gone."))
     from apps.core import errors
 
     monkeypatch.setitem(errors.PLAIN, 404, ("never_heard_of", "Gone."))
     with pytest.raises(AssertionError, match="never_heard_of"):
-        api(alice).put(f"/pings/{uuid4()}/read")
+        api(alice).get(f"{team_repo.api_path}/fork")
