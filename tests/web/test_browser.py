@@ -16,10 +16,11 @@ from urllib.parse import quote, unquote, urlsplit
 from uuid import UUID
 
 import pytest
+from django.template.loader import render_to_string
 from django.urls import resolve
 from playwright.sync_api import Browser, Page, StorageState, expect
 
-from tests.server import ROOT, Server
+from tests.server import Server
 from tests.web.chromium import (
     SHIFTS,
     chromium,
@@ -434,9 +435,9 @@ def lines_in(text: str) -> list[str]:
     return [line.strip("\t") for line in text.split("\n") if line.strip()]
 
 
-@pytest.mark.parametrize("status", [500, 503])
-def test_axe_finds_nothing_on_what_is_shown_without_a_database(page, status):
-    html = (ROOT / f"templates/web/{status}.html").read_text()
+@pytest.mark.parametrize(("status", "is_full"), [(500, False), (503, False), (503, True)])
+def test_axe_finds_nothing_on_what_is_shown_without_a_database(page, status, is_full):
+    html = render_to_string(f"web/{status}.html", {"is_full": is_full})
     page.goto("/")
     page.set_content(html)
     assert page.evaluate("document.styleSheets.length")
