@@ -34,8 +34,10 @@ def notify_on_commit(person: int | None = None) -> None:
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            payload = "" if person is None else str(person)
-            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, payload])
+            if person is None:
+                cursor.execute(f"NOTIFY {CHANNEL}")
+            else:
+                cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(person)])
     else:
         transaction.on_commit(partial(_wake, person))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import BooleanField, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from apps.accounts.models import User
@@ -22,7 +22,14 @@ WRITERS = [role.value for role, level in LEVEL_OF.items() if level >= Level.WRIT
 TAKES_CHANGES = (
     Q(repo__is_archived=False)
     & ~Q(repo__owner_team__is_active=False)
-    & ~Q(repo__owner_user__is_active=False)
+    & Q(
+        Coalesce(
+            # A join of accounts would let PostgreSQL read all pulls.
+            Subquery(User.objects.filter(pk=OuterRef("repo__owner_user")).values("is_active")),
+            True,
+            output_field=BooleanField(),
+        )
+    )
 )
 """Pulls in repositories that more than staff may change: `rules.takes_changes` as a condition."""
 
