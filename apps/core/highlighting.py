@@ -30,7 +30,7 @@ LINE_MAX = 1000
 TOKENS_MAX = 10_000
 """Words, signs and strings of one code that are coloured; what follows stays plain."""
 SECONDS_MAX = 0.25
-"""Of processor time for one code; what is left then stays plain."""
+"""Limits the processor time that colouring one code block may take; the rest stays plain."""
 
 
 FORMATTER: Any = HtmlFormatter(nowrap=True)

@@ -14,8 +14,8 @@ class Missing(Http404):
     """404 whose text is for the client: raise it where they may know that there is none."""
 
     def __init__(self, noun: str, name: object, place: str = "") -> None:
-        shown = name if isinstance(name, int) else quoted(str(name))
-        super().__init__(f"There is no {noun} {shown}{place and f' in {place}'}.")
+        text = name if isinstance(name, int) else quoted(str(name))
+        super().__init__(f"There is no {noun} {text}{place and f' in {place}'}.")
 
 
 def get_or_missing(rows: Any, noun: str, place: str = "", **named: Any) -> Any:

@@ -39,7 +39,7 @@ RAW_TAGS_MAX = 200
 ADDRESSES_MAX = 256 * 1024
 """Characters of all addresses in one text, which a definition may repeat without end."""
 CODE_SECONDS_MAX = 1.0
-"""Of processor time for the colours of all code in one text; what is left then stays plain."""
+"""Limits the processor time that colouring all code of one text may take; the rest stays plain."""
 REFERENCES_MAX = 50
 """Different references in one text, beside names; those that follow stay text."""
 NAMES_MAX = 51

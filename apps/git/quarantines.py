@@ -16,6 +16,7 @@ from typing import Final
 QUARANTINES: Final = "objects/tmp_objdir-incoming-*"
 LOCK: Final = "pushing"
 _PAUSE: Final = 0.02
+"""Seconds between two tries: `flock` waits either for ever or not at all."""
 
 
 @contextmanager

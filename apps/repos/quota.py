@@ -38,7 +38,7 @@ def check_copy(upstream: Repo, owner: Team | User) -> None:
 
 
 def bytes_of(owner: Team | User) -> int:
-    """What all repositories of a team or person take of the disk."""
+    """Bytes that all repositories of a team or person take on the disk."""
     return owner.repos.aggregate(total=Sum("disk_bytes"))["total"] or 0
 
 

@@ -27,7 +27,7 @@ LINES_MAX = 2000
 LINE_MAX = 1000
 """Characters; a file with a longer line stays plain: in such lines lexers may try without end."""
 SECONDS_MAX = 0.3
-"""Of processor time for one file; what is left then stays plain."""
+"""Limits the processor time that colouring one file may take; the rest stays plain."""
 
 ENDINGS = {
     "bash": "bash sh zsh",

@@ -38,7 +38,7 @@ OPEN_MAX = 500
 ALONE_MAX = 10_000
 """Rows of a file that is asked for alone."""
 SECONDS_MAX = 1.5
-"""Of processor time for the colours of one page."""
+"""Limits the processor time that colouring one page may take."""
 SIDES_MAX = 8 * 1024 * 1024
 """Bytes of the files of one page that are read for their colours."""
 AT_ONCE = 100

@@ -348,7 +348,7 @@ def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, oth
 
 
 def abandoned_quarantine(repo, name):
-    """What a killed git left."""
+    """Quarantine folders that a killed git left behind."""
     folder = repo.git.path / "objects" / f"tmp_objdir-incoming-{name}"
     (folder / "pack").mkdir(parents=True)
     (folder / "pack" / "tmp_pack_x").write_bytes(b"PACK")

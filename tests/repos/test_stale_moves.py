@@ -61,7 +61,7 @@ def disk_is_behind(clone):
 
 
 def pushed(repo, by, command: Command) -> str:
-    """What the server says to a push of a commit that it has already."""
+    """The report of a push whose commit the server has already."""
     body = push_body(Scratch(repo.git.path), [command])
     return receive(by=access_of(by, repo), body=iter([body])).decode()
 

@@ -392,9 +392,9 @@ def _keep_place(merge: Merge, attempt: MergeAttempt) -> None:
         lock(pull)
         own = MergeAttempt.objects.filter(pk=attempt.pk, token=attempt.token)
         if pull.is_active:
-            asked = {"actor": merge.by.user, "strategy": merge.strategy}
+            identity = {"actor": merge.by.user, "strategy": merge.strategy}
             plan = {"push": None, "head_sha": None, "result_sha": None}
-            own.update(leased_until=now, queued_at=attempt.queued_at, **asked, **plan)
+            own.update(leased_until=now, queued_at=attempt.queued_at, **identity, **plan)
         else:
             own.delete()
     MergeAttempt.without_plan(now - dt.timedelta(seconds=PLACE_SECONDS)).delete()

@@ -175,7 +175,7 @@ class Repo(models.Model):
     tidied_at = models.DateTimeField(null=True)
     """When its store was last packed; see apps/repos/jobs.py."""
     disk_bytes = models.BigIntegerField(default=0, db_default=0)
-    """What it takes of the disk, as it was measured last; see apps/repos/quota.py."""
+    """The size of its folder when it was last measured; see apps/repos/quota.py."""
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
 
