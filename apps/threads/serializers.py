@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from rest_framework import serializers
@@ -35,6 +36,8 @@ REPLIES_MAX = 500
 """How many replies the single read of a thread holds; the paged list has the rest."""
 BODIES_MAX = 2 * 1024 * 1024
 """Bytes that their bodies have together at most."""
+HTML_MAX = 2 * 1024 * 1024
+"""Bytes of HTML that all bodies of one answer have together at most. A single body has less."""
 DELETED = "deleted"
 WHOLE_ONLY = ("uuid", "version", "edited_at", "created_at", "updated_at")
 """What the placeholder of a deleted reply lacks."""
@@ -106,10 +109,10 @@ class RenderQuery(QuerySerializer):
 
 
 class Html(serializers.CharField):
-    """The body as HTML, in answers to `render=html`."""
+    """The body as HTML, in answers to `render=html`; null where the answer has no room for it."""
 
     def __init__(self) -> None:
-        super().__init__(required=False, allow_blank=True)
+        super().__init__(required=False, allow_blank=True, allow_null=True)
 
 
 class LinkRecord(RecordSerializer):
@@ -270,15 +273,36 @@ def add_html(
 
     `kept`: rows of `kept_html`. What is not among them, or older than the renderer, is rendered.
     A query for each of `kept`, and those of `references.addresses`.
+
+    Together they get at most `HTML_MAX` bytes, the first records first: what does not fit is None,
+    and links that do not fit stay text.
     """
-    known = {uuid: html for rows in kept for uuid, html in rows}
-    html = [
-        known[record["uuid"]] if record.get("uuid") in known else markdown.render(record["body"])
-        for record in records
-    ]
-    addresses = references.addresses(by, base, html)
-    for record, text in zip(records, html, strict=True):
-        record["body_html"] = markdown.with_links(text, addresses)
+    stored = {uuid: html for rows in kept for uuid, html in rows}
+    room = HTML_MAX
+    for record in records:
+        record["body_html"] = _html_within(room, record, stored)
+        room -= _size(record["body_html"])
+    rendered = [record for record in records if record["body_html"] is not None]
+    addresses = references.addresses(by, base, (record["body_html"] for record in rendered))
+    for record in rendered:
+        room += _size(record["body_html"])
+        linked = markdown.with_links(record["body_html"], addresses)
+        is_fitting = _size(linked) <= room
+        record["body_html"] = linked if is_fitting else markdown.with_links(record["body_html"], {})
+        room -= _size(record["body_html"])
+
+
+def _html_within(room: int, record: Mapping[str, Any], stored: Mapping[UUID, str]) -> str | None:
+    """The stored or rendered HTML of a record, if it has at most `room` bytes."""
+    if len(record["body"]) > room:
+        return None
+    html = stored.get(record["uuid"]) if "uuid" in record else None
+    html = markdown.render(record["body"]) if html is None else html
+    return html if _size(html) <= room else None
+
+
+def _size(html: str | None) -> int:
+    return len((html or "").encode())
 
 
 def kept_html(

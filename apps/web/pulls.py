@@ -138,7 +138,7 @@ def show_pull(
     approval = approval_of_page(found, reviews)
     shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
     page, items = conversation(request, found, number, shown)
-    with_texts(access, record, page["results"], shown)
+    with_texts(request, access, record, page["results"], shown)
     form = reply_form or review_form or merge_form or PageForm(request, again=True)
     verdict = verdict_or_none(found, access, approval)
     return form.shown(
@@ -162,11 +162,15 @@ def show_pull(
 
 
 def with_texts(
-    access: RepoAccess, pull: dict[str, Any], replies: list[Any], reviews: list[Any]
+    request: PageRequest,
+    access: RepoAccess,
+    pull: dict[str, Any],
+    replies: list[Any],
+    reviews: list[Any],
 ) -> None:
     """Add to the records what their texts look like; replies and reviews keep it."""
     kept = [(Reply.objects, replies), (Review.objects, reviews)]
-    with_html(access, [pull, *replies, *reviews], *(rows for rows, some in kept if some))
+    with_html(request, access, [pull, *replies, *reviews], *(rows for rows, some in kept if some))
 
 
 def forms_of(

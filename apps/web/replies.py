@@ -114,7 +114,7 @@ def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: in
         raise Http404
     rows = list_reply_versions(found).reverse()
     page = page_of(request, page_number(request), rows, dict)
-    with_html(access, page["results"])
+    with_html(request, access, page["results"])
     return render_repo_page(
         request,
         access,

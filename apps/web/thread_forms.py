@@ -55,7 +55,7 @@ class TextForm(PageForm):
         """As for any form; the text is rendered for who looks at it."""
         if self.is_preview:
             text = str(self.initial["body"])[: self.fields["body"].max_length]
-            [record] = with_html(context["access"], [{"body": text}])
+            [record] = with_html(request, context["access"], [{"body": text}])
             self.preview = record["body_html"]
         return super().shown(request, template, **context)
 

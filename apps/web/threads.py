@@ -93,7 +93,7 @@ def show_thread(
         size=REPLIES,
     )
     record = record_of(values_of(found, THREAD_ROW), access)
-    with_html(access, [record, *page["results"]], Thread.objects, Reply.objects)
+    with_html(request, access, [record, *page["results"]], Thread.objects, Reply.objects)
     name_parents(page["results"])
     return form.shown(
         request,
@@ -152,7 +152,7 @@ def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> Ht
     found = get_thread(access.repo, number)
     rows = list_thread_versions(found).reverse()
     page = page_of(request, page_number(request), rows, dict)
-    with_html(access, page["results"])
+    with_html(request, access, page["results"])
     return render_repo_page(
         request,
         access,

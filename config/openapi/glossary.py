@@ -107,7 +107,10 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "number": ("Its number in its repository, or in its thread for a reply.", 3),
     "title": ("One line.", "Greet the world"),
     "body": ("Text in Markdown.", "Says hello to **everybody**, not to one person."),
-    "body_html": ("The text as HTML, in answers to `render=html`.", "<p>Says hello.</p>"),
+    "body_html": (
+        "The text as HTML, in answers to `render=html`; null where the answer has no room for it.",
+        "<p>Says hello.</p>",
+    ),
     "source_branch": ("The branch that has the changes.", "world"),
     "target_branch": ("The branch that is to have them.", "main"),
     "source_moved": ("Whether the source went on without the pull following.", False),

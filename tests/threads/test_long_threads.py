@@ -66,3 +66,32 @@ def test_the_read_holds_so_many_bytes_of_bodies(api, make, thread, alice, monkey
     monkeypatch.setattr(serializers, "BODIES_MAX", 9)
     whole = api(alice).get(paths.thread(thread)).gives()
     assert (len(whole["replies"]), whole["replies_truncated"]) == (1, True)
+
+
+LONG = "- a\n" * 4000
+"""A text that becomes 44 KB of HTML."""
+
+
+def test_an_answer_has_so_many_bytes_of_html(api, make, thread, alice, monkeypatch):
+    limit = 64 * 1024
+    monkeypatch.setattr(serializers, "HTML_MAX", limit)
+    for body in (LONG, LONG, LONG, f"#{thread.number} " * 3000, "*short*"):
+        make.reply(thread, by=alice, body=body)
+    for path in (paths.thread(thread), paths.replies(thread)):
+        answer = api(alice).get(f"{path}?render=html").gives()
+        html = [record["body_html"] for record in answer.get("results") or answer["replies"]]
+        assert sum(len((text or "").encode()) for text in html) <= limit
+        assert html[0] and None in html
+    for number in range(1, 6):
+        record = api(alice).get(f"{paths.replies(thread)}/{number}?render=html").gives()
+        assert 0 < len(record["body_html"].encode()) <= limit
+
+
+def test_versions_have_so_many_bytes_of_html_together(api, make, thread, alice, monkeypatch):
+    monkeypatch.setattr(serializers, "HTML_MAX", 64 * 1024)
+    for end in "abc":
+        api(alice).patch(paths.thread(thread), body=LONG + end).gives()
+    answer = api(alice).get(f"{paths.versions(thread)}?render=html").gives()
+    html = [version["body_html"] for version in answer["results"]]
+    assert html[1] and html[-1] is None
+    assert sum(len((text or "").encode()) for text in html) <= 64 * 1024

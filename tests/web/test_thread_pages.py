@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from apps.threads import serializers
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import place_of
 from apps.web import threads as pages
@@ -163,3 +164,19 @@ def test_the_thread_of_a_pull_leads_to_the_pull(visit, make, team_repo, alice):
     pull = make.pull(team_repo, by=alice)
     address = f"/{team_repo.path}/threads/{pull.number}"
     visit(alice).get(address).redirects_to(f"/{team_repo.path}/pulls/{pull.number}", 302)
+
+
+def test_a_page_shows_so_many_bytes_of_texts_and_leads_to_the_others(
+    visit, make, thread, bob, monkeypatch
+):
+    monkeypatch.setattr(serializers, "HTML_MAX", 64 * 1024)
+    for number in range(1, 4):
+        make.reply(thread, by=bob, body="- a\n" * 4000 + f"\nLast {number}")
+    address = f"/{thread.repo.path}/threads/{thread.number}"
+    page = visit(bob).get(address).gives()
+    assert re.findall(r"Last \d", page.html) == ["Last 1"]
+    links = re.findall(r'<a href="([^"#]*)#(reply-\d)">A long text: open it</a>', page.html)
+    assert [anchor for _, anchor in links] == ["reply-2", "reply-3"]
+    page = visit(bob).get(f"{address}{links[1][0]}").gives()
+    assert re.findall(r"Last \d", page.html) == ["Last 3"]
+    assert len(replies_of(page)) == 3
