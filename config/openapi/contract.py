@@ -6,6 +6,7 @@ FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
     for name, fields in {
         "TokenRecord": "uuid name expires_at username",
+        "NewTokenRecord": "uuid name expires_at username",
         "TeamRecord": "name slug is_active",
         "MemberRecord": "username role",
         "RepoRecord": "name slug description visibility",
@@ -25,9 +26,14 @@ FIELDS: dict[str, frozenset[str]] = {
     }.items()
 }
 """By the schema of the record."""
+EVENT_FIELDS = frozenset(
+    ["id", "kind", "actor_user_uuid", "actor_user_username", "scopes", "summary", "created_at"]
+)
+"""Of the schema of each kind of event; their names end in `Event`."""
 MARK = "x-beyond-contract"
 
 
 def is_beyond(schema: str, field: str) -> bool:
     """Whether the contract names the record of this schema, but not this field of it."""
-    return schema in FIELDS and field not in FIELDS[schema]
+    fields = EVENT_FIELDS if schema.endswith("Event") else FIELDS.get(schema)
+    return fields is not None and field not in fields

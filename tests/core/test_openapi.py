@@ -12,7 +12,7 @@ import pytest
 from jsonschema_rs import meta
 
 from apps.core import openapi
-from config.openapi.contract import FIELDS, MARK
+from config.openapi.contract import EVENT_FIELDS, FIELDS, MARK
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
@@ -121,6 +121,15 @@ def test_fields_beyond_the_contract_are_marked():
         properties = described()["components"]["schemas"][name]["properties"]
         assert fields <= set(properties)
         assert {prop for prop, schema in properties.items() if MARK not in schema} == fields
+
+
+def test_fields_of_events_beyond_the_contract_are_marked_in_each_kind():
+    schemas = described()["components"]["schemas"]
+    events = {name: schema for name, schema in schemas.items() if name.endswith("Event")}
+    assert len(events) > 10
+    for schema in events.values():
+        fields = {prop for prop, inner in schema["properties"].items() if MARK not in inner}
+        assert fields == EVENT_FIELDS
 
 
 def test_the_tests_would_see_a_field_that_is_not_described(api, alice, monkeypatch):
