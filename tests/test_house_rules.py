@@ -28,7 +28,7 @@ TEXTS = (*PYTHON, *FOLDERS, *PAPERS, "requirements.txt", "requirements-dev.txt")
 SELF = ("tests/house_rules.py", "tests/house_words.py", "tests/test_house_rules.py")
 """They have to spell out what they forbid."""
 EXAMPLES = ROOT / "config/demo/files"
-"""Files of the demo's repositories: somebody else's code."""
+"""The commits of the demo: files of somebody else's repository."""
 
 
 @cache
