@@ -60,6 +60,5 @@ def test_each_rule_has_a_documented_code_and_texts_for_pages(rule):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_each_setting_is_a_column_with_its_default_and_a_sentence_in_the_glossary(name):
-    field = Protection._meta.get_field(name)
-    assert field.default == SETTINGS[name].default
+    assert getattr(Protection(), name) == SETTINGS[name].default
     assert name in PROPERTIES
