@@ -36,6 +36,7 @@ from apps.pulls.serializers import (
     pull_records,
     review_record,
 )
+from apps.repos.protection_rules import RULES
 from apps.threads.kinds import ThreadKind
 from apps.threads.serializers import RenderQuery
 from apps.threads.views import AcrossQuery, AcrossViewSet, BodyViewSet
@@ -171,9 +172,8 @@ class PullViewSet(BodyViewSet):
         response=MergeRecord,
         query=MergeQuery,
         errors=(
-            "approval_required",
+            *(rule.code for rule in RULES),
             "branch_missing",
-            "changes_requested",
             "fast_forward_impossible",
             "head_changed",
             "merge_conflict",

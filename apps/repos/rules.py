@@ -16,7 +16,7 @@ from apps.events.record import Keys, Target
 from apps.git.new_names import new_name_problem
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
-from apps.repos.models import BRANCHES, REQUIRED_MAX, TAGS, PushJournal, Repo
+from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 
 ZERO = "0" * 40
 
@@ -157,12 +157,6 @@ def names_branches(pattern: str) -> bool:
     stands for all names: then there could be no tags.
     """
     return pattern.strip("*/") != ""
-
-
-def check_required(approvals: int) -> None:
-    """422 for a number of approvals that no protection asks for."""
-    if not 0 <= approvals <= REQUIRED_MAX:
-        raise Invalid("validation_failed", f"required_approvals: Must be 0 to {REQUIRED_MAX}.")
 
 
 def check_may_approve(repo: Repo, user: User) -> None:

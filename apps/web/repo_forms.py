@@ -7,7 +7,8 @@ from typing import Any
 from django import forms
 
 from apps.accounts.principal import Principal
-from apps.repos.models import REQUIRED_MAX, Visibility
+from apps.repos.models import Visibility
+from apps.repos.protection_rules import with_form_fields
 from apps.repos.queries import spaces_of
 from apps.repos.serializers import (
     AddApprover,
@@ -110,35 +111,25 @@ class RepoSettings(EditForm):
     )
 
 
-def approvals_field() -> forms.IntegerField:
-    """How many approvals a protection asks for."""
-    return forms.IntegerField(
-        label="Required approvals",
-        min_value=0,
-        max_value=REQUIRED_MAX,
-        help_text="With 0 the branch is changed by merging alone, without an approval.",
-    )
-
-
 PATTERN = "A branch, or many: * stands for anything but /, as in release/*."
 
 
+@with_form_fields
 class NewProtection(PageForm):
     request_serializer = CreateProtection
 
     branch = text_field(
         "Branch", length=most(CreateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field()
 
 
+@with_form_fields
 class EditProtection(EditForm):
     request_serializer = UpdateProtection
 
     branch = text_field(
         "Branch", length=most(UpdateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field()
 
 
 class NewApprover(PageForm):

@@ -14,6 +14,7 @@ from apps.core.access import Level
 from apps.repos import actions
 from apps.repos.access import RepoAccess
 from apps.repos.models import Approver, Protection
+from apps.repos.protection_rules import defaults, settings_of
 from apps.repos.queries import list_approvers, list_protections, newest_branches
 from apps.repos.satisfiable import Crowd, is_satisfiable
 from apps.web.decorators import FORM, repo_page
@@ -78,7 +79,7 @@ def saved(request: PageRequest, path: str, said: str, below: str = "") -> HttpRe
 def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The protections, what each of them matches now, and a form for one more."""
     repo = access.repo
-    form = NewProtection(request, required_approvals=1)
+    form = NewProtection(request, **defaults())
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             made = actions.create_protection(by=access, **form.cleaned_data)
@@ -115,7 +116,7 @@ def matches(protection: Protection, branches: list[str]) -> dict[str, Any]:
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Protect other branches instead, or ask for more or fewer approvals."""
     found = protection_of(access, uid)
-    known = {"branch": found.branch, "required_approvals": found.required_approvals}
+    known = {"branch": found.branch, **settings_of(found)}
     form = EditProtection(request, **known)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -129,7 +130,7 @@ def show_protection(
     request: PageRequest, access: RepoAccess, found: Protection, form: PageForm
 ) -> HttpResponse:
     """The page of a protection. One of its two forms may be as it was sent."""
-    known = {"branch": found.branch, "required_approvals": found.required_approvals}
+    known = {"branch": found.branch, **settings_of(found)}
     is_approver = isinstance(form, NewApprover)
     return form.shown(
         request,

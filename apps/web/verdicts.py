@@ -8,6 +8,7 @@ from typing import Any
 from apps.pulls.approval import Approval, MergeReadiness, names_approvers
 from apps.pulls.serializers import pull_protection_record
 from apps.repos.access import RepoAccess
+from apps.repos.protection_rules import RULES
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,7 @@ CONDITIONS = (
         "No conflict with the target",
         "Merge the target into the branch, settle the conflicts, and push.",
     ),
-    Condition(
-        ("changes_requested",),
-        "Nobody requests changes",
-        "It stands until they approve, or an admin of the repository dismisses the review.",
-    ),
-    Condition(
-        ("approval_required",),
-        "Enough approvals",
-        "An approval counts for the head as it is now.",
-    ),
+    *(Condition((rule.code,), rule.met, rule.remedy) for rule in RULES),
 )
 
 

@@ -47,6 +47,8 @@ from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
+MOST_LOGGED = 20
+"""Refused refs that one line of the log names."""
 REPORT_LIMIT = 16 * 1024 * 1024
 KILLED_SECONDS = 2.0
 """How long the processes that a killed git had started may take to end."""
@@ -93,6 +95,8 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     too_much = quota.refusals(request, left, limit)
     push, refused = accept_refs(by, request, stale_moves(repo, request) | too_much)
     give_back_connection()
+    if refused:
+        log_refused(by, refused)
     if push is None:
         drop(body)
         return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
@@ -109,6 +113,13 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     if not refused or not request.wants_report:
         return answer
     return with_refusals(answer, refused.items(), sideband=request.sideband)
+
+
+def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
+    """Log one line about the refused refs; at most `MOST_LOGGED` of them by name."""
+    named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
+    others = f" and {len(refused) - len(named)} more" if len(refused) > len(named) else ""
+    logger.info("Refused push to %s by %s: %s%s", by.repo.path, by.user, ", ".join(named), others)
 
 
 def accept_refs(

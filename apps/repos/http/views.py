@@ -7,8 +7,9 @@ behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's r
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Any
 
@@ -40,6 +41,8 @@ from apps.site import limits
 FETCH_LIMIT = 16 * 1024 * 1024
 """Bytes of a fetch's request: what the client has and wants, not objects."""
 SERVICES = {f"git-{service}": service for service in Service}
+
+logger = logging.getLogger(__name__)
 
 View = Callable[..., HttpResponseBase]
 
@@ -119,6 +122,20 @@ def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -
     return streams.PushAnswer(push.receive(by=access, body=pieces), pieces, held)
 
 
+@contextmanager
+def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
+    """Log the refusal of a whole push, unless nobody has signed in: git always asks without a
+    token before it sends one.
+    """
+    try:
+        yield
+    except (ApiError, Http404) as error:
+        if principal.person is not None and not isinstance(error, Moved):
+            reason = f"{error.status} {error.code}" if isinstance(error, ApiError) else "not found"
+            logger.info("Refused push to %s by %s: %s", path, principal.user, reason)
+        raise
+
+
 def open_for(
     request: HttpRequest, names: dict[str, Any], service: Service, held: ExitStack
 ) -> RepoAccess:
@@ -132,6 +149,8 @@ def open_for(
     writing = service is Service.RECEIVE_PACK
     needs = Level.WRITE if writing else Level.READ
     owner, slug = owner_path(names), names["repo_slug"]
+    if writing:
+        held.enter_context(refusal_logged(f"{owner}/{slug}", principal))
     try:
         access = open_repo(principal, owner, slug, needs=needs, writing=writing, former=True)
     except (Http404, Forbidden):
