@@ -23,7 +23,7 @@ from apps.browse.models import GitCache
 from apps.core import json
 from apps.core.errors import Invalid
 from apps.core.locks import without_waiting
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.events.kinds import Kind
 from apps.events.models import Event
 from apps.git.run import GitTimeout
@@ -41,14 +41,11 @@ TOUCH = dt.timedelta(hours=1)
 """A use is noted when the last one that was is so long ago: a read should write nothing."""
 VERSION = 1
 """Raised when answers are made in another way."""
-KEPT = Statement(
-    """
-    SELECT {answer} FROM "browse_gitcache" answer WHERE answer.repo_id = %s AND answer.key = %s
-    """,
-    answer=GitCache,
-)
+KEPT = Statement(lambda: GitCache.objects.filter(repo=Parameter("repo"), key=Parameter("key")))
 FORGOTTEN = Statement(
-    'SELECT event.id FROM "events_event" event WHERE event.id > %s AND event.kind = %s LIMIT 1'
+    lambda: Event.objects.filter(
+        id__gt=Parameter("since"), kind=Kind.COMMIT_FORGOTTEN.value
+    ).values_list("id")[:1]
 )
 
 
@@ -81,21 +78,21 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     if isinstance(answer, ForNow):
         answer, ends_at = answer.answer, now + SLOW
     try_to_keep(repo, key, zlib.compress(json.dumps(answer)), ends_at)
-    if FORGOTTEN.first(begun, Kind.COMMIT_FORGOTTEN.value):
+    if FORGOTTEN.first(since=begun):
         GitCache.objects.filter(repo=repo, key=key).delete()  # it may be about that commit
     return answer
 
 
 def find(repo: Repo, key: str) -> bytes | None:
     """The kept answer, packed: empty where git took too long. None where there is none."""
-    found = KEPT.first(repo.pk, key)
+    found = KEPT.first(repo=repo.pk, key=key)
     now = timezone.now()
-    if found is None or (found[0].ends_at is not None and found[0].ends_at <= now):
+    if found is None or (found.ends_at is not None and found.ends_at <= now):
         return None
-    if now - found[0].used_at > TOUCH:
+    if now - found.used_at > TOUCH:
         with suppress(OperationalError), without_waiting():
-            GitCache.objects.filter(pk=found[0].pk).update(used_at=now)
-    return bytes(found[0].value)
+            GitCache.objects.filter(pk=found.pk).update(used_at=now)
+    return bytes(found.value)
 
 
 def key_of(question: tuple[Any, ...]) -> str:

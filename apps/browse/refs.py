@@ -11,7 +11,7 @@ from apps.browse.cache import cached
 from apps.browse.slots import heavy_if_free, light
 from apps.core.errors import ApiError, Invalid, NotFound
 from apps.core.json import quoted
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.git.history import distances
 from apps.git.run import GitError, GitTimeout
 from apps.git.tips import tag_message
@@ -20,7 +20,9 @@ from apps.repos.models.ref import short_name
 
 PATIENCE = 5.0
 """Seconds that git has to count how far a branch is from the default branch."""
-PATTERNS = Statement('SELECT own.branch FROM "repos_protection" own WHERE own.repo_id = %s')
+PATTERNS = Statement(
+    lambda: Protection.objects.filter(repo=Parameter("repo")).values_list("branch")
+)
 
 
 def list_branches(repo: Repo) -> QuerySet[Any, Any]:
@@ -46,7 +48,7 @@ def get_ref(rows: QuerySet[Any, Any], full_name: str, what: str) -> Any:
 
 def protected_patterns(repo: Repo) -> list[str]:
     """The patterns of the branches that are protected."""
-    return [branch for (branch,) in PATTERNS.rows(repo.pk)]
+    return [branch for (branch,) in PATTERNS.all(repo=repo.pk)]
 
 
 def protections_of(repo: Repo, branch: str) -> list[Protection]:

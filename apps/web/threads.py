@@ -16,8 +16,8 @@ from apps.threads.filters import ThreadFilterSet
 from apps.threads.models import THREAD_ROW, Reply, Thread
 from apps.threads.queries import (
     Participants,
-    ReplyRows,
     get_thread,
+    list_replies,
     list_thread_versions,
     list_threads,
 )
@@ -88,7 +88,7 @@ def show_thread(
     page = page_of(
         request,
         number,
-        ReplyRows(found),
+        list_replies(found),
         lambda row: reply_record(row, found.number),
         size=REPLIES,
     )
