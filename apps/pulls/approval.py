@@ -291,7 +291,7 @@ def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval
     decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
     approval = Approval(eligibility)
     in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
-    vars(approval)["decisions"] = decided_last(in_order)
+    approval.decisions = decided_last(in_order)
     return approval
 
 

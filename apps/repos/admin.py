@@ -188,7 +188,7 @@ class ProtectionAdmin(StaffAdmin):
 
     @admin.display(description="approvers")
     def named(self, row: Protection) -> str:
-        return str(vars(row)["approver_count"] or "anybody with write")
+        return str(row.approver_count or "anybody with write")
 
     @admin.display(description="approvers")
     def approvers_named(self, row: Protection) -> str:

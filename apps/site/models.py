@@ -10,8 +10,10 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from apps.core.access import Person
 from apps.core.durations import parse_duration
 from apps.events.record import Keys, Target
+from apps.site.counters import Usage
 
 
 class InviteCreators(StrEnum):
@@ -102,6 +104,10 @@ class RateLimit(SiteEvents, models.Model):
         on_delete=models.PROTECT,
         related_name="+",
     )
+    usage: Usage
+    """How much of it is used now, set in the admin only."""
+    person: Person | None
+    """The person who has used most of it, set in the admin only."""
 
     def __str__(self) -> str:
         return f"{self.scope}: {self.max_requests} in {self.window_seconds} s"

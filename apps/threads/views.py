@@ -90,7 +90,7 @@ class AcrossViewSet(ApiViewSet):
     def found(self, columns: Iterable[str]) -> list[Found]:
         """The rows of the page that the request asks for, with these of their values."""
         asked = self.filterset.form.cleaned_data if self.filterset else {}
-        rows: Any = vars(type(self))["queryset"]
+        rows: Any = self.queryset
         across: Any = Across(
             rows=self.filter_queryset(rows),
             columns=[*columns],

@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
 from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
+from apps.core.requests import SiteRequest
 from apps.site.kinds import RateScope
 from apps.site.limits import BY_ADDRESS
 
@@ -54,7 +55,7 @@ SHOWN = "initial-"
 has it carry of what was shown."""
 
 
-class PageRequest(HttpRequest):
+class PageRequest(SiteRequest):
     """A request as pages see it."""
 
     user: User
