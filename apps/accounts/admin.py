@@ -318,7 +318,7 @@ class InviteAdmin(StaffAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None
     ) -> HttpResponse:
         """On to its page, where the link is."""
-        messages.success(request, f"The {obj} is made; its link is below.")
+        messages.success(request, f"Created {obj}. Its link is below.")
         return HttpResponseRedirect(self.address("change", obj.pk))
 
     def link(self, row: Invite) -> str:

@@ -35,7 +35,7 @@ def proven_address(user: User, proof: str) -> str:
         uid, address, state = signing.loads(proof, salt=ADDRESS, max_age=ADDRESS_PROOF_LASTS)
         if (uid, state) == (str(user.uuid), _state(ADDRESS, user)):
             return str(address)
-    detail = "This link has been used or has ended, or was sent for another account."
+    detail = "This link has been used or has expired, or was sent for another account."
     raise NotFound("not_found", detail)
 
 
@@ -56,7 +56,7 @@ def person_of_reset(proof: str) -> User:
         user = User.objects.filter(uuid=uid, is_active=True).first()
         if user is not None and state == _state(RESET, user, user.last_login):
             return user
-    raise NotFound("not_found", "This link has been used or has ended. Ask for another one.")
+    raise NotFound("not_found", "This link has been used or has expired. Request a new one.")
 
 
 def unsubscribe_proof(user: User) -> str:
@@ -74,7 +74,7 @@ def person_of_unsubscribe(proof: str) -> User:
         user = User.objects.filter(uuid=uid, is_active=True).first()
         if user is not None:
             return user
-    raise NotFound("not_found", "This link is not whole. Open it from the mail again.")
+    raise NotFound("not_found", "This link is incomplete. Open it from the e-mail again.")
 
 
 def _state(purpose: str, user: User, *more: Any) -> str:

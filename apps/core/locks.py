@@ -30,7 +30,7 @@ def lock(row: Model) -> None:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
     found = _again(type(row)).first(row.pk)
     if found is None:
-        raise NotFound("not_found", "This has been deleted in the meantime.")
+        raise NotFound("not_found", "This has since been deleted.")
     fresh, deferred = found[0], row.get_deferred_fields()
     for field in row._meta.concrete_fields:
         value = getattr(fresh, field.attname)

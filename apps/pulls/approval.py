@@ -144,10 +144,14 @@ class Approval:
     """The latest decision of each person, and who may decide."""
 
     eligibility: Eligibility
+    reviews: tuple[Review, ...] | None = None
+    """All deciding reviews, oldest first, where the caller has loaded them."""
 
     @cached_property
     def decisions(self) -> list[Review]:
-        """Each person's review that was decided last, oldest first, without comments; one query."""
+        """Each person's last deciding review, oldest first; one query unless they are loaded."""
+        if self.reviews is not None:
+            return decided_last(self.reviews)
         pull = self.eligibility.pull
         return decided_last(pull.reviews.with_people(pull.repo).defer("body").decisions())
 
@@ -289,10 +293,8 @@ def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
 def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
     """The same of all reviews of the pull, as rows of `with_people` that are loaded; no query."""
     decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
-    approval = Approval(eligibility)
     in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
-    approval.decisions = decided_last(in_order)
-    return approval
+    return Approval(eligibility, tuple(in_order))
 
 
 def read_approval(pull: Pull, facts: GitFacts) -> None:

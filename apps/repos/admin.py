@@ -187,7 +187,7 @@ class ProtectionAdmin(StaffAdmin):
         return row_link(row.repo)
 
     @admin.display(description="approvers")
-    def named(self, row: Protection) -> str:
+    def named(self, row: Any) -> str:
         return str(row.approver_count or "anybody with write")
 
     @admin.display(description="approvers")

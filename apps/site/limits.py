@@ -211,8 +211,8 @@ def throttle_account(username: str, browser: str) -> None:
     wait = LimitState(limit, hit.counts[0], hit.now).wait
     raise TooMany(
         "rate_limited",
-        f"This account was tried too often. Try again in {wait} s, or where you have signed in "
-        "before. A new password by e-mail lets you in at once.",
+        f"Too many sign-in attempts for this account. Try again in {wait} s, or in a browser where "
+        "you have signed in before. Resetting your password by e-mail lets you in at once.",
         headers={"Retry-After": str(max(1, wait))},
     )
 

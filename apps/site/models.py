@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from apps.core.access import Person
 from apps.core.durations import parse_duration
 from apps.events.record import Keys, Target
 from apps.site.counters import Usage
@@ -106,7 +105,7 @@ class RateLimit(SiteEvents, models.Model):
     )
     usage: Usage
     """How much of it is used now, set in the admin only."""
-    person: Person | None
+    person: models.Model | None
     """The person who has used most of it, set in the admin only."""
 
     def __str__(self) -> str:

@@ -48,8 +48,6 @@ class Protection(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
-    approver_count: int | None
-    """Annotated in the list of the admin only; None for no approvers."""
 
     objects = ProtectionQuerySet.as_manager()
 
