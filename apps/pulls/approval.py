@@ -144,14 +144,10 @@ class Approval:
     """The latest decision of each person, and who may decide."""
 
     eligibility: Eligibility
-    reviews: tuple[Review, ...] | None = None
-    """All deciding reviews, oldest first, where the caller has loaded them."""
 
     @cached_property
     def decisions(self) -> list[Review]:
-        """Each person's last deciding review, oldest first; one query unless they are loaded."""
-        if self.reviews is not None:
-            return decided_last(self.reviews)
+        """Each person's review that was decided last, oldest first, without comments; one query."""
         pull = self.eligibility.pull
         return decided_last(pull.reviews.with_people(pull.repo).defer("body").decisions())
 
@@ -290,11 +286,22 @@ def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
     return Approval(Eligibility.of(pull, facts))
 
 
+@dataclass(frozen=True)
+class LoadedApproval(Approval):
+    """The same of deciding reviews that are loaded, the oldest decision first; no query."""
+
+    reviews: Sequence[Review]
+
+    @cached_property
+    def decisions(self) -> list[Review]:
+        return decided_last(self.reviews)
+
+
 def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
     """The same of all reviews of the pull, as rows of `with_people` that are loaded; no query."""
     decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
     in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
-    return Approval(eligibility, tuple(in_order))
+    return LoadedApproval(eligibility, in_order)
 
 
 def read_approval(pull: Pull, facts: GitFacts) -> None:
