@@ -363,7 +363,8 @@ def test_two_branches_are_compared_and_lead_to_a_pull(visit, root, main, team_re
     form = visit(alice).get(f"{root}/pulls/new?base=main&head=topic").gives()
     assert form.value("title") == "Go on" and "Changes in 2 files" in form.text
     assert f'href="{root}/compare?base=main&amp;head=topic&amp;view=split"' in form.html
-    assert "The base already contains all" in visit(alice).get(f"{root}/compare?head=main").gives().text
+    same = visit(alice).get(f"{root}/compare?head=main").gives()
+    assert "The base already contains all" in same.text
     for wrong, status in (("nothing", 404), ("-x", 422), ("ada:main", 422)):
         refused = visit(alice).get(f"{root}/compare?head={wrong}").gives(status)
         assert refused.alert() and refused.value("head") == wrong

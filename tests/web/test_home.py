@@ -160,7 +160,8 @@ def test_nothing_is_shown_of_what_one_may_not_read_any_more(
 def test_home_of_somebody_new_says_what_will_be_there(visit, carol):
     page = visit(carol).get("/").gives()
     assert page.h1 == "Home" and page.text.count("You are not in any team") == 1
-    assert "Nothing is waiting for you" in page.text and "You and your teams have no repositories" in page.text
+    assert "Nothing is waiting for you" in page.text
+    assert "You and your teams have no repositories" in page.text
 
 
 def test_repositories_of_one_and_of_ones_teams_stand_there_but_not_those_of_others(
