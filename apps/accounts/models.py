@@ -210,6 +210,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    text: str
+    """The token itself: only in memory, on the row that the admin has just made."""
 
     objects = ApiTokenQuerySet.as_manager()
 

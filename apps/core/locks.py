@@ -30,7 +30,7 @@ def lock(row: Model) -> None:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
     fresh = _again(type(row)).first(pk=row.pk)
     if fresh is None:
-        raise NotFound("not_found", "This has been deleted in the meantime.")
+        raise NotFound("not_found", "This has since been deleted.")
     deferred = row.get_deferred_fields()
     for field in row._meta.concrete_fields:
         value = getattr(fresh, field.attname)

@@ -92,7 +92,7 @@ def read_body(stream: Readable, limit: int, declared: int) -> bytes:
 
 def broken_off() -> BadRequest:
     """400 for a body of which less has come than was announced."""
-    return BadRequest("malformed_request", "The body breaks off, or its chunks are malformed.")
+    return BadRequest("malformed_request", "The body is incomplete, or its chunks are malformed.")
 
 
 def too_large(limit: int) -> PayloadTooLarge:

@@ -280,13 +280,22 @@ def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
     return Approval(Eligibility.of(pull, facts))
 
 
+@dataclass(frozen=True)
+class LoadedApproval(Approval):
+    """The same of deciding reviews that are loaded, the oldest decision first; no query."""
+
+    reviews: Sequence[Review]
+
+    @cached_property
+    def decisions(self) -> list[Review]:
+        return decided_last(self.reviews)
+
+
 def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
     """The same of all reviews of the pull, as rows of `with_people` that are loaded; no query."""
     decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
-    approval = Approval(eligibility)
     in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
-    vars(approval)["decisions"] = decided_last(in_order)
-    return approval
+    return LoadedApproval(eligibility, in_order)
 
 
 def read_approval(pull: Pull, facts: GitFacts) -> None:

@@ -187,8 +187,8 @@ class ProtectionAdmin(StaffAdmin):
         return row_link(row.repo)
 
     @admin.display(description="approvers")
-    def named(self, row: Protection) -> str:
-        return str(vars(row)["approver_count"] or "anybody with write")
+    def named(self, row: Any) -> str:
+        return str(row.approver_count or "anybody with write")
 
     @admin.display(description="approvers")
     def approvers_named(self, row: Protection) -> str:

@@ -121,7 +121,7 @@ def _with_detours(
 def branch_problem(name: str) -> str | None:
     """Why this cannot be the name of a branch; None when it can."""
     if has_controls(name):
-        return f"The name of a branch has no {CONTROLS}."
+        return f"A branch name may not contain {CONTROLS}."
     return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
 
 
@@ -164,5 +164,5 @@ def check_may_approve(repo: Repo, user: User) -> None:
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
     if access_to(Principal(user), repo).level < Level.READ:
-        text = f"{user.username} has no access to {repo}, and so cannot approve there."
+        text = f"{user.username} has no access to {repo} and cannot approve there."
         raise Invalid("approver_lacks_access", text)

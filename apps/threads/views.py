@@ -90,9 +90,8 @@ class AcrossViewSet(ApiViewSet):
     def found(self, columns: Iterable[str]) -> list[Found]:
         """The rows of the page that the request asks for, with these of their values."""
         asked = self.filterset.form.cleaned_data if self.filterset else {}
-        rows: Any = vars(type(self))["queryset"]
         across: Any = Across(
-            rows=self.filter_queryset(rows),
+            rows=self.filter_queryset(self.get_queryset()),
             columns=[*columns],
             principal=self.principal,
             team=self.validated_query.get("team", "").lower(),

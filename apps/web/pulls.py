@@ -70,7 +70,7 @@ def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if form.filters:
         filters = PullFilterSet(form.filters, queryset=Pull.objects.all(), request=request)
         if filters.errors:
-            raise Invalid("validation_failed", "This list cannot be narrowed so.")
+            raise Invalid("validation_failed", "Unknown filter value.")
         rows = filters.filter_queryset(list_pulls(access.repo.pk))
     page = page_of(request, number, rows, list)
     placed = [(row, access.repo) for row in page["results"]]

@@ -21,11 +21,11 @@ from apps.web.forms import EditForm, PageForm, explained, most, text_field
 from apps.web.responses import PageRequest
 
 VISIBILITIES = {
-    Visibility.PRIVATE: "Only the people of its owner, and staff, can read it.",
+    Visibility.PRIVATE: "Only its owner, or members of the owning team, and staff can read it.",
     Visibility.INTERNAL: "Everybody who is signed in can read it.",
-    Visibility.PUBLIC: "Everybody can read it, also without signing in.",
+    Visibility.PUBLIC: "Everybody can read it, even without signing in.",
 }
-SLUG = "Lower-case letters, digits, and . _ - between them: what its address ends with."
+SLUG = "The end of its address: lower-case letters, digits, and . _ - between them."
 PLAIN = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
 """Attributes of inputs for names that are no words."""
 
@@ -105,13 +105,13 @@ class RepoSettings(EditForm):
     default_branch = text_field(
         "Default branch",
         length=most(UpdateRepo, "default_branch"),
-        help_text="What is shown and cloned first, and what pulls are merged into.",
+        help_text="Shown and cloned by default, and the default target of pulls.",
         list="branches",
         **PLAIN,
     )
 
 
-PATTERN = "A branch, or many: * stands for anything but /, as in release/*."
+PATTERN = "A branch name or a pattern: * matches anything but /, as in release/*."
 
 
 @with_form_fields

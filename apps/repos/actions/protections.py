@@ -104,7 +104,7 @@ def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Appro
         with transaction.atomic():
             approver = Approver.objects.create(protection=protection, user=user, added_by=by.user)
     except IntegrityError:
-        raise Conflict("approver_exists", f"{user.username} is an approver already.") from None
+        raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
     record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_who(approver))
     return approver
 
@@ -135,4 +135,4 @@ def _who(approver: Approver) -> dict[str, Any]:
 
 
 def _exists(branch: str) -> Conflict:
-    return Conflict("protection_exists", f'"{branch}" is protected already.')
+    return Conflict("protection_exists", f'"{branch}" is already protected.')

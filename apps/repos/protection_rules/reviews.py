@@ -24,7 +24,7 @@ class ChangesRequested:
     code = "changes_requested"
     settings: Sequence[Setting] = ()
     met = "Nobody requests changes"
-    remedy = "It stands until they approve, or an admin of the repository dismisses the review."
+    remedy = "This blocks the merge until they approve, or an admin dismisses the review."
 
     def blocks(self, candidate: MergeCandidate) -> str | None:
         people = ", ".join(candidate.changes_requested_by)
@@ -65,7 +65,7 @@ class RequiredApprovals:
         ),
     )
     met = "Enough approvals"
-    remedy = "An approval counts for the head as it is now."
+    remedy = "Only approvals of the current changes count."
 
     def blocks(self, candidate: MergeCandidate) -> str | None:
         counts = [
