@@ -11,9 +11,10 @@ from typing import Any
 
 from django.core.exceptions import RequestAborted
 
+from apps.core.body_limits import FREE, LONGEST, body_memory, too_slow
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection
-from apps.core.room import FREE, LONGEST, Room, Share, room, too_slow
+from apps.core.slots import Hold, Slots
 
 LIMIT = 16 * 1024 * 1024
 """Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
@@ -22,9 +23,7 @@ KEPT = 2_621_440
 request with an upload `UPLOAD_LIMIT` are kept.
 """
 WAITED_FOR = 1024 * 1024
-"""Bytes that a body takes of the room at least while its view waits for the rest, which holds a
-thread.
-"""
+"""Least bytes counted for a body while its view waits for the rest, which keeps a thread busy."""
 
 Receive = Callable[[], Awaitable[Any]]
 
@@ -36,11 +35,13 @@ class KeptBody:
     rest is taken from the client, so that it gets to read the answer, and dropped.
     """
 
-    def __init__(self, receive: Receive, who: str, limit: int = KEPT, room: Room = room) -> None:
-        """`who`: the address from which it comes."""
+    def __init__(
+        self, receive: Receive, caller: str, limit: int = KEPT, memory: Slots = body_memory
+    ) -> None:
+        """`caller`: the address from which it comes."""
         self.receive = receive
         self.limit = limit
-        self.share = Share(room, who)
+        self.hold = Hold(memory, caller)
 
     async def __call__(self) -> Any:
         return await self.receive()
@@ -60,7 +61,7 @@ class KeptBody:
         kept, message = BytesIO(), await self.receive()
         while message["type"] != "http.disconnect":
             kept.write(message.get("body", b"")[: self.limit + 1 - kept.tell()])
-            self.share.grow_to(kept.tell())
+            self.hold.grow_to(kept.tell())
             if not message.get("more_body"):
                 kept.getvalue()  # makes the buffer as large as the body: it is read without a copy
                 kept.seek(0)
@@ -142,11 +143,13 @@ class ApiBody(StreamedBody):
     more is kept of nobody whom it refuses.
     """
 
-    def __init__(self, receive: Receive, who: str, limit: int = KEPT, room: Room = room) -> None:
-        """`who`: the address from which it comes."""
+    def __init__(
+        self, receive: Receive, caller: str, limit: int = KEPT, memory: Slots = body_memory
+    ) -> None:
+        """`caller`: the address from which it comes."""
         super().__init__(receive)
         self.limit = limit
-        self.share = Share(room, who)
+        self.hold = Hold(memory, caller)
         self.until = self.loop.time() + LONGEST
 
     async def begin(self) -> None:
@@ -182,11 +185,11 @@ class ApiBody(StreamedBody):
         if kept.tell() < wanted and not self.ended.is_set():
             give_back_connection()
             while kept.tell() < wanted and not self.ended.is_set():
-                self.share.grow_to(max(kept.tell(), FREE + WAITED_FOR))
+                self.hold.grow_to(max(kept.tell(), FREE + WAITED_FOR))
                 piece = self._next()
                 self.rest = piece[wanted - kept.tell() :]
                 kept.write(piece[: wanted - kept.tell()])
-            self.share.grow_to(kept.tell())
+            self.hold.grow_to(kept.tell())
         return kept.getvalue()
 
     def _next(self) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import cached
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import find_commit, find_entry, quick
@@ -47,7 +47,7 @@ def find_archive(repo: Repo, wanted: Revision, path: bytes, who: str) -> Archive
             tree = entry.sha
 
     def fits() -> bool:
-        with slots.heavy(who):
+        with read_slots.heavy(who):
             try:
                 check_size(repo.git, tree)
             except GitTooLarge:

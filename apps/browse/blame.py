@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import cached
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
@@ -68,7 +68,7 @@ def ask(
     last = min(total, last or first + LINES_DEFAULT - 1)
     ranges = []
     if total:
-        with slots.heavy(who):
+        with read_slots.heavy(who):
             try:
                 ranges = [kept_range(one) for one in blame(repo.git, commit, path, first, last)]
             except GitTooLarge as error:

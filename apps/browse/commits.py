@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import cached
 from apps.browse.kept import (
     changes_of_kept,
@@ -68,7 +68,7 @@ class History:
             commit = find_commit(self.repo, self.wanted)
             found = None if self.is_slow(skip) else self.log(commit, skip, count)
         if found is None:
-            with slots.heavy(self.who):
+            with read_slots.heavy(self.who):
                 found = self.log(commit, skip, count)
         return {"commit": commit, "commits": [kept_commit(one) for one in found]}
 
@@ -127,7 +127,7 @@ def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-    with slots.heavy(who):
+    with read_slots.heavy(who):
         found = changes(repo.git, next(iter(commit.parents), None), sha)
     return {
         "commit": kept_commit(commit),

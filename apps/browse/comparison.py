@@ -9,7 +9,7 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import cached
 from apps.browse.kept import changes_of_kept, commit_of_kept, kept_changes, kept_commit
 from apps.browse.names import invalid_ref, revision
@@ -200,7 +200,7 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
 def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> bool:
     """Write a text; false when it is too large."""
     start = found.start if form == "diff" else found.base
-    with slots.heavy(ends.who):
+    with read_slots.heavy(ends.who):
         try:
             WRITERS[form](ends.git, start, found.head, file)
         except GitTooLarge:
@@ -211,7 +211,7 @@ def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> boo
 @contextmanager
 def working(ends: Ends) -> Iterator[None]:
     """Hold a place; 422 when there is too much to compare."""
-    with slots.heavy(ends.who):
+    with read_slots.heavy(ends.who):
         try:
             yield
         except GitTooLarge:

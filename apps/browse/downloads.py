@@ -13,14 +13,14 @@ from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 from apps.accounts.principal import Principal
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.archives import Archive
 from apps.browse.conditional import CACHE_CONTROL
 from apps.core.file_pieces import pieces_of
 from apps.core.locks import give_back_connection
 from apps.git import archive as git_archive
-from apps.repos.http import slots as http_slots
 from apps.repos.http import streams
+from apps.repos.http.transfer_slots import caller_of, transfer_slot
 
 SMALL = 1024 * 1024
 """Bytes of a text that is sent whole."""
@@ -62,7 +62,7 @@ def text_response(
             return HttpResponse(b"" if request.method == "HEAD" else file.read(), headers=headers)
     with ExitStack() as held:
         held.callback(file.close)
-        held.enter_context(http_slots.place(request, principal))
+        held.enter_context(transfer_slot(request, principal))
         answer = HeldFile(pieces_of(file, request), headers=headers)
         answer.held = held.pop_all()
     return answer
@@ -79,8 +79,8 @@ def archive_response(
         return HttpResponse(headers=headers)
     give_back_connection()
     with ExitStack() as held:
-        held.enter_context(slots.archive(http_slots.who(request, principal)))
-        held.enter_context(http_slots.place(request, principal))
+        held.enter_context(read_slots.archive(caller_of(request, principal)))
+        held.enter_context(transfer_slot(request, principal))
         written = "zip" if form == "zip" else "tar"
         of = archive.repo.git, archive.commit, written, f"{archive.name}/", archive.path
         start = partial(git_archive.stream_archive, *of)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import ForNow, cached
 from apps.browse.names import Revision
 from apps.browse.objects import find_commit, find_entry, quick
@@ -142,7 +142,7 @@ def find_last_changes(
     names = [name_of(one) for one in entries]
 
     def ask() -> Any:
-        with slots.heavy_if_free(who):
+        with read_slots.heavy_if_free(who):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
         known = {one.sha: one for one in (walk.newest, *walk.found.values()) if one}
         answer = {

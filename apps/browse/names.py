@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from django.conf import settings
 from django.http import HttpRequest
 
-from apps.browse.slots import light
+from apps.browse.read_slots import light
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64

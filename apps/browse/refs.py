@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.browse.cache import cached
-from apps.browse.slots import heavy_if_free, light
+from apps.browse.read_slots import heavy_if_free, light
 from apps.core.errors import ApiError, Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.statements import Statement

@@ -21,8 +21,8 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.core.locks import give_back_connection
 from apps.git.tree import Entry, stream_blob
-from apps.repos.http import slots as http_slots
 from apps.repos.http import streams
+from apps.repos.http.transfer_slots import transfer_slot
 from apps.repos.models import Repo
 
 RAW_MAX = 512 * 1024 * 1024
@@ -84,7 +84,7 @@ def streamed(
     """
     give_back_connection()
     with ExitStack() as held:
-        held.enter_context(http_slots.place(request, principal))
+        held.enter_context(transfer_slot(request, principal))
         start = partial(stream_blob, repo.git, blob)
         answer = streams.answer(request, start, headers["Content-Type"], held=held)
     for name, value in headers.items():

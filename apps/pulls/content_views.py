@@ -25,7 +25,7 @@ from apps.pulls.pagination import CommitsPagination, FilesPagination
 from apps.pulls.queries import get_pull
 from apps.pulls.serializers import PullCommitRecord, PullFileRecord, PullVersionRecord
 from apps.repos.access import RepoScoped
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 PATCHES_PER_PAGE = 30
 """Files of a page with patches, at most."""
@@ -71,7 +71,7 @@ class ContentsViewSet(RepoScoped):
     @property
     def who(self) -> str:
         """For whom a place is held while git works."""
-        return http_slots.who(self.http_request, self.principal)
+        return caller_of(self.http_request, self.principal)
 
     def version(self) -> PullVersion | None:
         """The version that is asked for, the newest by default; None without a head. 404."""

@@ -14,7 +14,7 @@ from typing import IO, Any
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import cached, too_expensive
 from apps.browse.objects import find_commits
 from apps.core.errors import Invalid, git_failed
@@ -99,7 +99,7 @@ def _ask(version: PullVersion, who: str) -> None:
     if version.tries and version.due_at and version.due_at > timezone.now():
         raise too_expensive()
     try:
-        with slots.heavy(who), putting_off(version):
+        with read_slots.heavy(who), putting_off(version):
             read_contents(version)
     except (GitTimeout, GitTooLarge):
         raise too_expensive() from None
@@ -114,7 +114,7 @@ def files_between(old: PullVersion, new: PullVersion, who: str) -> Listing:
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:
-        with slots.heavy(who):
+        with read_slots.heavy(who):
             find_commits(repo.git, *heads)  # one may have been forgotten
             found = changes(repo.git, *heads)
         return {"files": [*map(stored_file, found.files)], "total": found.total}
@@ -130,7 +130,7 @@ def patches_of(listing: Listing, files: Sequence[FileChange], who: str) -> list[
     """The patch of each of these files of the listing; 422 `too_expensive`."""
 
     def ask() -> list[str | None]:
-        with slots.heavy(who):
+        with read_slots.heavy(who):
             found = patches(listing.repo.git, listing.old, listing.new, files)
         shown = [found[file.path] for file in files]
         return [None if patch is None else patch.decode(BYTES) for patch in shown]
@@ -182,7 +182,7 @@ def _text(
         file = opened.enter_context(TemporaryFile())
 
         def size() -> int | None:
-            with slots.heavy(who), suppress(GitTooLarge):
+            with read_slots.heavy(who), suppress(GitTooLarge):
                 write(file)
                 return file.tell()
             return None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import slots
+from apps.browse import read_slots
 from apps.browse.cache import ForNow, cached
 from apps.browse.comparison import diff_too_large
 from apps.browse.names import shown_path
@@ -157,7 +157,7 @@ def ask_rows(
 ) -> list[list[Row] | None] | ForNow:
     """The same from git, as it is kept."""
     found: dict[bytes, bytes | None] = {}
-    place = slots.heavy if difference.waits else slots.heavy_if_free
+    place = read_slots.heavy if difference.waits else read_slots.heavy_if_free
     with place(difference.who):
         for at in range(0, len(files), AT_ONCE):
             some = files[at : at + AT_ONCE]

@@ -26,7 +26,7 @@ from apps.core.query import Base64Parameter, QuerySerializer, TextParameter, num
 from apps.git.diff import Changes
 from apps.git.repo import is_sha
 from apps.repos.access import RepoScoped
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
 
@@ -80,7 +80,7 @@ class CommitViewSet(RepoScoped):
     @property
     def who(self) -> str:
         """For whom a place is held where git takes long."""
-        return http_slots.who(self.http_request, self.principal)
+        return caller_of(self.http_request, self.principal)
 
     @operation(
         Level.READ,
