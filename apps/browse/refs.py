@@ -100,10 +100,10 @@ def distances_from_default(
     if not shas:
         return same
     try:
-        kept = cached(repo, ("distances", default, *shas), ask)
+        answer = cached(repo, ("distances", default, *shas), ask)
     except (GitError, ApiError):
         return same
-    return same | {sha: (ahead, behind) for sha, ahead, behind in kept}
+    return same | {sha: (ahead, behind) for sha, ahead, behind in answer}
 
 
 def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
