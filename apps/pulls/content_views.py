@@ -10,11 +10,11 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.browse.conditional import by_body, by_names
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.serializers.commits import commit_records
 from apps.browse.serializers.files import file_record, patched_record
 from apps.core.access import Level
+from apps.core.conditional import by_body, by_names
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT
 from apps.core.query import FlagParameter, QuerySerializer, number

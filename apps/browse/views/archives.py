@@ -7,10 +7,10 @@ from functools import partial
 from django.http.response import HttpResponseBase
 
 from apps.browse.archives import find_archive
-from apps.browse.conditional import by_names
 from apps.browse.downloads import KINDS, archive_response
 from apps.browse.names import path_in_query, revision
 from apps.core.access import Level
+from apps.core.conditional import by_names
 from apps.core.operation import operation
 from apps.core.query import Base64Parameter, QuerySerializer, TextParameter
 from apps.core.serializers import StrictChoiceField

@@ -7,11 +7,11 @@ from typing import Any
 from django.http.response import HttpResponseBase
 
 from apps.browse.blame import blame_lines
-from apps.browse.conditional import by_body
 from apps.browse.serializers.blame import BlameRecord, blame_record
 from apps.browse.views.commits import CountParameter
 from apps.browse.views.trees import OF_FILES, FileQuery, FileScoped
 from apps.core.access import Level
+from apps.core.conditional import by_body
 from apps.core.operation import operation
 from apps.repos.http.transfer_slots import caller_of
 

@@ -10,7 +10,6 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.browse.commits import History, read_commit
-from apps.browse.conditional import by_body
 from apps.browse.names import invalid_ref, path_in_query, pulls_of_code, revision
 from apps.browse.serializers.commits import (
     CommitRecord,
@@ -19,6 +18,7 @@ from apps.browse.serializers.commits import (
 )
 from apps.browse.serializers.files import file_record
 from apps.core.access import Level
+from apps.core.conditional import by_body
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PER_PAGE_DEFAULT

@@ -8,13 +8,13 @@ from django.http.response import HttpResponseBase
 from django.utils.encoding import escape_uri_path
 
 from apps.browse.comparison import Comparison, Ends, compare, find_ends, patches_of, write_text
-from apps.browse.conditional import by_body, by_names
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.serializers.commits import commit_records
 from apps.browse.serializers.comparison import ComparisonRecord, comparison_record
 from apps.browse.serializers.files import file_record, patched_record
 from apps.browse.views.commits import PageQuery
 from apps.core.access import Level
+from apps.core.conditional import by_body, by_names
 from apps.core.operation import operation
 from apps.core.pagination import PagePagination, with_parameters
 from apps.core.query import FlagParameter
