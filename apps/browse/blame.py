@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import read_slots
 from apps.browse.cache import cached
 from apps.browse.codec import decode_range, encode_range
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
+from apps.browse.read_slots import heavy_slots
 from apps.browse.trees import read_file
 from apps.core.errors import Invalid
 from apps.core.json import quoted
@@ -68,7 +68,7 @@ def ask(
     last = min(total, last or first + LINES_DEFAULT - 1)
     ranges = []
     if total:
-        with read_slots.heavy(who):
+        with heavy_slots.slot(who):
             try:
                 ranges = [encode_range(one) for one in blame(repo.git, commit, path, first, last)]
             except GitTooLarge as error:

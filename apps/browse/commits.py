@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import read_slots
 from apps.browse.cache import cached
 from apps.browse.codec import decode_changes, decode_commit, encode_changes
 from apps.browse.names import Revision
 from apps.browse.objects import find_commit, no_commit, quick
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
 from apps.git.diff import Changes, changes
 from apps.git.files import is_signed
@@ -63,7 +63,7 @@ class History:
             commit = find_commit(self.repo, self.wanted)
             found = None if self.is_slow(skip) else self.log(commit, skip, count)
         if found is None:
-            with read_slots.heavy(self.who):
+            with heavy_slots.slot(self.who):
                 found = self.log(commit, skip, count)
         return {"commit": commit, "commits": found}
 
@@ -122,7 +122,7 @@ def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-    with read_slots.heavy(who):
+    with heavy_slots.slot(who):
         found = changes(repo.git, next(iter(commit.parents), None), sha)
     return {
         "commit": commit,

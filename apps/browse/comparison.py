@@ -9,11 +9,11 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from apps.browse import read_slots
 from apps.browse.cache import Patches, cached, cached_patches
 from apps.browse.codec import decode_changes, decode_commit, encode_changes
 from apps.browse.names import invalid_ref, revision
 from apps.browse.objects import all_found
+from apps.browse.read_slots import heavy_slots
 from apps.core.access import Level
 from apps.core.errors import Invalid, unavailable
 from apps.core.json import quoted
@@ -193,7 +193,7 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
 def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> bool:
     """Write a text; false when it is too large."""
     start = found.start if form == "diff" else found.base
-    with read_slots.heavy(ends.who):
+    with heavy_slots.slot(ends.who):
         try:
             WRITERS[form](ends.git, start, found.head, file)
         except GitTooLarge:
@@ -204,7 +204,7 @@ def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> boo
 @contextmanager
 def working(ends: Ends) -> Iterator[None]:
     """Hold a place; 422 when there is too much to compare."""
-    with read_slots.heavy(ends.who):
+    with heavy_slots.slot(ends.who):
         try:
             yield
         except GitTooLarge:

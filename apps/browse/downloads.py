@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from apps.accounts.principal import Principal
-from apps.browse import read_slots
 from apps.browse.archives import Archive
+from apps.browse.read_slots import archive_slots
 from apps.core.file_pieces import pieces_of
 from apps.core.locks import give_back_connection
 from apps.core.raw_content import inert_headers
@@ -72,7 +72,7 @@ def archive_response(
         return HttpResponse(headers=headers)
     give_back_connection()
     with ExitStack() as held:
-        held.enter_context(read_slots.archive(caller_of(request, principal)))
+        held.enter_context(archive_slots.slot(caller_of(request, principal)))
         held.enter_context(transfer_slot(request, principal))
         written = "zip" if form == "zip" else "tar"
         of = archive.repo.git, archive.commit, written, f"{archive.name}/", archive.path

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apps.browse import read_slots
 from apps.browse.cache import ForNow, cached
 from apps.browse.codec import ENCODING
 from apps.browse.names import Revision
 from apps.browse.objects import find_commit, find_entry, quick
+from apps.browse.read_slots import heavy_slots
 from apps.core import markdown
 from apps.core.errors import ApiError
 from apps.git.last_changes import LastChange, last_changes
@@ -142,7 +142,7 @@ def find_last_changes(
     names = [name_of(one) for one in entries]
 
     def ask() -> Any:
-        with read_slots.heavy_if_free(who):
+        with heavy_slots.slot(who, waits=False):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
         known = {one.sha: one for one in (walk.newest, *walk.found.values()) if one}
         answer = {

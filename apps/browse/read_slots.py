@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import AbstractContextManager
 
 from apps.core.errors import PLAIN, Unavailable
 from apps.core.slots import Slots
@@ -42,23 +41,3 @@ archive_slots = slow_slots(2 * CPUS, 1)
 """Held while an archive is sent. They are apart, because a slow client would keep everybody from
 other heavy answers.
 """
-
-
-def light() -> AbstractContextManager[None]:
-    """Hold a slot for a quick answer; 503 if none is free in time."""
-    return light_slots.slot()
-
-
-def heavy(caller: str) -> AbstractContextManager[None]:
-    """Hold a slot for a slow answer; 503 if none is free in time."""
-    return heavy_slots.slot(caller)
-
-
-def heavy_if_free(caller: str) -> AbstractContextManager[None]:
-    """Hold a slot for a slow answer that a page can do without; 503 at once if none is free."""
-    return heavy_slots.slot(caller, waits=False)
-
-
-def archive(caller: str) -> AbstractContextManager[None]:
-    """Hold a slot while an archive is sent; 503 if none is free in time."""
-    return archive_slots.slot(caller)

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.browse.cache import cached
-from apps.browse.read_slots import heavy_if_free, light
+from apps.browse.read_slots import heavy_slots, light_slots
 from apps.core.errors import ApiError, Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.statements import Statement
@@ -67,7 +67,7 @@ def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
         return 0, 0
 
     def ask() -> list[int]:
-        with light():
+        with light_slots.slot():
             distance = repo.git.within(PATIENCE).distance(default, ref.sha)
         return [distance.gained, distance.lost]
 
@@ -90,7 +90,7 @@ def distances_from_default(
     shas = [*dict.fromkeys(one.sha for one in branches if one.sha != default)]
 
     def ask() -> list[tuple[str, int, int]]:
-        with heavy_if_free(who):
+        with heavy_slots.slot(who, waits=False):
             found = distances(repo.git.within(PATIENCE), [(default, sha) for sha in shas])
         if len(found) < len(shas):
             raise GitTimeout("not all branches could be compared")
@@ -110,7 +110,7 @@ def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
     """`message` and `message_truncated` of an annotated tag of which the row has the beginning."""
 
     def ask() -> tuple[str, bool] | None:
-        with light():
+        with light_slots.slot():
             return tag_message(repo.git, ref.sha)
 
     try:

@@ -70,7 +70,7 @@ def raw_response(
 def streamed(
     request: HttpRequest, principal: Principal, repo: Repo, blob: str, headers: dict[str, str]
 ) -> HttpResponseBase:
-    """A large file, which takes a transfer slot because a client may be slow; 429 if none is free."""
+    """A large file; it takes a transfer slot, because a client may be slow: 429 if none is free."""
     give_back_connection()
     with ExitStack() as held:
         held.enter_context(transfer_slot(request, principal))

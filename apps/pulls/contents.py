@@ -14,10 +14,10 @@ from typing import IO, Any
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from apps.browse import read_slots
 from apps.browse.cache import Patches, cached, cached_patches, too_expensive
 from apps.browse.codec import decode_file, encode_file, unpack_commits, unpack_files
 from apps.browse.objects import find_commits
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid, git_failed
 from apps.core.lookup import get_or_missing
 from apps.git.diff import FileChange, changes, patches
@@ -99,7 +99,7 @@ def _ask(version: PullVersion, who: str) -> None:
     if version.tries and version.due_at and version.due_at > timezone.now():
         raise too_expensive()
     try:
-        with read_slots.heavy(who), putting_off(version):
+        with heavy_slots.slot(who), putting_off(version):
             read_contents(version)
     except (GitTimeout, GitTooLarge):
         raise too_expensive() from None
@@ -114,7 +114,7 @@ def files_between(old: PullVersion, new: PullVersion, who: str) -> Listing:
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:
-        with read_slots.heavy(who):
+        with heavy_slots.slot(who):
             find_commits(repo.git, *heads)  # one may have been forgotten
             found = changes(repo.git, *heads)
         return {"files": [*map(encode_file, found.files)], "total": found.total}
@@ -130,7 +130,7 @@ def patches_of(listing: Listing, files: Sequence[FileChange], who: str) -> list[
     """The patch of each of these files of the listing; 422 `too_expensive`."""
 
     def ask() -> Patches:
-        with read_slots.heavy(who):
+        with heavy_slots.slot(who):
             return patches(listing.repo.git, listing.old, listing.new, files)
 
     try:
@@ -176,7 +176,7 @@ def _text(
         file = opened.enter_context(TemporaryFile())
 
         def size() -> int | None:
-            with read_slots.heavy(who), suppress(GitTooLarge):
+            with heavy_slots.slot(who), suppress(GitTooLarge):
                 write(file)
                 return file.tell()
             return None

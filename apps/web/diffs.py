@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import read_slots
 from apps.browse.cache import ForNow, cached
 from apps.browse.codec import ENCODING
 from apps.browse.comparison import diff_too_large
 from apps.browse.names import shown_path
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import NotFound
 from apps.core.json import quoted
 from apps.core.lexers import Budget
@@ -157,8 +157,7 @@ def ask_rows(
 ) -> list[list[Row] | None] | ForNow:
     """The same from git, as it is cached."""
     found: dict[bytes, bytes | None] = {}
-    slot = read_slots.heavy if difference.waits else read_slots.heavy_if_free
-    with slot(difference.who):
+    with heavy_slots.slot(difference.who, waits=difference.waits):
         for at in range(0, len(files), AT_ONCE):
             some = files[at : at + AT_ONCE]
             ends = difference.git, difference.old, difference.new

@@ -20,6 +20,7 @@ from apps.browse.read_slots import (
     MOST_WAITING_OF_CALLER,
     RETRY_AFTER,
     heavy_slots,
+    light_slots,
     slow_slots,
 )
 from apps.core.errors import Unavailable
@@ -63,6 +64,16 @@ def test_two_of_one_person_wait_and_a_third_is_refused_at_once(in_thread, monkey
             pass
     assert all(had.wait(60) for had in waiting + others)
     eventually(lambda: not (slots.held[ALL] or slots.waiting.total()))
+
+
+def test_any_number_of_quick_answers_wait(in_thread, monkeypatch):
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 60)
+    monkeypatch.setattr(light_slots, "most", 1)
+    with light_slots.slot():
+        waiting = [in_thread(light_slots, "") for _ in range(40)]
+        eventually(lambda: light_slots.waiting.total() == 40)
+    assert all(had.wait(60) for had in waiting)
+    eventually(lambda: not light_slots.held)
 
 
 def test_who_waits_too_long_is_refused_and_waits_no_more(monkeypatch):
