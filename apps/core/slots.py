@@ -103,11 +103,14 @@ class Slots:
 
     def give_back(self, caller: str, weight: int = 1) -> None:
         with self.lock:
-            self.held -= Counter(dict.fromkeys(self.limits_of(caller), weight))  # drops zeros
+            self._add(caller, -weight)
             self._hand_over()
 
     def _add(self, caller: str, weight: int) -> None:
-        self.held.update(dict.fromkeys(self.limits_of(caller), weight))
+        for name in self.limits_of(caller):
+            self.held[name] += weight
+            if not self.held[name]:
+                del self.held[name]
 
     def _take_or_queue(self, caller: str, *, waits: bool) -> Ticket | None:
         with self.lock:
@@ -156,9 +159,8 @@ class Hold:
         """Make it as heavy as `size`, without what is free; the refusal if that is too much."""
         with self.slots.lock:
             more = 0 if self.is_over else max(0, size - self.slots.free) - self.weight
-            if more:
-                self.slots.take(self.held_by, more)
-                self.weight += more
+            self.slots.take(self.held_by, more)
+            self.weight += more
 
     def release(self) -> None:
         with self.slots.lock:
