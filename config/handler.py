@@ -24,7 +24,7 @@ from apps.core.slugs import PREFIX
 from apps.core.threads import DaemonExecutor
 from apps.git.run import GitError
 from apps.site.addresses import address_of
-from config.bodies import ApiBody, KeptBody, Receive, StreamedBody
+from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
 
 SILENCE = 60
 """Seconds until a client that takes nothing of its answer is given up."""
@@ -108,12 +108,12 @@ class Handler(ASGIHandler):
         if isinstance(body, ApiBody):
             await body.discard()
 
-    def _body_of(self, scope: dict[str, Any], receive: Receive) -> KeptBody | ApiBody:
+    def _body_of(self, scope: dict[str, Any], receive: Receive) -> BufferedBody | ApiBody:
         caller = f"address:{sender(scope)}"
         if UPLOADS.fullmatch(scope["path"]):
             return ApiBody(receive, caller, UPLOAD_LIMIT, upload_memory)
         of_api = scope["path"].startswith(f"{PREFIX}/")
-        return ApiBody(receive, caller) if of_api else KeptBody(receive, caller)
+        return ApiBody(receive, caller) if of_api else BufferedBody(receive, caller)
 
     async def _answer(self, scope: dict[str, Any], body: Receive, send: Send) -> None:
         with self.threads.lend() as thread:
@@ -125,7 +125,7 @@ class Handler(ASGIHandler):
 
     async def read_body(self, receive: Receive) -> Any:
         """The body as a file: all that has come, or one that waits for the client."""
-        if isinstance(receive, KeptBody):
+        if isinstance(receive, BufferedBody):
             return await receive.whole()
         if isinstance(receive, ApiBody):
             await receive.begin()

@@ -18,7 +18,7 @@ from apps.core.errors import ApiError
 from apps.core.middleware import error_answer
 from apps.core.slots import ALL
 from config import bodies
-from config.bodies import KEPT, LIMIT
+from config.bodies import BUFFERED, LIMIT
 from config.handler import Handler
 from tests.waiting import eventually
 
@@ -144,14 +144,14 @@ def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
     assert post("/size", body(3, b"abc")).body == b"9"
     for where in ("/size", "/size/git-receive-pack"):
         client = post(where, body(40))
-        assert (client.body, client.received_before_answer) == (b"%d" % (KEPT + 1), 40)
+        assert (client.body, client.received_before_answer) == (b"%d" % (BUFFERED + 1), 40)
 
 
 def test_of_a_request_with_an_upload_as_much_is_kept_as_it_may_have(post):
     client = post(UPLOADS, body(40))
     assert client.body == b"%d" % (UPLOAD_LIMIT + 1)
     client = post(API, body(40))
-    assert client.body == b"%d" % (KEPT + 1)
+    assert client.body == b"%d" % (BUFFERED + 1)
     assert post(API, body(3, b"abc")).body == b"9"
     assert post(f"{API}/pieces", body(5, bytes(FREE - 1))).body == b"%d 1000" % (5 * FREE - 5)
 
