@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from rest_framework.parsers import BaseParser
 
 from apps.core import json
+from apps.core.body_limits import UPLOAD_LIMIT
 from apps.core.errors import ApiError, BadRequest, PayloadTooLarge, UnsupportedMediaType
-from apps.core.room import UPLOAD_LIMIT
 
 JSON_LIMIT = 1024 * 1024
 JSON_TYPE = re.compile(r'application/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?', re.IGNORECASE)

@@ -30,7 +30,7 @@ def shown_comparison(
         additions=found.changes.additions,
         deletions=found.changes.deletions,
         address=f"/{ends.repo.path}/compare",
-        kept_under=ends.question("rows"),
+        cache_key=ends.question("rows"),
         who=ends.who,
     )
     return {

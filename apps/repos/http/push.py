@@ -19,10 +19,11 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.core.access import Level
+from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
-from apps.core.room import Share, room
+from apps.core.slots import Hold
 from apps.git.history import distances
 from apps.git.new_names import new_name_problem
 from apps.git.protocol import (
@@ -69,19 +70,19 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     many pushes are kept, those of `accept_refs`, and what the server raises when the client goes
     away. Refs that git has moved by then have their rows.
     """
-    with room.share(f"person:{by.principal.person_id}") as share:
-        request, rest = read_commands(counted(body, share))
+    with body_memory.hold(f"person:{by.principal.person_id}") as hold:
+        request, rest = read_commands(counted(body, hold))
         return carry_out(by, request, rest, body)
 
 
-def counted(body: Iterator[bytes], share: Share) -> Iterator[bytes]:
+def counted(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
     """Yield `body`, with memory for what is made of each piece reserved before; 503 when there is
     none.
     """
     size = 0
     for piece in body:
         size += len(piece)
-        share.grow_to(size * LIST_COST)
+        hold.grow_to(size * LIST_COST)
         yield piece
 
 

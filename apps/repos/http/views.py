@@ -1,7 +1,7 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
 Refusals come in the order of the API: 403 for another site → 401 → 429 → 404 → 403, and last 429
-where too many requests of git's are under way (slots.py). They are plain text, which git prints
+while too many git requests are under way (transfer_slots.py). They are plain text, which git prints
 behind `remote:`. Bodies stream both ways; nothing is held whole but a fetch's request.
 """
 
@@ -35,7 +35,8 @@ from apps.core.middleware import add_headers
 from apps.core.views import base_url, check_same_site
 from apps.git.protocol import ProtocolError, Service, advertisement, check_fetch
 from apps.repos.access import RepoAccess, open_repo, owner_path
-from apps.repos.http import push, slots, streams
+from apps.repos.http import push, streams
+from apps.repos.http.transfer_slots import caller_of, transfer_slot
 from apps.site import limits
 
 FETCH_LIMIT = 16 * 1024 * 1024
@@ -51,7 +52,7 @@ def git_view(method: str) -> Callable[[View], View]:
     """Answer this method only, and every refusal in the form that git prints. Answers say how the
     rate limits stand, as those of the API do.
 
-    The view gets a stack of what ends with the request, such as its place among the others.
+    The view gets a stack of what ends with the request, such as its slot.
     """
 
     def wrap(view: View) -> View:
@@ -104,7 +105,7 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
     """A clone or fetch: a small request, an answer of any size."""
     access = open_for(request, names, Service.UPLOAD_PACK, held)
     check_content_type(request, Service.UPLOAD_PACK)
-    who = slots.who(request, access.principal)
+    who = caller_of(request, access.principal)
     wanted = streams.collected(streams.pieces(request), FETCH_LIMIT, held, who)
     check_cost(wanted)
     protocol = request.headers.get("Git-Protocol", "")
@@ -139,7 +140,7 @@ def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
 def open_for(
     request: HttpRequest, names: dict[str, Any], service: Service, held: ExitStack
 ) -> RepoAccess:
-    """Access to the repository, if the caller may do this there and has a place for it.
+    """Access to the repository, if the caller may do this there and has a slot for it.
 
     Over git any username goes: the token decides. Anonymous people may fetch
     what is public; for anything else they are asked to sign in, whether it exists or not. Then
@@ -169,7 +170,7 @@ def open_for(
     if writing:
         access.require_change(needs)
     give_back_connection()
-    held.enter_context(slots.place(request, principal))
+    held.enter_context(transfer_slot(request, principal))
     return access
 
 

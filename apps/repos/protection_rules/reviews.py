@@ -46,7 +46,7 @@ def form_field() -> forms.Field:
         label="Required approvals",
         min_value=0,
         max_value=REQUIRED_MAX,
-        help_text="With 0 the branch is changed by merging alone, without an approval.",
+        help_text="With 0, the branch changes only by merging, but needs no approval.",
     )
 
 

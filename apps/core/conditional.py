@@ -1,9 +1,13 @@
-"""Answers that follow from full object names: an `ETag` says so, and 304 starts no git."""
+"""ETags, and 304 for clients that have the answer.
+
+Django's `get_conditional_response` also answers `If-Match`, with a 412 that has no error body.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
@@ -16,7 +20,7 @@ from apps.core import json
 VERSION = 2
 """Raised when records, or archives, get another form."""
 CACHE_CONTROL = "private, no-cache"
-"""Ask each time: who may read here today may not tomorrow."""
+"""Ask each time: access may be lost."""
 
 
 def by_names(
@@ -59,19 +63,22 @@ def etag_of(content: bytes) -> str:
 def known_tags(request: HttpRequest) -> set[str]:
     """The tags that the client has sent; `*` stands for any."""
     sent = parse_etags(request.headers.get("If-None-Match", ""))
-    return {one.removeprefix("W/") for one in sent}
+    return {tag.removeprefix("W/") for tag in sent}
 
 
-def not_modified(request: HttpRequest, tag: str) -> HttpResponseNotModified | None:
-    """304 for who has sent this tag, or `*`: to be asked once it is known that there is something.
-    None for others.
-    """
-    return None if known_tags(request).isdisjoint({tag, "*"}) else unchanged(tag)
+def not_modified(
+    request: HttpRequest, tag: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> HttpResponseNotModified | None:
+    """304 if If-None-Match matches, else None. Call it only once the resource is known to exist."""
+    return None if known_tags(request).isdisjoint({tag, "*"}) else unchanged(tag, headers)
 
 
-def unchanged(tag: str) -> HttpResponseNotModified:
-    """304."""
-    return HttpResponseNotModified(headers={"ETag": tag, "Cache-Control": CACHE_CONTROL})
+def unchanged(
+    tag: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> HttpResponseNotModified:
+    """304, with these headers beside those of every tagged answer."""
+    both = {"Cache-Control": CACHE_CONTROL, **headers, "ETag": tag}
+    return HttpResponseNotModified(headers=both)
 
 
 def tagged(answer: Any, tag: str) -> HttpResponseBase:
