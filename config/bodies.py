@@ -11,42 +11,43 @@ from typing import Any
 
 from django.core.exceptions import RequestAborted
 
+from apps.core.body_limits import FREE, LONGEST, body_memory, too_slow
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection
-from apps.core.room import FREE, LONGEST, Room, Share, room, too_slow
+from apps.core.slots import Hold, Slots
 
 LIMIT = 16 * 1024 * 1024
 """Bytes that are taken of a body nobody reads, and given to whoever reads one without a size."""
-KEPT = 2_621_440
-"""Bytes kept of a body that is not git's, in memory: the most that Django takes of a form. Of a
-request with an upload `UPLOAD_LIMIT` are kept.
+BUFFERED = 2_621_440
+"""Bytes of a body that are held in memory, as many as Django accepts of a form; `UPLOAD_LIMIT` of a
+request with an upload.
 """
 WAITED_FOR = 1024 * 1024
-"""Bytes that a body takes of the room at least while its view waits for the rest, which holds a
-thread.
-"""
+"""Least bytes counted for a body while its view waits for the rest, which keeps a thread busy."""
 
 Receive = Callable[[], Awaitable[Any]]
 
 
-class KeptBody:
+class BufferedBody:
     """The body of a request whose view begins when all of it has come.
 
-    It is kept up to its limit and one byte more, by which its reader sees that it is too large. The
+    It is held up to its limit and one byte more, by which its reader sees that it is too large. The
     rest is taken from the client, so that it gets to read the answer, and dropped.
     """
 
-    def __init__(self, receive: Receive, who: str, limit: int = KEPT, room: Room = room) -> None:
-        """`who`: the address from which it comes."""
+    def __init__(
+        self, receive: Receive, caller: str, limit: int = BUFFERED, memory: Slots = body_memory
+    ) -> None:
+        """`caller`: the address from which it comes."""
         self.receive = receive
         self.limit = limit
-        self.share = Share(room, who)
+        self.hold = Hold(memory, caller)
 
     async def __call__(self) -> Any:
         return await self.receive()
 
     async def whole(self) -> BytesIO:
-        """All that is kept of it. Raises `RequestAborted` when the client leaves, `BadRequest` when
+        """All that is held of it. Raises `RequestAborted` when the client leaves, `BadRequest` when
         it takes more than `LONGEST` seconds, and `Unavailable` when all bodies together are too
         large.
         """
@@ -57,14 +58,14 @@ class KeptBody:
             raise too_slow(LONGEST) from None
 
     async def _collect(self) -> BytesIO:
-        kept, message = BytesIO(), await self.receive()
+        buffer, message = BytesIO(), await self.receive()
         while message["type"] != "http.disconnect":
-            kept.write(message.get("body", b"")[: self.limit + 1 - kept.tell()])
-            self.share.grow_to(kept.tell())
+            buffer.write(message.get("body", b"")[: self.limit + 1 - buffer.tell()])
+            self.hold.grow_to(buffer.tell())
             if not message.get("more_body"):
-                kept.getvalue()  # makes the buffer as large as the body: it is read without a copy
-                kept.seek(0)
-                return kept
+                buffer.getvalue()  # shrinks it to the body, so that it is read without a copy
+                buffer.seek(0)
+                return buffer
             message = await self.receive()
         raise RequestAborted
 
@@ -133,36 +134,38 @@ class StreamedBody:
         return bytes(message.get("body", b""))
 
     def close(self) -> None:
-        """Nothing is kept that has to be closed."""
+        """Files have this method; here is nothing to close."""
 
 
 class ApiBody(StreamedBody):
     """The body of a request of the API. A small one is there when its view begins. Of a larger one
     the view begins when the first 64 KiB are there, and asks who sends it before it reads the rest:
-    more is kept of nobody whom it refuses.
+    more is held of no request that it refuses.
     """
 
-    def __init__(self, receive: Receive, who: str, limit: int = KEPT, room: Room = room) -> None:
-        """`who`: the address from which it comes."""
+    def __init__(
+        self, receive: Receive, caller: str, limit: int = BUFFERED, memory: Slots = body_memory
+    ) -> None:
+        """`caller`: the address from which it comes."""
         super().__init__(receive)
         self.limit = limit
-        self.share = Share(room, who)
+        self.hold = Hold(memory, caller)
         self.until = self.loop.time() + LONGEST
 
     async def begin(self) -> None:
         """Wait until all of a small body has come, or enough of a large one. Raises as `whole` of
-        `KeptBody`.
+        `BufferedBody`.
         """
-        kept = BytesIO()
+        buffer = BytesIO()
         try:
-            while kept.tell() < FREE and not self.ended.is_set():
+            while buffer.tell() < FREE and not self.ended.is_set():
                 message = await self._in_time()
                 if message["type"] == "http.disconnect":
                     raise RequestAborted
-                kept.write(message.get("body", b""))
+                buffer.write(message.get("body", b""))
         except TimeoutError:
             raise too_slow(LONGEST) from None
-        self.rest = kept.getvalue()
+        self.rest = buffer.getvalue()
 
     async def _in_time(self) -> Any:
         async with asyncio.timeout_at(self.until):
@@ -175,19 +178,19 @@ class ApiBody(StreamedBody):
         Raises `BadRequest` as above and when it takes too long, `Unavailable` when all bodies
         together are too large.
         """
-        wanted = self.limit + 1 if size < 0 else size
-        kept = BytesIO()
-        kept.write(self.rest[:wanted])
-        self.rest = self.rest[wanted:]
-        if kept.tell() < wanted and not self.ended.is_set():
+        most = self.limit + 1 if size < 0 else size
+        buffer = BytesIO()
+        buffer.write(self.rest[:most])
+        self.rest = self.rest[most:]
+        if buffer.tell() < most and not self.ended.is_set():
             give_back_connection()
-            while kept.tell() < wanted and not self.ended.is_set():
-                self.share.grow_to(max(kept.tell(), FREE + WAITED_FOR))
+            while buffer.tell() < most and not self.ended.is_set():
+                self.hold.grow_to(max(buffer.tell(), FREE + WAITED_FOR))
                 piece = self._next()
-                self.rest = piece[wanted - kept.tell() :]
-                kept.write(piece[: wanted - kept.tell()])
-            self.share.grow_to(kept.tell())
-        return kept.getvalue()
+                self.rest = piece[most - buffer.tell() :]
+                buffer.write(piece[: most - buffer.tell()])
+            self.hold.grow_to(buffer.tell())
+        return buffer.getvalue()
 
     def _next(self) -> bytes:
         try:

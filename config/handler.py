@@ -17,14 +17,14 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
+from apps.core.body_limits import UPLOAD_LIMIT, upload_memory
 from apps.core.errors import BadRequest, Unavailable, as_api_error
 from apps.core.middleware import error_answer
-from apps.core.room import UPLOAD_LIMIT, upload_room
 from apps.core.slugs import PREFIX
 from apps.core.threads import DaemonExecutor
 from apps.git.run import GitError
 from apps.site.addresses import address_of
-from config.bodies import ApiBody, KeptBody, Receive, StreamedBody
+from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
 
 SILENCE = 60
 """Seconds until a client that takes nothing of its answer is given up."""
@@ -104,16 +104,16 @@ class Handler(ASGIHandler):
         except (BadRequest, Unavailable) as error:
             await self.send_response(error_answer(error), send)
         finally:
-            body.share.give_back()
+            body.hold.release()
         if isinstance(body, ApiBody):
             await body.discard()
 
-    def _body_of(self, scope: dict[str, Any], receive: Receive) -> KeptBody | ApiBody:
-        who = f"address:{sender(scope)}"
+    def _body_of(self, scope: dict[str, Any], receive: Receive) -> BufferedBody | ApiBody:
+        caller = f"address:{sender(scope)}"
         if UPLOADS.fullmatch(scope["path"]):
-            return ApiBody(receive, who, UPLOAD_LIMIT, upload_room)
+            return ApiBody(receive, caller, UPLOAD_LIMIT, upload_memory)
         of_api = scope["path"].startswith(f"{PREFIX}/")
-        return ApiBody(receive, who) if of_api else KeptBody(receive, who)
+        return ApiBody(receive, caller) if of_api else BufferedBody(receive, caller)
 
     async def _answer(self, scope: dict[str, Any], body: Receive, send: Send) -> None:
         with self.threads.lend() as thread:
@@ -125,7 +125,7 @@ class Handler(ASGIHandler):
 
     async def read_body(self, receive: Receive) -> Any:
         """The body as a file: all that has come, or one that waits for the client."""
-        if isinstance(receive, KeptBody):
+        if isinstance(receive, BufferedBody):
             return await receive.whole()
         if isinstance(receive, ApiBody):
             await receive.begin()

@@ -230,6 +230,8 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     # A refusal (4xx) is an answer, not news; Django tells of some with a stack trace.
     "loggers": {
+        # Operators look here when somebody asks why a push was refused.
+        "apps.repos.http": {"level": "INFO"},
         "django.request": {"level": "ERROR"},
         "django.security": {"level": "CRITICAL"},
     },

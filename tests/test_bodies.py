@@ -13,11 +13,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
+from apps.core.body_limits import FREE, UPLOAD_LIMIT, body_memory, upload_memory
 from apps.core.errors import ApiError
 from apps.core.middleware import error_answer
-from apps.core.room import FREE, UPLOAD_LIMIT, room, upload_room
+from apps.core.slots import ALL
 from config import bodies
-from config.bodies import KEPT, LIMIT
+from config.bodies import BUFFERED, LIMIT
 from config.handler import Handler
 from tests.waiting import eventually
 
@@ -143,14 +144,14 @@ def test_of_a_body_that_is_no_push_only_a_little_is_kept(post):
     assert post("/size", body(3, b"abc")).body == b"9"
     for where in ("/size", "/size/git-receive-pack"):
         client = post(where, body(40))
-        assert (client.body, client.received_before_answer) == (b"%d" % (KEPT + 1), 40)
+        assert (client.body, client.received_before_answer) == (b"%d" % (BUFFERED + 1), 40)
 
 
 def test_of_a_request_with_an_upload_as_much_is_kept_as_it_may_have(post):
     client = post(UPLOADS, body(40))
     assert client.body == b"%d" % (UPLOAD_LIMIT + 1)
     client = post(API, body(40))
-    assert client.body == b"%d" % (KEPT + 1)
+    assert client.body == b"%d" % (BUFFERED + 1)
     assert post(API, body(3, b"abc")).body == b"9"
     assert post(f"{API}/pieces", body(5, bytes(FREE - 1))).body == b"%d 1000" % (5 * FREE - 5)
 
@@ -165,56 +166,57 @@ def test_of_what_is_taken_from_a_client_after_the_answer_there_is_an_end(post, p
 
 
 def test_a_large_body_of_the_api_is_refused_before_it_has_come(post, monkeypatch):
-    """Of whoever may not send it next to nothing is kept, and nothing of the room is taken."""
-    monkeypatch.setattr(room, "left", 0)
-    monkeypatch.setattr(upload_room, "left", 0)
+    """Of whoever may not send it next to nothing is kept, and no memory is counted."""
+    monkeypatch.setattr(body_memory, "most", 0)
+    monkeypatch.setattr(upload_memory, "most", 0)
     piece = bytes(FREE // 4)
     client = post(REFUSING, body(2000, piece))
     assert (client.status, client.received_before_answer) == (403, 4)
     assert client.received == 4 + LIMIT // len(piece)
 
 
-def test_bodies_that_views_wait_for_take_room_for_their_threads(post, monkeypatch):
-    monkeypatch.setattr(room, "left", MIB)
+def test_bodies_that_views_wait_for_count_memory_for_their_threads(post, monkeypatch):
+    monkeypatch.setattr(body_memory, "most", MIB)
     assert post(API, body(2, bytes(FREE))).status == 200
-    monkeypatch.setattr(room, "left", MIB - 1)
+    monkeypatch.setattr(body_memory, "most", MIB - 1)
     assert post(API, body(2, bytes(FREE))).status == 503
     assert post(API, body(1, bytes(FREE))).status == 200
-    assert (room.left, room.taken_by) == (MIB - 1, {})
+    assert not body_memory.held
 
 
-def test_uploads_and_other_bodies_take_no_room_from_each_other(post, monkeypatch):
-    monkeypatch.setattr(upload_room, "left", 0)
+def test_uploads_and_other_bodies_take_no_memory_from_each_other(post, monkeypatch):
+    monkeypatch.setattr(upload_memory, "most", 0)
     assert post(UPLOADS, body(2)).status == 503
     assert post("/size", body(2)).status == 200
     monkeypatch.undo()
-    monkeypatch.setattr(room, "left", 0)
+    monkeypatch.setattr(body_memory, "most", 0)
     assert post(UPLOADS, body(2)).status == 200
-    assert upload_room.left == 84 * MIB
+    assert not upload_memory.held
 
 
-def test_large_bodies_have_a_cap_together_and_small_ones_always_find_room(post, monkeypatch):
+def test_large_bodies_have_a_cap_together_and_small_ones_are_always_accepted(post, monkeypatch):
     """What one of them has taken is there for the next."""
-    monkeypatch.setattr(room, "left", 2 * MIB)
+    monkeypatch.setattr(body_memory, "most", 2 * MIB)
     assert post("/size", body(2)).status == 200
     full = post("/size", body(3))
     assert (full.status, orjson.loads(full.body)["error"]) == (503, "unavailable")
     assert full.headers[b"Retry-After"]
     assert post("/size", body(2)).status == 200
-    monkeypatch.setattr(room, "left", 0)
+    monkeypatch.setattr(body_memory, "most", 0)
     assert post("/size", body(1, bytes(FREE))).status == 200
     assert post("/size", body(1, bytes(FREE + 1))).status == 503
 
 
-def test_one_address_leaves_room_to_others(post, monkeypatch):
-    assert (room.most_for_one, upload_room.most_for_one) == (64 * MIB, 42 * MIB)
-    monkeypatch.setattr(room, "most_for_one", 2 * MIB)
-    with room.share("address:192.0.2.7") as waiting:
+def test_one_address_leaves_memory_to_others(post, monkeypatch):
+    assert (body_memory.most, body_memory.per_caller) == (256 * MIB, 64 * MIB)
+    assert (upload_memory.most, upload_memory.per_caller) == (84 * MIB, 42 * MIB)
+    monkeypatch.setattr(body_memory, "per_caller", 2 * MIB)
+    with body_memory.hold("address:192.0.2.7") as waiting:
         waiting.grow_to(2 * MIB)
         assert post("/size", body(1), "192.0.2.7").status == 503
         assert post("/size", body(1), "192.0.2.8").status == 200
     assert post("/size", body(1), "192.0.2.7").status == 200
-    assert (room.left, room.taken_by) == (256 * MIB, {})
+    assert not body_memory.held
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -222,7 +224,7 @@ def test_one_address_leaves_room_to_others(post, monkeypatch):
 def test_the_api_says_why_it_reads_a_body_no_further(make, alice, monkeypatch, full):
     """Its own words, not that the body breaks off."""
     if full:
-        monkeypatch.setattr(room, "left", 0)
+        monkeypatch.setattr(body_memory, "most", 0)
     else:
         monkeypatch.setattr(bodies, "LONGEST", 0.5)
     client = Client("/api/v1/teams", body(2, bytes(FREE)) if full else unending(bytes(FREE)))
@@ -237,13 +239,13 @@ def test_the_api_says_why_it_reads_a_body_no_further(make, alice, monkeypatch, f
     assert "breaks off" not in told["detail"]
 
 
-def test_what_is_read_after_the_end_of_its_request_takes_no_room():
+def test_what_is_read_after_the_end_of_its_request_takes_no_memory():
     """A client may leave while the thread of its view still reads."""
-    with room.share("address:192.0.2.9") as share:
-        share.grow_to(MIB)
-        assert room.left == 256 * MIB - MIB + FREE
-    share.grow_to(2 * MIB)
-    assert (room.left, room.taken_by) == (256 * MIB, {})
+    with body_memory.hold("address:192.0.2.9") as hold:
+        hold.grow_to(MIB)
+        assert body_memory.held[ALL] == MIB - FREE
+    hold.grow_to(2 * MIB)
+    assert not body_memory.held
 
 
 def unending(piece: bytes = b"abc") -> Iterator[dict[str, Any]]:

@@ -12,6 +12,8 @@ from apps.events.models import Event
 from apps.repos.commits import find_next_commits
 from apps.repos.models import Repo
 from config import demo
+from config.demo.history import imported
+from config.demo.loader import ACTIONS
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.git.scratch import git as run_git
@@ -218,3 +220,17 @@ def test_a_thread_nests_deeply_around_a_reply_that_was_deleted(people, db):
     html = "".join(reply["body_html"] for reply in live)
     assert '/users/carol"' in html and '/pulls/5"' in html and "/commits/" in html
     assert "<pre>" in html
+
+
+def test_the_history_is_the_same_commits_at_the_same_time_of_loading():
+    def refs(now):
+        with imported(now) as history:
+            return history.refs()
+
+    assert refs(1_900_000_000) == refs(1_900_000_000) != refs(1_900_000_001)
+
+
+def test_each_step_is_of_a_person_and_an_action_that_exist():
+    steps = [step for part in demo.STEPS["repositories"] for step in part["steps"]]
+    assert {person for person, _, _ in steps} == set(demo.PEOPLE)
+    assert {action for _, action, _ in steps} == {*ACTIONS, "create_repo", "create_fork", "push"}

@@ -20,11 +20,11 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
+from apps.browse.codec import pack_commits, pack_files
 from apps.git import run
 from apps.git.diff import FileChange
 from apps.git.log import EPOCH, Commit, Signature
 from apps.pulls.models import PullVersion, VersionContents
-from apps.pulls.packing import pack_commits, pack_files
 from apps.repos.actions import add_approver
 from apps.repos.commits import find_next_commits
 from apps.repos.models import Ref, Repo, Visibility

@@ -224,7 +224,7 @@ def _check_somebody_stays(user: User) -> None:
     if [one.pk for one in staff.order_by("pk")] == [user.pk]:
         raise Conflict(
             "invalid_transition",
-            f"{user} is the last of the staff. Make somebody else staff first.",
+            f"{user} is the last active member of staff. Make somebody else staff first.",
         )
 
 

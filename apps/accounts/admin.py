@@ -201,14 +201,14 @@ class TokenAdmin(StaffAdmin):
         """The text stays on the row in memory until the answer is written, and nowhere else."""
         owner = named_user(wanted.pop("username"))
         token, text = actions.create_token(by=by, owner=owner, **wanted)
-        vars(token)["text"] = text
+        token.text = text
         return token
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None
     ) -> HttpResponse:
         """The answer to the POST itself shows the token: no redirect could read it anywhere."""
-        context = {"title": "A new token", "token": obj, "text": vars(obj)["text"]}
+        context = {"title": "A new token", "token": obj, "text": obj.text}
         return self.render(request, "admin/staff_token.html", context, status=201)
 
     def owner(self, row: ApiToken) -> str:
@@ -318,7 +318,7 @@ class InviteAdmin(StaffAdmin):
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None
     ) -> HttpResponse:
         """On to its page, where the link is."""
-        messages.success(request, f"The {obj} is made; its link is below.")
+        messages.success(request, f"Created {obj}. Its link is below.")
         return HttpResponseRedirect(self.address("change", obj.pk))
 
     def link(self, row: Invite) -> str:

@@ -23,17 +23,11 @@ from apps.accounts.models import ApiToken, User, digest
 from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
 from apps.core.access import Level
 from apps.core.errors import Unauthenticated
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 
 WAYS = "Send an API token as Authorization: Bearer <token>, or as the password of Basic."
 BY_DIGEST = Statement(
-    """
-    SELECT {token}, {person} FROM "accounts_apitoken" token
-    JOIN "accounts_user" person ON person.id = token.user_id
-    WHERE token.digest = %s
-    """,
-    token=ApiToken,
-    person=User,
+    lambda: ApiToken.objects.filter(digest=Parameter("digest")).select_related("user")
 )
 
 
@@ -189,11 +183,7 @@ def principal_of(text: str, username: str = "") -> Principal:
 
 def token_of(text: str) -> ApiToken | None:
     """The token with this text, and its person with it."""
-    found = BY_DIGEST.first(digest(text))
-    if found is None:
-        return None
-    token: ApiToken
-    token, token.user = found
+    token: ApiToken | None = BY_DIGEST.first(digest=digest(text))
     return token
 
 

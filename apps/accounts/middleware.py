@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.functional import SimpleLazyObject
 
 from apps.accounts.authentication import principal_of_session
+from apps.accounts.principal import Principal
 from apps.core.middleware import Next
+from apps.core.requests import SiteRequest
 
 
 def session_principal(get_response: Next) -> Next:
@@ -17,7 +21,8 @@ def session_principal(get_response: Next) -> Next:
     """
 
     def answer(request: HttpRequest) -> HttpResponseBase:
-        vars(request)["principal"] = SimpleLazyObject(lambda: principal_of_session(request))
+        principal = SimpleLazyObject(lambda: principal_of_session(request))
+        cast("SiteRequest", request).principal = cast("Principal", principal)
         return get_response(request)
 
     return answer

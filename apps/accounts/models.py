@@ -20,7 +20,7 @@ from apps.core.access import Principal
 from apps.core.errors import is_storage_full
 from apps.core.search import begins, uuid_begins
 from apps.core.slugs import USERNAME_MAX, username_problem
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.site.models import SiteEvents
 
@@ -210,6 +210,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+    text: str
+    """The token itself: only in memory, on the row that the admin has just made."""
 
     objects = ApiTokenQuerySet.as_manager()
 
@@ -233,13 +235,10 @@ class ApiToken(models.Model):
 
     def holder(self) -> User | None:
         """Its owner, read anew; None when the token has ended, or the owner is inactive."""
-        found = HOLDER.first(self.pk)
-        if found is None:
+        token: ApiToken | None = HOLDER.first(pk=self.pk)
+        if token is None or not token.is_usable or not token.user.is_active:
             return None
-        token: ApiToken
-        person: User
-        token, person = found
-        return person if token.is_usable and person.is_active else None
+        return token.user
 
     def touch(self) -> None:
         """Note the use, at most once a minute, also where several calls come at once.
@@ -267,15 +266,7 @@ class ApiToken(models.Model):
         return None
 
 
-HOLDER = Statement(
-    """
-    SELECT {token}, {person} FROM "accounts_apitoken" token
-    JOIN "accounts_user" person ON person.id = token.user_id
-    WHERE token.id = %s
-    """,
-    token=ApiToken,
-    person=User,
-)
+HOLDER = Statement(lambda: ApiToken.objects.filter(pk=Parameter("pk")).select_related("user"))
 
 
 class InviteStatus(StrEnum):

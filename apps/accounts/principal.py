@@ -80,12 +80,12 @@ class Principal:
     def check_self_or_staff(self, person_id: int, what: str) -> None:
         """403 `staff_required` for `what` is somebody else's, unless staff asks; 401 for nobody."""
         if self.user.pk != person_id and not self.is_staff:
-            raise Forbidden("staff_required", f"Only staff may handle somebody else's {what}.")
+            raise Forbidden("staff_required", f"Only staff may manage the {what} of somebody else.")
 
     def check_may_change(self) -> None:
         """401 for nobody; 403 `role_required` for a credential that only reads."""
         if self.user.is_active and self.read_only:
-            raise Forbidden("role_required", "This credential only reads.")
+            raise Forbidden("role_required", "This credential is read-only.")
 
     def bounded(self, level: Level) -> Level:
         """A level of the person, as far as the credential reaches."""

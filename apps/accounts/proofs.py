@@ -1,12 +1,12 @@
-"""Texts sent by mail that prove that whoever brings them has read it, and what ends them."""
+"""Signed links in e-mails (address, password reset, unsubscribe) and what invalidates them."""
 
 from __future__ import annotations
 
 import datetime as dt
 from contextlib import suppress
-from typing import Any
+from uuid import UUID
 
-from django.conf import settings
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core import signing
 from django.utils.crypto import salted_hmac
 
@@ -26,37 +26,47 @@ def address_proof(user: User, email: str) -> str:
     account is closed or opened; it has ended then also when all is as it was.
     """
     address = User.objects.normalize_email(email)
-    return signing.dumps([str(user.uuid), address, _state(ADDRESS, user)], salt=ADDRESS)
+    return signing.dumps([str(user.uuid), address, _state(user)], salt=ADDRESS)
 
 
 def proven_address(user: User, proof: str) -> str:
     """The address that a proof has been sent to; 404 for one that has ended or is another's."""
     with suppress(signing.BadSignature):
         uid, address, state = signing.loads(proof, salt=ADDRESS, max_age=ADDRESS_PROOF_LASTS)
-        if (uid, state) == (str(user.uuid), _state(ADDRESS, user)):
+        if (uid, state) == (str(user.uuid), _state(user)):
             return str(address)
-    detail = "This link has been used or has ended, or was sent for another account."
+    detail = "This link has been used or has expired, or was sent for another account."
     raise NotFound("not_found", detail)
 
 
-def reset_proof(user: User) -> str:
-    """A signed text that is sent to a person's address, and by which they get a new password.
+class ResetTokens(PasswordResetTokenGenerator):
+    """Django's tokens for a new password, which also end for good with `credentials_version`.
 
-    It holds for `PASSWORD_RESET_TIMEOUT` seconds, and ends as that of an address does, and when
-    the person signs in.
+    Django's own end with the password, the address and a sign-in, to the second, and are valid
+    again when an address or `is_active` is changed back.
     """
-    state = _state(RESET, user, user.last_login)
-    return signing.dumps([str(user.uuid), state], salt=RESET)
+
+    def __init__(self, user: User) -> None:
+        super().__init__()
+        self.key_salt = f"{RESET} {user.credentials_version} {user.last_login}"
+
+
+def reset_proof(user: User) -> str:
+    """The secret of the link by which a person chooses a new password.
+
+    It is valid for `PASSWORD_RESET_TIMEOUT` seconds.
+    """
+    return f"{user.uuid.hex}.{ResetTokens(user).make_token(user)}"
 
 
 def person_of_reset(proof: str) -> User:
-    """Whose password may be changed by this proof; 404 for one that has ended."""
-    with suppress(signing.BadSignature):
-        uid, state = signing.loads(proof, salt=RESET, max_age=settings.PASSWORD_RESET_TIMEOUT)
-        user = User.objects.filter(uuid=uid, is_active=True).first()
-        if user is not None and state == _state(RESET, user, user.last_login):
+    """The person whose password this proof may change; 404 for one that is not valid any more."""
+    uid, _, token = proof.partition(".")
+    with suppress(ValueError):
+        user = User.objects.filter(uuid=UUID(uid), is_active=True).first()
+        if user is not None and ResetTokens(user).check_token(user, token):
             return user
-    raise NotFound("not_found", "This link has been used or has ended. Ask for another one.")
+    raise NotFound("not_found", "This link has been used or has expired. Request a new one.")
 
 
 def unsubscribe_proof(user: User) -> str:
@@ -74,14 +84,14 @@ def person_of_unsubscribe(proof: str) -> User:
         user = User.objects.filter(uuid=uid, is_active=True).first()
         if user is not None:
             return user
-    raise NotFound("not_found", "This link is not whole. Open it from the mail again.")
+    raise NotFound("not_found", "This link is incomplete. Open it from the e-mail again.")
 
 
-def _state(purpose: str, user: User, *more: Any) -> str:
-    """A digest of what ends a proof by changing. The proof may be read by a stranger.
+def _state(user: User) -> str:
+    """A digest of what ends an address proof by changing. The proof may be read by a stranger.
 
     The version never comes back; the others are there for commands of Django's, which write a
     password past our actions.
     """
-    known = [user.credentials_version, user.password, user.email, *more]
-    return salted_hmac(purpose, repr(known)).hexdigest()
+    credentials = [user.credentials_version, user.password, user.email]
+    return salted_hmac(ADDRESS, repr(credentials)).hexdigest()

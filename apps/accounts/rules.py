@@ -66,9 +66,9 @@ def check_username(username: str) -> None:
 def display_name_problem(name: str) -> str | None:
     """Why nobody can be called this; None when somebody can. The empty text is no name."""
     if has_controls(name):
-        return f"A name has no {CONTROLS}."
+        return f"A name may not contain {CONTROLS}."
     is_seen = any(one.isprintable() and not one.isspace() for one in name)
-    return None if name == "" or is_seen else "A name has something that can be seen."
+    return None if name == "" or is_seen else "A name needs at least one visible character."
 
 
 def check_display_name(name: str) -> None:
@@ -104,7 +104,7 @@ def may_invite(principal: Principal) -> bool:
 def check_invites_open(principal: Principal) -> None:
     """403 `staff_required` where only staff invites."""
     if not may_invite(principal):
-        raise Forbidden("staff_required", "On this site only staff makes invites.")
+        raise Forbidden("staff_required", "On this site only staff can create invites.")
 
 
 def check_may_invite(principal: Principal, settings: SiteSettings) -> None:
@@ -118,16 +118,18 @@ def check_may_invite(principal: Principal, settings: SiteSettings) -> None:
     now, most = timezone.now(), settings.signup_invite_max_per_24h
     if now - user.created_at < settings.min_account_age:
         age = settings.signup_invite_min_account_age
-        raise Forbidden("account_too_young", f"To invite, an account has to be {age} old.")
+        raise Forbidden(
+            "account_too_young", f"Your account must be {age} old before you can invite."
+        )
     if most == 0:
-        raise TooMany("signup_invite_limit_reached", "Nobody may make invites at the moment.")
+        raise TooMany("signup_invite_limit_reached", "Invites are disabled at the moment.")
     since = now - INVITES_COUNT_FOR
     recent = Invite.objects.filter(created_by=user, created_at__gt=since).order_by("-created_at")
     for oldest in recent[most - 1 : most]:
         wait = math.ceil((oldest.created_at - since).total_seconds())
         raise TooMany(
             "signup_invite_limit_reached",
-            f"You have made {most} invites in 24 hours, which is the limit.",
+            f"You have reached the limit of {most} invites in 24 hours.",
             headers={"Retry-After": str(wait)},
         )
 
@@ -140,21 +142,21 @@ def check_may_join(settings: SiteSettings, invite: Invite | None, email: str) ->
     another address than that of the invite.
     """
     if not settings.signups_enabled:
-        raise Forbidden("forbidden", "Nobody can sign up at the moment.")
+        raise Forbidden("forbidden", "Sign-up is closed at the moment.")
     if invite is None:
         if settings.signups_require_invite:
-            raise Forbidden("forbidden", "Signing up needs an invite.")
+            raise Forbidden("forbidden", "You need an invite to sign up.")
         return
     if invite.deleted_at is not None:
-        raise NotFound("not_found", "There is no such invite.")
+        raise NotFound("not_found", "This invite does not exist.")
     if invite.status is InviteStatus.ACCEPTED:
         raise already_accepted()
     if invite.status is InviteStatus.EXPIRED:
         raise Conflict("invalid_transition", "This invite has expired.")
     if invite.email_key not in {"", email.lower()}:
-        raise Invalid("validation_failed", "email: This invite is for another address.")
+        raise Invalid("validation_failed", "email: This invite is for another e-mail address.")
 
 
 def already_accepted() -> Conflict:
     """409 for whatever is wanted of an invite that somebody has accepted."""
-    return Conflict("invite_already_accepted", "Somebody has accepted this invite already.")
+    return Conflict("invite_already_accepted", "This invite has already been accepted.")

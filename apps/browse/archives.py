@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apps.browse import slots
 from apps.browse.cache import cached
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import find_commit, find_entry, quick
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.git.archive import BYTES_MAX, ENTRIES_MAX, check_size
@@ -47,7 +47,7 @@ def find_archive(repo: Repo, wanted: Revision, path: bytes, who: str) -> Archive
             tree = entry.sha
 
     def fits() -> bool:
-        with slots.heavy(who):
+        with heavy_slots.slot(who):
             try:
                 check_size(repo.git, tree)
             except GitTooLarge:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import slots
 from apps.browse.cache import cached
+from apps.browse.codec import decode_range, encode_range
 from apps.browse.names import Revision, shown_path
 from apps.browse.objects import quick
+from apps.browse.read_slots import heavy_slots
 from apps.browse.trees import read_file
 from apps.core.errors import Invalid
 from apps.core.json import quoted
-from apps.git.blame import BlamedCommit, BlamedRange, blame
-from apps.git.log import Signature
+from apps.git.blame import BlamedRange, blame
 from apps.git.run import GitTimeout, GitTooLarge
 from apps.repos.models import Repo
 
@@ -47,14 +47,14 @@ def blame_lines(
     """
     check_lines(first, last)
     asked = wanted.sha, path, first, last
-    kept = cached(repo, ("blame", *asked), lambda: ask(repo, wanted, path, first, last, who))
-    return Blame(**{**kept, "ranges": [range_of_kept(one) for one in kept["ranges"]]})
+    answer = cached(repo, ("blame", *asked), lambda: ask(repo, wanted, path, first, last, who))
+    return Blame(**{**answer, "ranges": [decode_range(fields) for fields in answer["ranges"]]})
 
 
 def ask(
     repo: Repo, wanted: Revision, path: bytes, first: int, last: int | None, who: str
 ) -> dict[str, Any]:
-    """The same from git, as it is kept."""
+    """The same from git, as it is cached."""
     with quick():
         commit, entry, content = read_file(repo, wanted, path, most=FILE_MAX)
         if entry.kind == "submodule":
@@ -68,11 +68,11 @@ def ask(
     last = min(total, last or first + LINES_DEFAULT - 1)
     ranges = []
     if total:
-        with slots.heavy(who):
+        with heavy_slots.slot(who):
             try:
-                ranges = [kept_range(one) for one in blame(repo.git, commit, path, first, last)]
+                ranges = [encode_range(one) for one in blame(repo.git, commit, path, first, last)]
             except GitTooLarge as error:
-                raise GitTimeout(str(error)) from None  # and so it is kept that this is too much
+                raise GitTimeout(str(error)) from None  # so that this is cached as too expensive
     return {"commit": commit, "first": first, "last": last, "total": total, "ranges": ranges}
 
 
@@ -81,17 +81,3 @@ def check_lines(first: int, last: int | None) -> None:
     if last is not None and not first <= last < first + LINES_MAX:
         text = f"to: Must be an integer from `from` to {LINES_MAX - 1} more."
         raise Invalid("validation_failed", text)
-
-
-def kept_range(one: BlamedRange) -> dict[str, Any]:
-    """A range as JSON can hold it: each byte of a path is a character."""
-    return {**asdict(one), "original_path": one.original_path.decode("latin-1")}
-
-
-def range_of_kept(kept: dict[str, Any]) -> BlamedRange:
-    commit = kept["commit"]
-    people = {role: Signature(**commit[role]) for role in ("author", "committer")}
-    path = kept["original_path"].encode("latin-1")
-    return BlamedRange(
-        **{**kept, "commit": BlamedCommit(**{**commit, **people}), "original_path": path}
-    )

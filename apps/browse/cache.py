@@ -1,7 +1,7 @@
-"""Answers of git that are kept in the database, by what was asked.
+"""Git's answers, cached in the database by the question.
 
-An answer about full object names never changes, so nothing here is ever out of date. Each
-repository keeps 64 MB of them; those that were not used for longest go first.
+An answer about full object names never changes, so a cached one is never out of date. A repository
+has 64 MB of them; the least recently used are removed first.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import logging
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,108 +18,130 @@ from django.db import DatabaseError, OperationalError
 from django.db.models import Sum
 from django.utils import timezone
 
+from apps.browse.codec import decode_bytes, encode_bytes, pack, unpack
 from apps.browse.models import GitCache
-from apps.core import json
 from apps.core.errors import Invalid
 from apps.core.locks import without_waiting
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.events.kinds import Kind
 from apps.events.models import Event
+from apps.git.diff import FileChange
 from apps.git.run import GitTimeout
 from apps.repos.models import Repo
 
 logger = logging.getLogger(__name__)
 
-ROOM = 64 * 1000 * 1000
+BYTES_MAX = 64 * 1000 * 1000
 """Bytes that one repository's answers take, packed."""
-ROW = 500
+ROW_BYTES = 500
 """Bytes that a row takes beside its answer, roughly: anybody can ask for many short answers."""
 SLOW = dt.timedelta(minutes=10)
-"""For so long git is not asked again what it could not tell in time."""
+"""Git is not asked again within this time after it was too slow to answer."""
 TOUCH = dt.timedelta(hours=1)
-"""A use is noted when the last one that was is so long ago: a read should write nothing."""
+"""A use is noted only if the noted one is older than this: reads should rarely write."""
 VERSION = 1
-"""Raised when answers are made in another way."""
-KEPT = Statement(
-    """
-    SELECT {answer} FROM "browse_gitcache" answer WHERE answer.repo_id = %s AND answer.key = %s
-    """,
-    answer=GitCache,
-)
+"""Raise it when answers get another form."""
+Patches = Mapping[bytes, bytes | None]
+"""Path -> hunks; None for a file whose hunks are too large."""
+CACHED = Statement(lambda: GitCache.objects.filter(repo=Parameter("repo"), key=Parameter("key")))
 FORGOTTEN = Statement(
-    'SELECT event.id FROM "events_event" event WHERE event.id > %s AND event.kind = %s LIMIT 1'
+    lambda: Event.objects.filter(
+        id__gt=Parameter("since"), kind=Kind.COMMIT_FORGOTTEN.value
+    ).values_list("id")[:1]
 )
 
 
 @dataclass(frozen=True)
 class ForNow:
-    """What `ask` gives when git had no time for all of it: kept as long as that git is slow."""
+    """An incomplete answer, because time ran out: cached for `SLOW` only."""
 
     answer: Any
 
 
 def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-    """The kept answer to the question, else what `ask` gives now: anything that JSON can hold.
+    """The cached answer to the question, else that of `ask`, as JSON: see `codec.pack`.
 
     `question` names what is asked and everything that the answer depends on: full object names,
     paths, numbers. 422 `too_expensive` when git has no answer in time, and then for ten minutes.
     """
     key = key_of(question)
-    if (kept := find(repo, key)) is not None:
-        if not kept:
+    if (stored := find(repo, key)) is not None:
+        if not stored:
             raise too_expensive()
-        return json.loads(zlib.decompress(kept))
+        return unpack(stored)
     begun = Event.objects.newest_id()
     now = timezone.now()
     try:
         answer = ask()
     except GitTimeout:
-        try_to_keep(repo, key, b"", now + SLOW)
+        try_to_store(repo, key, b"", now + SLOW)
         raise too_expensive() from None
     ends_at = None
     if isinstance(answer, ForNow):
         answer, ends_at = answer.answer, now + SLOW
-    try_to_keep(repo, key, zlib.compress(json.dumps(answer)), ends_at)
-    if FORGOTTEN.first(begun, Kind.COMMIT_FORGOTTEN.value):
+    packed = pack(answer)
+    try_to_store(repo, key, packed, ends_at)
+    if FORGOTTEN.first(since=begun):
         GitCache.objects.filter(repo=repo, key=key).delete()  # it may be about that commit
-    return answer
+    return unpack(packed)
+
+
+def cached_patches(
+    repo: Repo,
+    question: tuple[Any, ...],
+    files: Sequence[FileChange],
+    ask: Callable[[], Patches],
+) -> list[bytes | None]:
+    """The cached patch of each of these files, else that of `ask`; see `apps.git.diff.patches`.
+
+    `question` names the two commits, as for `cached`.
+    """
+
+    def encoded() -> list[str | None]:
+        patches = ask()
+        return [encode_bytes(patches[file.path]) for file in files]
+
+    if not files:
+        return []
+    patches = cached(repo, (*question, *(file.path for file in files)), encoded)
+    return [decode_bytes(patch) for patch in patches]
 
 
 def find(repo: Repo, key: str) -> bytes | None:
-    """The kept answer, packed: empty where git took too long. None where there is none."""
-    found = KEPT.first(repo.pk, key)
+    """The cached answer, packed: empty if git took too long. None if there is none."""
+    cache = CACHED.first(repo=repo.pk, key=key)
     now = timezone.now()
-    if found is None or (found[0].ends_at is not None and found[0].ends_at <= now):
+    if cache is None or (cache.ends_at is not None and cache.ends_at <= now):
         return None
-    if now - found[0].used_at > TOUCH:
+    if now - cache.used_at > TOUCH:
         with suppress(OperationalError), without_waiting():
-            GitCache.objects.filter(pk=found[0].pk).update(used_at=now)
-    return bytes(found[0].value)
+            GitCache.objects.filter(pk=cache.pk).update(used_at=now)
+    return bytes(cache.value)
 
 
 def key_of(question: tuple[Any, ...]) -> str:
-    """What a question is kept under."""
+    """The cache key of a question."""
     return hashlib.sha256(
         repr((VERSION, *question)).encode("utf-8", "backslashreplace")
     ).hexdigest()
 
 
-def try_to_keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """As `keep`. Who asked gets the answer all the same, and at once, where the database does not
-    take it: others write, or the repository has gone meanwhile.
+def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
+    """As `store`. Errors of the database are logged: another request writes, or the repository was
+    deleted meanwhile. The answer is given all the same, without waiting.
     """
     try:
         with without_waiting():
-            keep(repo, key, value, ends_at)
+            store(repo, key, value, ends_at)
     except DatabaseError:
-        logger.warning("an answer of git about %s could not be kept", repo.uuid, exc_info=True)
+        logger.warning("an answer of git about %s could not be cached", repo.uuid, exc_info=True)
 
 
-def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """Store an answer, and forget those that were not used for longest until there is room."""
-    if len(value) > ROOM:
+def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
+    """Store an answer, and delete the least recently used ones beyond `BYTES_MAX`."""
+    if len(value) > BYTES_MAX:
         return
-    fields = {"value": value, "bytes": len(value) + ROW, "ends_at": ends_at}
+    fields = {"value": value, "bytes": len(value) + ROW_BYTES, "ends_at": ends_at}
     GitCache.objects.bulk_create(
         [GitCache(repo=repo, key=key, used_at=timezone.now(), **fields)],
         update_conflicts=True,
@@ -128,7 +149,7 @@ def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> Non
         update_fields=["used_at", *fields],
     )
     answers = GitCache.objects.filter(repo=repo)
-    over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - ROOM
+    over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - BYTES_MAX
     gone = []
     if over > 0:
         for pk, size in answers.order_by("used_at").values_list("pk", "bytes").iterator():
@@ -140,7 +161,7 @@ def keep(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> Non
 
 
 def drop_answers() -> None:
-    """Forget all answers, of every repository."""
+    """Delete all cached answers, of every repository."""
     GitCache.objects.all().delete()
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import slots
 from apps.browse.cache import cached
-from apps.browse.kept import (
-    changes_of_kept,
-    commit_of_kept,
-    kept_changes,
-    kept_commit,
-)
+from apps.browse.codec import decode_changes, decode_commit, encode_changes
 from apps.browse.names import Revision
 from apps.browse.objects import find_commit, no_commit, quick
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
 from apps.git.diff import Changes, changes
 from apps.git.files import is_signed
@@ -32,8 +27,8 @@ SKIP_MAX = 10**9
 class History:
     """The commits that `wanted` has, newest first: those that all of the filters let through.
 
-    `who` asks, a person or an address, for whom a place is held when git takes long. A slice of it
-    is one page, which is kept; after that `commit` is the one that the list begins with.
+    `who` asks, a person or an address, for whom a slot is held when git takes long. A slice of it
+    is one page, which is cached; after that `commit` is the one that the list begins with.
     """
 
     repo: Repo
@@ -54,23 +49,23 @@ class History:
                 self.commit = find_commit(self.repo, self.wanted)
             return []
         asked = self.wanted.sha, self.path, self.author, self.since, self.until, skip, count
-        kept = cached(self.repo, ("commits", *asked), lambda: self.ask(skip, count))
-        self.commit = kept["commit"]
-        return [commit_of_kept(one) for one in kept["commits"]]
+        answer = cached(self.repo, ("commits", *asked), lambda: self.ask(skip, count))
+        self.commit = answer["commit"]
+        return [decode_commit(fields) for fields in answer["commits"]]
 
     def is_slow(self, skip: int) -> bool:
         """Whether git may have to go through all of history for the next commit."""
         return bool(self.path or self.author or self.until or skip > SKIP_QUICKLY)
 
     def ask(self, skip: int, count: int) -> dict[str, Any]:
-        """The same from git, as it is kept."""
+        """The same from git, as it is cached."""
         with quick():
             commit = find_commit(self.repo, self.wanted)
             found = None if self.is_slow(skip) else self.log(commit, skip, count)
         if found is None:
-            with slots.heavy(self.who):
+            with heavy_slots.slot(self.who):
                 found = self.log(commit, skip, count)
-        return {"commit": commit, "commits": [kept_commit(one) for one in found]}
+        return {"commit": commit, "commits": found}
 
     def log(self, commit: str, skip: int, count: int) -> list[Commit]:
         try:
@@ -109,16 +104,16 @@ def read_commit(repo: Repo, sha: str, who: str) -> SingleCommit:
     404, 422 `diff_too_large`, `too_expensive`.
     """
     try:
-        kept = cached(repo, ("commit", sha), lambda: ask_for_commit(repo, sha, who))
+        answer = cached(repo, ("commit", sha), lambda: ask_for_commit(repo, sha, who))
     except GitTooLarge:
         text = "The commit changes too much: fetch it with git."
         raise Invalid("diff_too_large", text) from None
-    commit, found = commit_of_kept(kept["commit"]), changes_of_kept(kept["changes"])
-    return SingleCommit(commit, kept["is_signed"], found)
+    commit, found = decode_commit(answer["commit"]), decode_changes(answer["changes"])
+    return SingleCommit(commit, answer["is_signed"], found)
 
 
 def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
-    """The same from git, as it is kept."""
+    """The same from git, as it is cached."""
     with quick():
         signed = is_signed(repo.git, sha)
         if signed is None:
@@ -127,10 +122,10 @@ def ask_for_commit(repo: Repo, sha: str, who: str) -> dict[str, Any]:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-    with slots.heavy(who):
+    with heavy_slots.slot(who):
         found = changes(repo.git, next(iter(commit.parents), None), sha)
     return {
-        "commit": kept_commit(commit),
+        "commit": commit,
         "is_signed": signed,
-        "changes": kept_changes(found),
+        "changes": encode_changes(found),
     }

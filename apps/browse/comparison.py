@@ -9,16 +9,17 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from apps.browse import slots
-from apps.browse.cache import cached
-from apps.browse.kept import changes_of_kept, commit_of_kept, kept_changes, kept_commit
+from apps.browse.cache import Patches, cached, cached_patches
+from apps.browse.codec import decode_changes, decode_commit, encode_changes
 from apps.browse.names import invalid_ref, revision
 from apps.browse.objects import all_found
+from apps.browse.read_slots import heavy_slots
 from apps.core.access import Level
 from apps.core.errors import Invalid, unavailable
 from apps.core.json import quoted
 from apps.git.between import between
-from apps.git.diff import FILES_MAX, Changes, FileChange, changes, patches
+from apps.git.diff import FILES_MAX, Changes, FileChange, patches
+from apps.git.diff import changes as read_changes
 from apps.git.log import Commit
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitTooLarge
@@ -29,8 +30,6 @@ from apps.repos.queries import named_source
 
 DEADLINE = 10
 """Seconds in which git has to compare."""
-BYTES = "latin-1"
-"""Maps each byte of a patch to a character, and back."""
 COMMITS_MAX = 250
 """Commits that are listed."""
 WRITERS: dict[str, Callable[[GitRepo, str, str, IO[bytes]], None]] = {
@@ -64,8 +63,8 @@ class Ends:
         return git if self.source == self.repo else replace(git, others=self.source.git.path)
 
     def question(self, *asked: Any) -> tuple[Any, ...]:
-        """What answers are kept under. Who knows a commit of a fork by its name alone must not
-        get what was answered to a reader of the fork.
+        """The question under which answers are cached. It names the fork: a caller who only knows
+        the name of a commit must not get an answer that was given to a reader of the fork.
         """
         return ("compare", self.source.pk, self.base, self.head, *asked)
 
@@ -116,16 +115,17 @@ def compare(ends: Ends, *, direct: bool) -> Comparison:
 
     404 for a commit that is not there, 422 `no_merge_base`, `diff_too_large`, `too_expensive`.
     """
-    kept = cached(ends.repo, ends.question(direct), lambda: ask(ends, direct=direct))
-    if kept["start"] is None:
+    answer = cached(ends.repo, ends.question(direct), lambda: ask(ends, direct=direct))
+    if answer["start"] is None:
         text = "The two have no commit in common. Compare them as they are, with `direct=true`."
         raise Invalid("no_merge_base", text)
-    commits = [commit_of_kept(one) for one in kept["commits"]]
-    return Comparison(**{**kept, "commits": commits, "changes": changes_of_kept(kept["changes"])})
+    commits = [decode_commit(fields) for fields in answer["commits"]]
+    changes = decode_changes(answer["changes"])
+    return Comparison(**{**answer, "commits": commits, "changes": changes})
 
 
 def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
-    """The same from git, as it is kept. Where there is nothing to compare, `start` is None."""
+    """The same from git, as it is cached. Where there is nothing to compare, `start` is None."""
     with working(ends):
         git = ends.git
         found = between(git, ends.base, ends.head, most=COMMITS_MAX)
@@ -141,8 +141,8 @@ def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
             "start": start,
             "ahead": found.distance.gained,
             "behind": found.distance.lost,
-            "commits": [kept_commit(one) for one in found.commits],
-            "changes": kept_changes(changes(git, start, head)),
+            "commits": found.commits,
+            "changes": encode_changes(read_changes(git, start, head)),
         }
 
 
@@ -154,24 +154,17 @@ def best_ancestor(git: GitRepo, base: str, head: str, distance: Distance) -> str
 
 
 def patches_of(
-    ends: Ends, found: Comparison, files: Sequence[FileChange]
+    ends: Ends, comparison: Comparison, files: Sequence[FileChange]
 ) -> dict[bytes, bytes | None]:
     """Path -> hunks of some of the files; see `apps.git.diff.patches`. 422 `too_expensive`."""
 
-    def ask() -> list[str | None]:
+    def ask() -> Patches:
         with working(ends):
-            shown = patches(ends.git, found.start, found.head, files)
-        told = (shown[file.path] for file in files)
-        return [None if patch is None else patch.decode(BYTES) for patch in told]
+            return patches(ends.git, comparison.start, comparison.head, files)
 
-    if not files:
-        return {}
-    asked = ("patches", found.start, *(file.path for file in files))
-    kept = cached(ends.repo, ends.question(*asked), ask)
-    return {
-        file.path: None if patch is None else patch.encode(BYTES)
-        for file, patch in zip(files, kept, strict=True)
-    }
+    question = ends.question("patches", comparison.start, comparison.head)
+    answer = cached_patches(ends.repo, question, files, ask)
+    return {file.path: patch for file, patch in zip(files, answer, strict=True)}
 
 
 def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
@@ -200,7 +193,7 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
 def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> bool:
     """Write a text; false when it is too large."""
     start = found.start if form == "diff" else found.base
-    with slots.heavy(ends.who):
+    with heavy_slots.slot(ends.who):
         try:
             WRITERS[form](ends.git, start, found.head, file)
         except GitTooLarge:
@@ -211,7 +204,7 @@ def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> boo
 @contextmanager
 def working(ends: Ends) -> Iterator[None]:
     """Hold a place; 422 when there is too much to compare."""
-    with slots.heavy(ends.who):
+    with heavy_slots.slot(ends.who):
         try:
             yield
         except GitTooLarge:

@@ -10,17 +10,16 @@ from typing import IO
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.http import content_disposition_header
 
 from apps.accounts.principal import Principal
-from apps.browse import slots
 from apps.browse.archives import Archive
-from apps.browse.conditional import CACHE_CONTROL
+from apps.browse.read_slots import archive_slots
 from apps.core.file_pieces import pieces_of
 from apps.core.locks import give_back_connection
+from apps.core.raw_content import inert_headers
 from apps.git import archive as git_archive
-from apps.repos.http import slots as http_slots
 from apps.repos.http import streams
+from apps.repos.http.transfer_slots import caller_of, transfer_slot
 
 SMALL = 1024 * 1024
 """Bytes of a text that is sent whole."""
@@ -30,16 +29,10 @@ TEXTS = {"diff": "text/x-diff", "patch": "text/plain; charset=utf-8"}
 """The Content-Type of each format of a comparison that is no JSON."""
 KINDS = {"tar.gz": "application/gzip", "zip": "application/zip", "tar": "application/x-tar"}
 """The Content-Type of each format of an archive."""
-HARMLESS = {
-    "Cache-Control": CACHE_CONTROL,
-    "Content-Security-Policy": "default-src 'none'; sandbox",
-    "X-Content-Type-Options": "nosniff",
-}
-"""So that no browser takes it for anything that runs."""
 
 
 class HeldFile(StreamingHttpResponse):
-    """A file as an answer, which holds its place until it has been sent."""
+    """A file as an answer, which holds its slot until it has been sent."""
 
     held: ExitStack
 
@@ -52,17 +45,17 @@ def text_response(
     request: HttpRequest, principal: Principal, file: IO[bytes], kind: str
 ) -> HttpResponseBase:
     """A text from the beginning of this file, which is closed in the end. One that is not small
-    takes one of the places of git over HTTP, because a client may be slow: 429.
+    takes a transfer slot, because a client may be slow: 429.
     """
     size = file.seek(0, SEEK_END)
     file.seek(0)
-    headers = {**HARMLESS, "Content-Type": kind, "Content-Length": str(size)}
+    headers = {**inert_headers(kind), "Content-Length": str(size)}
     if size <= SMALL or request.method == "HEAD":
         with file:
             return HttpResponse(b"" if request.method == "HEAD" else file.read(), headers=headers)
     with ExitStack() as held:
         held.callback(file.close)
-        held.enter_context(http_slots.place(request, principal))
+        held.enter_context(transfer_slot(request, principal))
         answer = HeldFile(pieces_of(file, request), headers=headers)
         answer.held = held.pop_all()
     return answer
@@ -71,16 +64,16 @@ def text_response(
 def archive_response(
     request: HttpRequest, principal: Principal, archive: Archive, form: str
 ) -> HttpResponseBase:
-    """An archive as `tar`, `tar.gz` or `zip`, made while it is sent. It takes one of the places of
-    git over HTTP: 429; and each has one at a time: 503.
+    """An archive as `tar`, `tar.gz` or `zip`, made while it is sent. It takes a
+    transfer slot: 429. A caller has one archive at a time: 503.
     """
-    headers = headers_of(archive, form)
+    headers = inert_headers(KINDS[form], f"{archive.name}.{form}", is_attachment=True)
     if request.method == "HEAD":
         return HttpResponse(headers=headers)
     give_back_connection()
     with ExitStack() as held:
-        held.enter_context(slots.archive(http_slots.who(request, principal)))
-        held.enter_context(http_slots.place(request, principal))
+        held.enter_context(archive_slots.slot(caller_of(request, principal)))
+        held.enter_context(transfer_slot(request, principal))
         written = "zip" if form == "zip" else "tar"
         of = archive.repo.git, archive.commit, written, f"{archive.name}/", archive.path
         start = partial(git_archive.stream_archive, *of)
@@ -93,13 +86,3 @@ def archive_response(
     for name, value in headers.items():
         answer[name] = value
     return answer
-
-
-def headers_of(archive: Archive, form: str) -> dict[str, str]:
-    """What says which file this is, and keeps a browser from taking it for anything else."""
-    name = f"{archive.name}.{form}"
-    return {
-        **HARMLESS,
-        "Content-Type": KINDS[form],
-        "Content-Disposition": content_disposition_header(True, name) or "",
-    }

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from apps.browse import slots
 from apps.browse.cache import ForNow, cached
+from apps.browse.codec import ENCODING
 from apps.browse.names import Revision
 from apps.browse.objects import find_commit, find_entry, quick
+from apps.browse.read_slots import heavy_slots
 from apps.core import markdown
 from apps.core.errors import ApiError
 from apps.git.last_changes import LastChange, last_changes
@@ -29,7 +30,6 @@ MARKDOWN = (".md", ".markdown")
 LOOKED_AT = 8000
 """Bytes in which a NUL makes a file binary, as for git."""
 DIRECTORY = "040000"
-BYTES = "latin-1"
 """Maps each byte of a name to a character, and back."""
 
 
@@ -72,28 +72,28 @@ def thing_at(repo: Repo, commit: str, path: bytes) -> Entry:
 def read_folder(repo: Repo, folder: Entry, page: int) -> FolderPage:
     """A page of what is in a folder, from 1."""
     question = ("folder", folder.sha, page, markdown.VERSION)
-    kept = cached(repo, question, lambda: ask_folder(repo, folder.sha, page))
+    answer = cached(repo, question, lambda: ask_folder(repo, folder.sha, page))
     below = folder.path + b"/" if folder.path else b""
     entries = [
-        Entry(**{**one, "path": below + one["path"].encode(BYTES)}) for one in kept["entries"]
+        Entry(**{**one, "path": below + one["path"].encode(ENCODING)}) for one in answer["entries"]
     ]
-    readme = kept["readme"]
+    readme = answer["readme"]
     if readme is not None:
-        readme = Readme(**{**readme, "name": readme["name"].encode(BYTES)})
-    return FolderPage(entries, kept["has_more"], readme)
+        readme = Readme(**{**readme, "name": readme["name"].encode(ENCODING)})
+    return FolderPage(entries, answer["has_more"], readme)
 
 
 def ask_folder(repo: Repo, tree: str, page: int) -> dict[str, Any]:
-    """The same from git, as it is kept: with names instead of paths."""
+    """The same from git, as it is cached: with names instead of paths."""
     start = (page - 1) * ENTRIES
     with quick():
         found = list_tree(repo.git, tree, start=start, stop=start + ENTRIES + 1).entries
         entries = sorted(found[:ENTRIES], key=lambda one: one.kind != "directory")
         readme = read_readme(repo, entries) if page == 1 else None
     return {
-        "entries": [{**asdict(one), "path": one.path.decode(BYTES)} for one in entries],
+        "entries": [{**asdict(one), "path": one.path.decode(ENCODING)} for one in entries],
         "has_more": len(found) > ENTRIES,
-        "readme": readme and {**asdict(readme), "name": readme.name.decode(BYTES)},
+        "readme": readme and {**asdict(readme), "name": readme.name.decode(ENCODING)},
     }
 
 
@@ -101,7 +101,7 @@ def read_readme(repo: Repo, entries: Sequence[Entry]) -> Readme | None:
     """The README among these, unless it is too long to be shown or no text. For callers in a
     place.
     """
-    named = {name_of(one).decode(BYTES).lower(): one for one in entries if one.kind == "file"}
+    named = {name_of(one).decode(ENCODING).lower(): one for one in entries if one.kind == "file"}
     entry = next((named[name] for name in READMES if name in named), None)
     if entry is None:
         return None
@@ -110,7 +110,7 @@ def read_readme(repo: Repo, entries: Sequence[Entry]) -> Readme | None:
     if content is None or b"\0" in content[:LOOKED_AT]:
         return None
     name, text = name_of(entry), content.decode("utf-8", "replace")
-    if name.lower().decode(BYTES).endswith(MARKDOWN):
+    if name.lower().decode(ENCODING).endswith(MARKDOWN):
         return Readme(name, markdown.render(text, relative=True), "")
     return Readme(name, "", text)
 
@@ -142,20 +142,20 @@ def find_last_changes(
     names = [name_of(one) for one in entries]
 
     def ask() -> Any:
-        with slots.heavy_if_free(who):
+        with heavy_slots.slot(who, waits=False):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
         known = {one.sha: one for one in (walk.newest, *walk.found.values()) if one}
         answer = {
             "commits": [asdict(one) for one in known.values()],
             "newest": walk.newest and walk.newest.sha,
-            "by_name": {name.decode(BYTES): one.sha for name, one in walk.found.items()},
+            "by_name": {name.decode(ENCODING): one.sha for name, one in walk.found.items()},
         }
         return answer if walk.is_whole else ForNow(answer)
 
     try:
-        kept = cached(repo, ("last changes", commit, path, page), ask)
+        answer = cached(repo, ("last changes", commit, path, page), ask)
     except (ApiError, GitError):
         return UNKNOWN
-    commits = {one["sha"]: LastChange(**one) for one in kept["commits"]}
-    by_name = {name.encode(BYTES): commits[sha] for name, sha in kept["by_name"].items()}
-    return LastChanges(commits.get(kept["newest"]), by_name)
+    commits = {one["sha"]: LastChange(**one) for one in answer["commits"]}
+    by_name = {name.encode(ENCODING): commits[sha] for name, sha in answer["by_name"].items()}
+    return LastChanges(commits.get(answer["newest"]), by_name)

@@ -1,4 +1,4 @@
-"""Answers of git that are kept, because git takes long to give them."""
+"""Git's answers, cached because git takes long to give them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from django.conf import settings
 from django.http import HttpRequest
 
-from apps.browse.slots import light
+from apps.browse.read_slots import light_slots
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64
@@ -99,7 +99,7 @@ def commit_of(ref: Ref) -> str:
     """
     if ref.peeled_sha is not None or not ref.is_tag:
         return ref.sha if ref.peeled_sha is None else ref.peeled_sha
-    with light():
+    with light_slots.slot():
         return tip_of(ref.repo.git, ref.sha).commit
 
 

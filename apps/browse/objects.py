@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from apps.browse import slots
 from apps.browse.cache import too_expensive
 from apps.browse.names import Revision, shown_path
+from apps.browse.read_slots import light_slots
 from apps.core.errors import NotFound
 from apps.core.json import quoted
 from apps.git.repo import GitRepo
@@ -19,7 +19,7 @@ from apps.repos.models import Repo
 @contextmanager
 def quick() -> Iterator[None]:
     """Hold a place for git's quick answers; 422 when it has none in time after all."""
-    with slots.light():
+    with light_slots.slot():
         try:
             yield
         except (GitTimeout, GitTooLarge):

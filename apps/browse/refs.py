@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.browse.cache import cached
-from apps.browse.slots import heavy_if_free, light
+from apps.browse.read_slots import heavy_slots, light_slots
 from apps.core.errors import ApiError, Invalid, NotFound
 from apps.core.json import quoted
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.git.history import distances
 from apps.git.run import GitError, GitTimeout
 from apps.git.tips import tag_message
@@ -20,7 +20,9 @@ from apps.repos.models.ref import short_name
 
 PATIENCE = 5.0
 """Seconds that git has to count how far a branch is from the default branch."""
-PATTERNS = Statement('SELECT own.branch FROM "repos_protection" own WHERE own.repo_id = %s')
+PATTERNS = Statement(
+    lambda: Protection.objects.filter(repo=Parameter("repo")).values_list("branch")
+)
 
 
 def list_branches(repo: Repo) -> QuerySet[Any, Any]:
@@ -46,7 +48,7 @@ def get_ref(rows: QuerySet[Any, Any], full_name: str, what: str) -> Any:
 
 def protected_patterns(repo: Repo) -> list[str]:
     """The patterns of the branches that are protected."""
-    return [branch for (branch,) in PATTERNS.rows(repo.pk)]
+    return [branch for (branch,) in PATTERNS.all(repo=repo.pk)]
 
 
 def protections_of(repo: Repo, branch: str) -> list[Protection]:
@@ -67,7 +69,7 @@ def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
         return 0, 0
 
     def ask() -> list[int]:
-        with light():
+        with light_slots.slot():
             distance = repo.git.within(PATIENCE).distance(default, ref.sha)
         return [distance.gained, distance.lost]
 
@@ -90,7 +92,7 @@ def distances_from_default(
     shas = [*dict.fromkeys(one.sha for one in branches if one.sha != default)]
 
     def ask() -> list[tuple[str, int, int]]:
-        with heavy_if_free(who):
+        with heavy_slots.slot(who, waits=False):
             found = distances(repo.git.within(PATIENCE), [(default, sha) for sha in shas])
         if len(found) < len(shas):
             raise GitTimeout("not all branches could be compared")
@@ -100,17 +102,17 @@ def distances_from_default(
     if not shas:
         return same
     try:
-        kept = cached(repo, ("distances", default, *shas), ask)
+        answer = cached(repo, ("distances", default, *shas), ask)
     except (GitError, ApiError):
         return same
-    return same | {sha: (ahead, behind) for sha, ahead, behind in kept}
+    return same | {sha: (ahead, behind) for sha, ahead, behind in answer}
 
 
 def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
     """`message` and `message_truncated` of an annotated tag of which the row has the beginning."""
 
     def ask() -> tuple[str, bool] | None:
-        with light():
+        with light_slots.slot():
             return tag_message(repo.git, ref.sha)
 
     try:

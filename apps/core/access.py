@@ -119,7 +119,7 @@ class Access(ABC):
             return
         if self.level is Level.NONE:
             # Unnamed: by a former slug somebody would learn today's.
-            raise Forbidden("forbidden", "You have no access to what is here.")
+            raise Forbidden("forbidden", "You have no access to this.")
         raise Forbidden(
             "role_required",
             f"This needs {needed.name.lower()} access to {self.name}; "

@@ -13,7 +13,7 @@ NO_CONTROLS = f"[^{CHARACTERS}]*"
 
 def name_problem(name: str) -> str | None:
     """Why this cannot be a title, or the name of something; None when it can."""
-    return f"This has {CONTROLS}." if has_controls(name) else None
+    return f"This contains {CONTROLS}." if has_controls(name) else None
 
 
 def without_controls(text: str) -> str:

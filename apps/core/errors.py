@@ -107,9 +107,9 @@ class Unavailable(ApiError):
 
 PLAIN = {
     400: ("malformed_request", "The server could not understand this request."),
-    403: ("forbidden", "You may not do this."),
-    404: ("not_found", "There is nothing at this address."),
-    405: ("method_not_allowed", "This address does not answer that method."),
+    403: ("forbidden", "You are not allowed to do this."),
+    404: ("not_found", "Nothing exists at this address."),
+    405: ("method_not_allowed", "This address does not support that method."),
     413: ("payload_too_large", "The request body is too large."),
     414: ("uri_too_long", "The address is longer than 8,000 characters."),
     431: ("header_too_long", "A header is longer than 8,000 characters."),
@@ -129,7 +129,7 @@ def plain_error(status: int) -> ApiError:
 def method_not_allowed(methods: list[str]) -> ApiError:
     """405; DRF names the methods in `Allow` as well."""
     error = plain_error(405)
-    error.detail = f"This address does not answer that method, but {', '.join(methods)}."
+    error.detail = f"This address does not support that method; it supports {', '.join(methods)}."
     return error
 
 
@@ -147,7 +147,9 @@ limit that the operator has set."""
 
 def storage_full() -> Unavailable:
     """503 while the server's disk takes no more: somebody has to make room."""
-    text = "The server has no disk space left, so nothing was stored. Its operators must make room."
+    text = (
+        "The server has no disk space left, so nothing was saved. Its operators have to free some."
+    )
     return Unavailable("storage_full", text, headers={"Retry-After": "60"})
 
 

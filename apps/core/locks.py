@@ -12,7 +12,7 @@ from django.db.models import Model
 from django.db.transaction import TransactionManagementError
 
 from apps.core.errors import NotFound
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 
 MOMENT = 25
 """Milliseconds in which a short write of somebody else ends."""
@@ -28,10 +28,10 @@ def lock(row: Model) -> None:
     """
     if not connection.in_atomic_block:
         raise TransactionManagementError("A lock ends with its transaction; there is none.")
-    found = _again(type(row)).first(row.pk)
-    if found is None:
-        raise NotFound("not_found", "This has been deleted in the meantime.")
-    fresh, deferred = found[0], row.get_deferred_fields()
+    fresh = _again(type(row)).first(pk=row.pk)
+    if fresh is None:
+        raise NotFound("not_found", "This has since been deleted.")
+    deferred = row.get_deferred_fields()
     for field in row._meta.concrete_fields:
         value = getattr(fresh, field.attname)
         if field.attname in deferred or getattr(row, field.attname) != value:
@@ -40,10 +40,9 @@ def lock(row: Model) -> None:
 
 @cache
 def _again(model: type[Model]) -> Statement:
-    """Selects a row by its key `FOR UPDATE`, in the SQL that Django writes."""
-    rows = model._base_manager.select_for_update(of=("self",), no_key=True).filter(pk=0)
-    text, _ = rows.query.sql_with_params()
-    return Statement(text, row=model)
+    """Selects a row by its key `FOR NO KEY UPDATE`."""
+    rows = model._base_manager.select_for_update(of=("self",), no_key=True)
+    return Statement(lambda: rows.filter(pk=Parameter("pk")))
 
 
 def hold(name: str) -> None:

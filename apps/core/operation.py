@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
@@ -45,6 +45,10 @@ class Operation:
     description: str
 
 
+class DeclaredHandler(Protocol):
+    operation: Operation
+
+
 def _response(result: Any, status: int) -> HttpResponseBase:
     return result if isinstance(result, HttpResponseBase) else Response(result, status)
 
@@ -71,7 +75,7 @@ def operation(
             return cast("HttpResponseBase", view.respond(lambda: _response(method(view), status)))
 
         summary, _, rest = (method.__doc__ or "").strip().partition("\n")
-        vars(run)["operation"] = Operation(
+        cast("DeclaredHandler", run).operation = Operation(
             level=level,
             request=request,
             response=response,

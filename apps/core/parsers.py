@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from rest_framework.parsers import BaseParser
 
 from apps.core import json
+from apps.core.body_limits import UPLOAD_LIMIT
 from apps.core.errors import ApiError, BadRequest, PayloadTooLarge, UnsupportedMediaType
-from apps.core.room import UPLOAD_LIMIT
 
 JSON_LIMIT = 1024 * 1024
 JSON_TYPE = re.compile(r'application/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?', re.IGNORECASE)
@@ -92,7 +92,7 @@ def read_body(stream: Readable, limit: int, declared: int) -> bytes:
 
 def broken_off() -> BadRequest:
     """400 for a body of which less has come than was announced."""
-    return BadRequest("malformed_request", "The body breaks off, or its chunks are malformed.")
+    return BadRequest("malformed_request", "The body is incomplete, or its chunks are malformed.")
 
 
 def too_large(limit: int) -> PayloadTooLarge:

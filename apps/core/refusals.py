@@ -27,7 +27,7 @@ CODES: dict[str, tuple[int, str]] = {
     "staff_required": (403, "Only staff may do this."),
     "team_inactive": (403, "The team has been deactivated."),
     "not_found": (404, "There is no such record."),
-    "method_not_allowed": (405, "This address does not answer that method."),
+    "method_not_allowed": (405, "This address does not support that method."),
     "approval_required": (409, "The target's protections lack approvals."),
     "approver_exists": (409, "This person is an approver already."),
     "branch_missing": (409, "The source or the target branch does not exist."),

@@ -50,7 +50,7 @@ def repo_slug_problem(slug: str) -> str | None:
             "'.', '_' or '-', and is not '.' or '..'."
         )
     if slug.endswith(ENDINGS):
-        return f"A repository slug does not end in {', '.join(ENDINGS)}."
+        return f"A repository slug may not end in {', '.join(ENDINGS)}."
     return _reserved(slug)
 
 

@@ -1,146 +1,153 @@
-"""SELECTs of what every request needs, put together once.
+"""Querysets whose SQL is compiled once: for the lookups of every request.
 
-Django spends longer on the text of a query than the database on its answer, and each time anew.
+Django takes longer to compile such a query than the database to answer it, and compiles it anew
+each time. Which undocumented parts of Django this uses: docs/decisions/0008.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Model
-from django.db.models.expressions import Col
+from django.db.models import Expression, Field, QuerySet
+from django.db.models.query import get_related_populators
 from django.http import Http404
 
-Converter = Callable[[Any], Any]
+
+class Parameter(Expression):
+    """A value of a statement that is given by this name when it runs."""
+
+    def __init__(self, name: str, index: int | None = None) -> None:
+        super().__init__(output_field=Field())  # of no type: it is only compared
+        self.name, self.index = name, index
+
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, tuple[Any, ...]]:
+        return "%s", (self,)
+
+    def value_in(self, values: dict[str, Any]) -> Any:
+        value = values[self.name]
+        return value if self.index is None else value[self.index]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Columns of a model's table: those of the named fields, or of all but a few."""
-
-    model: type[Model]
-    names: Sequence[str] = ()
-    without: Sequence[str] = ()
-    """Fields that are read when they are asked for."""
-
-    @cached_property
-    def fields(self) -> list[Any]:
-        found = self.model._meta
-        named = [found.get_field(name) for name in self.names]
-        return named or [one for one in found.concrete_fields if one.name not in self.without]
+def parameters(name: str, count: int) -> list[Parameter]:
+    """The items of a list with so many values, for `__in`."""
+    return [Parameter(name, index) for index in range(count)]
 
 
 class Statement:
-    """A SELECT whose text is ready, and whose rows are instances of models, as the ORM makes them.
+    """A queryset that is compiled once, and gives what the queryset would give.
 
-    `Statement("SELECT {repo}, {team} FROM repos_repo repo JOIN …", repo=Repo, team=Team)`: the name
-    in braces stands for all columns of the model, whose table has that name in the statement. The
-    models come first, in their order; what is selected behind them is given as it is. For `rows`,
-    `Columns(Reply, ["number", "uuid"])` stands for those of a model that are named.
+    `Statement(lambda: Team.objects.filter(slug=Parameter("slug")))` is run by `first(slug="acme")`.
+    The values are passed to the database as they are: integers, strings, None. The queryset is
+    made on first use, when all models are loaded.
     """
 
-    def __init__(self, text: str, **sources: type[Model] | Columns) -> None:
-        self.text = text.strip()
-        self.sources = {
-            name: source if isinstance(source, Columns) else Columns(source)
-            for name, source in sources.items()
-        }
+    def __init__(self, queryset: Callable[[], QuerySet[Any, Any]]) -> None:
+        self.queryset = queryset
 
-    def first(self, *parameters: Any) -> tuple[Any, ...] | None:
-        """The first row: an instance of each model, then the other columns. None without a row."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        with connection.cursor() as cursor:
-            cursor.execute(self.sql, parameters)
-            row = cursor.fetchone()
-        return None if row is None else tuple(self._instances(connection, row))
-
-    def all(self, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Each row, as `first` gives one."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        return [tuple(self._instances(connection, row)) for row in self._fetched(parameters)]
-
-    def rows(self, *parameters: Any) -> list[list[Any]]:
-        """The values of each row, without making instances of them."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        return [self._values(connection, row) for row in self._fetched(parameters)]
-
-    def _fetched(self, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def first(self, **values: Any) -> Any:
+        """The first row: an instance, or values if the queryset gives those. None without a row."""
         with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
-            cursor.execute(self.sql, parameters)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
-        return found
+            cursor.execute(self._compiled.sql, self._bound(values))
+            row = cursor.fetchone()
+        return None if row is None else next(self._results([row]))
 
-    def one(self, *parameters: Any) -> tuple[Any, ...]:
+    def one(self, **values: Any) -> Any:
         """As `first`; 404 without a row."""
-        found = self.first(*parameters)
-        if found is None:
+        row = self.first(**values)
+        if row is None:
             raise Http404
-        return found
+        return row
 
-    @cached_property
-    def sql(self) -> str:
-        columns = {
-            name: ", ".join(f'{name}."{field.column}"' for field in source.fields)
-            for name, source in self.sources.items()
-        }
-        return self.text.format(**columns)
+    def all(self, **values: Any) -> list[Any]:
+        """Each row, as `first` gives one."""
+        return self._run(self._compiled.sql, self._bound(values))
 
-    @cached_property
-    def parts(self) -> list[tuple[type[Model], list[str]]]:
-        """Each model with the attributes that its columns fill."""
+    def of(self, **values: Any) -> Slices:
+        """The rows of these values, to be sliced like a queryset."""
+        return Slices(self, values)
+
+    def page(self, start: int, stop: int, **values: Any) -> list[Any]:
+        """The rows from `start` on, without the one at `stop`."""
+        sql = f"{self._compiled.sql} LIMIT %s OFFSET %s"
+        return self._run(sql, [*self._bound(values), stop - start, start])
+
+    def _run(self, sql: str, given: list[Any]) -> list[Any]:
+        with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+            cursor.execute(sql, given)
+            rows = cursor.fetchall()
+        return [*self._results(rows)]
+
+    def _bound(self, values: dict[str, Any]) -> list[Any]:
         return [
-            (source.model, [field.attname for field in source.fields])
-            for source in self.sources.values()
+            each.value_in(values) if isinstance(each, Parameter) else each
+            for each in self._compiled.parameters
         ]
 
-    def _values(self, connection: BaseDatabaseWrapper, row: Sequence[Any]) -> list[Any]:
-        values = list(row)
-        for place, convert in self._converters(connection).items():
-            values[place] = convert(values[place])
-        return values
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return Compiled(self.queryset())
 
-    def _instances(self, connection: BaseDatabaseWrapper, row: Sequence[Any]) -> Iterator[Any]:
-        values = self._values(connection, row)
-        begin = 0
-        for model, names in self.parts:
-            end = begin + len(names)
-            yield model.from_db(connection.alias, names, values[begin:end])
-            begin = end
-        yield from values[begin:]
+    def _results(self, rows: Iterable[Sequence[Any]]) -> Iterator[Any]:
+        compiled = self._compiled
+        compiler, converters = self._of_connection(connections[DEFAULT_DB_ALIAS])
+        if converters:
+            rows = compiler.apply_converters(rows, converters)
+        return map(tuple, rows) if compiled.model is None else map(compiled.instance, rows)
 
-    def _converters(self, connection: BaseDatabaseWrapper) -> dict[int, Converter]:
+    def _of_connection(self, connection: BaseDatabaseWrapper) -> tuple[Any, dict[int, Any]]:
         """What converts the database's own values of some columns, by index.
 
-        Kept by the connection, of which they are a part: they go with it, and it with its thread.
+        It is an attribute of the connection, because it refers to it: both go with their thread.
         """
-        known: dict[Statement, dict[int, Converter]]
-        known = vars(connection).setdefault("statement_converters", {})
-        if self not in known:
-            columns = [
-                Col(name, field) for name, source in self.sources.items() for field in source.fields
-            ]
-            known[self] = dict(_converting(connection, columns))
-        return known[self]
+        cached: dict[Statement, tuple[Any, dict[int, Any]]]
+        cached = vars(connection).setdefault("statement_converters", {})
+        if self not in cached:
+            compiler = self._compiled.query.get_compiler(connection=connection)
+            cached[self] = compiler, compiler.get_converters(self._compiled.expressions)
+        return cached[self]
 
 
-def _converting(
-    connection: BaseDatabaseWrapper, columns: list[Col]
-) -> Iterator[tuple[int, Converter]]:
-    for place, column in enumerate(columns):
-        steps = connection.ops.get_db_converters(column) + column.get_db_converters(connection)
-        if steps:
-            yield place, _through(steps, column, connection)
+class Compiled:
+    """The SQL of a queryset, and how Django makes instances of its rows."""
+
+    def __init__(self, queryset: QuerySet[Any, Any]) -> None:
+        self.query = queryset.query
+        compiler: Any = self.query.get_compiler(DEFAULT_DB_ALIAS)
+        self.sql, self.parameters = compiler.as_sql()
+        self.expressions = [expression for expression, _, _ in compiler.select]
+        self.annotations = compiler.annotation_col_map
+        self.model: Any = None
+        if not self.query.has_select_fields:  # no values(), no values_list()
+            self.model = compiler.klass_info["model"]
+            columns = compiler.klass_info["select_fields"]
+            self.names = [self.expressions[column].target.attname for column in columns]
+            self.own = slice(columns[0], columns[-1] + 1)
+            # ignored: the stubs are those of a later Django
+            self.related = get_related_populators(  # type: ignore[call-arg]
+                compiler.klass_info, compiler.select, DEFAULT_DB_ALIAS
+            )
+
+    def instance(self, row: Sequence[Any]) -> Any:
+        """An instance with its related ones and its annotations, as `ModelIterable` makes it."""
+        instance = self.model.from_db(DEFAULT_DB_ALIAS, self.names, row[self.own])
+        for related in self.related:
+            related.populate(row, instance)
+        for name, column in self.annotations.items():
+            setattr(instance, name, row[column])
+        return instance
 
 
-def _through(steps: list[Any], column: Col, connection: BaseDatabaseWrapper) -> Converter:
-    def convert(value: Any) -> Any:
-        for step in steps:
-            value = step(value, column, connection)
-        return value
+@dataclass(frozen=True)
+class Slices:
+    """The rows of a statement for some values, to be sliced like a queryset."""
 
-    return convert
+    statement: Statement
+    values: dict[str, Any]
+
+    def __getitem__(self, part: slice) -> list[Any]:
+        return self.statement.page(part.start, part.stop, **self.values)

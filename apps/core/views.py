@@ -31,6 +31,7 @@ from apps.core.operation import Operation
 from apps.core.pagination import ApiPagination
 from apps.core.parsers import body_stream
 from apps.core.query import IGNORED, ignored_names, refuse_unknown
+from apps.core.requests import set_answer_header
 from apps.core.serializers import RequestSerializer, ready, validated
 from apps.core.slugs import PREFIX
 
@@ -208,8 +209,7 @@ class ApiViewSet(GenericViewSet[Any]):
         if unknown and self.is_writing:
             refuse_unknown(unknown, known)
         if unknown:
-            headers = vars(self.http_request).setdefault("answer_headers", {})
-            headers[IGNORED] = ignored_names(unknown)
+            set_answer_header(self.http_request, IGNORED, ignored_names(unknown))
 
     def known_parameters(self) -> list[str]:
         """The query parameters of the operation, in the order in which they are described."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model
@@ -13,6 +13,7 @@ from django.utils.html import format_html
 
 from apps.core.admin import NONE, Choices, StaffAdmin
 from apps.core.errors import ApiError
+from apps.core.requests import SiteRequest
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.events.scopes import Names, resolve
@@ -55,7 +56,7 @@ class EventAdmin(StaffAdmin):
             named = get_user_model().objects.filter(username_key=text.lower()).values("pk")
             return queryset.filter(actor__in=named), False
         try:
-            (event_scope,) = resolve(vars(request)["principal"], [text])
+            (event_scope,) = resolve(cast("SiteRequest", request).principal, [text])
         except (ApiError, Http404):
             return queryset.none(), False
         return queryset.filter((event_scope.key.column, event_scope.key.value)), False
@@ -81,7 +82,7 @@ class EventAdmin(StaffAdmin):
 
     @admin.display(description="where")
     def where(self, row: Event) -> str:
-        return str(vars(row)["where"])
+        return row.where
 
     @admin.display(description="data")
     def carried(self, row: Event) -> str:
@@ -93,5 +94,5 @@ def named(rows: list[Event]) -> list[Event]:
     names = Names(rows)
     for row in rows:
         team = names.teams.get(row.team_id)
-        vars(row)["where"] = names.repos.get(row.repo_id) or (f"teams/{team}" if team else NONE)
+        row.where = names.repos.get(row.repo_id) or (f"teams/{team}" if team else NONE)
     return rows

@@ -80,7 +80,7 @@ class PingKind(Worded):
     """Why an event pings somebody; the words end at the person, `you`."""
 
     MENTION = "mention", "mentioned you"
-    REVIEW_REQUESTED = "review_requested", "asks for your review"
+    REVIEW_REQUESTED = "review_requested", "requested your review"
     REPLY = "reply", "replied to you"
     ADDED = "added", "added you to the team"
 

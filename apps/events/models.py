@@ -159,6 +159,8 @@ class Event(models.Model):
     api_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001
     data = models.JSONField(default=dict)
     created_at = models.DateTimeField()
+    where: str
+    """Today's name of its repository or team, set in the admin only."""
 
     objects = EventQuerySet.as_manager()
 

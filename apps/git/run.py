@@ -51,6 +51,7 @@ LIMITS: Final[dict[str, Limits]] = {
     "cat-file": Limits(output=32 * _MIB),
     "commit-graph": Limits(deadline=60, memory=_GIB, processor=60),
     "diff-tree": Limits(output=32 * _MIB),
+    "fast-import": Limits(deadline=60),
     "fetch": Limits(deadline=600, memory=_GIB),
     "format-patch": Limits(output=32 * _MIB, processor=10),
     "for-each-ref": Limits(output=64 * _MIB),

@@ -23,6 +23,7 @@ from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
 from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blockers
 from apps.repos.access import level_on
 from apps.repos.models import Protection, protections_of
+from apps.repos.protection_rules import RULES
 from apps.repos.satisfiable import Crowd, is_satisfiable_without
 
 PATIENCE = 5.0
@@ -237,21 +238,14 @@ class Approval:
         """Which of the protections want the approval of one of the named."""
         return [asks(one, *self.named[person]) for one in self.protections]
 
+    @property
+    def head_sha(self) -> str | None:
+        return self.eligibility.pull.head_sha
+
     def blockers(self) -> list[Blocker]:
-        """The blockers that reviews, or missing approvals, make; none without a protection."""
-        found = []
-        if self.protections and self.changes_requested_by:
-            people = ", ".join(self.changes_requested_by)
-            found.append(Blocker("changes_requested", f"Changes are requested by {people}."))
-        wanting = [one for one in self.protections if self.missing(one)]
-        if wanting:
-            texts = [
-                f"{one.branch} asks for {one.required_approvals}, and has {self.given(one)}"
-                for one in wanting
-            ]
-            text = f"Approvals are missing: {'; '.join(texts)}."
-            found.append(Blocker("approval_required", text))
-        return found
+        """The blockers that the rules of protections make; none without a protection."""
+        reasons = [(rule.code, rule.blocks(self)) for rule in RULES if self.protections]
+        return [Blocker(code, text) for code, text in reasons if text is not None]
 
 
 def decided_last(reviews: Iterable[Review]) -> list[Review]:
@@ -286,13 +280,22 @@ def approval_of(pull: Pull, facts: GitFacts | None = None) -> Approval:
     return Approval(Eligibility.of(pull, facts))
 
 
+@dataclass(frozen=True)
+class LoadedApproval(Approval):
+    """The same of deciding reviews that are loaded, the oldest decision first; no query."""
+
+    reviews: Sequence[Review]
+
+    @cached_property
+    def decisions(self) -> list[Review]:
+        return decided_last(self.reviews)
+
+
 def approval_by(eligibility: Eligibility, reviews: Iterable[Review]) -> Approval:
     """The same of all reviews of the pull, as rows of `with_people` that are loaded; no query."""
     decided = [one for one in reviews if one.status != ReviewStatus.COMMENTED]
-    approval = Approval(eligibility)
     in_order = sorted(decided, key=lambda one: (one.decided_at, one.pk))
-    vars(approval)["decisions"] = decided_last(in_order)
-    return approval
+    return LoadedApproval(eligibility, in_order)
 
 
 def read_approval(pull: Pull, facts: GitFacts) -> None:

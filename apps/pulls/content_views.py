@@ -10,11 +10,11 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from apps.browse.conditional import by_body, by_names
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.serializers.commits import commit_records
 from apps.browse.serializers.files import file_record, patched_record
 from apps.core.access import Level
+from apps.core.conditional import by_body, by_names
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT
 from apps.core.query import FlagParameter, QuerySerializer, number
@@ -25,7 +25,7 @@ from apps.pulls.pagination import CommitsPagination, FilesPagination
 from apps.pulls.queries import get_pull
 from apps.pulls.serializers import PullCommitRecord, PullFileRecord, PullVersionRecord
 from apps.repos.access import RepoScoped
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 PATCHES_PER_PAGE = 30
 """Files of a page with patches, at most."""
@@ -71,7 +71,7 @@ class ContentsViewSet(RepoScoped):
     @property
     def who(self) -> str:
         """For whom a place is held while git works."""
-        return http_slots.who(self.http_request, self.principal)
+        return caller_of(self.http_request, self.principal)
 
     def version(self) -> PullVersion | None:
         """The version that is asked for, the newest by default; None without a head. 404."""

@@ -1,6 +1,6 @@
 """What a version of a pull contains, as it is stored; what is not, git is asked for.
 
-`who` asks, a person or an address: for them a place is held while git works.
+`who` asks, a person or an address: for them a slot is held while git works.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import IO, Any
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from apps.browse import slots
-from apps.browse.cache import cached, too_expensive
+from apps.browse.cache import Patches, cached, cached_patches, too_expensive
+from apps.browse.codec import decode_file, encode_file, unpack_commits, unpack_files
 from apps.browse.objects import find_commits
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid, git_failed
 from apps.core.lookup import get_or_missing
 from apps.git.diff import FileChange, changes, patches
@@ -25,7 +26,6 @@ from apps.git.repo import EMPTY_TREE, pull_ref
 from apps.git.run import GitError, GitTimeout, GitTooLarge
 from apps.git.texts import write_diff, write_patches
 from apps.pulls.models import Pull, PullVersion, VersionContents
-from apps.pulls.packing import BYTES, file_of, stored_file, unpack_commits, unpack_files
 from apps.pulls.versions import putting_off, read_contents
 from apps.repos.models import Repo
 
@@ -99,7 +99,7 @@ def _ask(version: PullVersion, who: str) -> None:
     if version.tries and version.due_at and version.due_at > timezone.now():
         raise too_expensive()
     try:
-        with slots.heavy(who), putting_off(version):
+        with heavy_slots.slot(who), putting_off(version):
             read_contents(version)
     except (GitTimeout, GitTooLarge):
         raise too_expensive() from None
@@ -114,35 +114,29 @@ def files_between(old: PullVersion, new: PullVersion, who: str) -> Listing:
     repo, heads = new.pull.repo, (old.head_sha, new.head_sha)
 
     def ask() -> dict[str, Any]:
-        with slots.heavy(who):
+        with heavy_slots.slot(who):
             find_commits(repo.git, *heads)  # one may have been forgotten
             found = changes(repo.git, *heads)
-        return {"files": [*map(stored_file, found.files)], "total": found.total}
+        return {"files": [*map(encode_file, found.files)], "total": found.total}
 
     try:
-        kept = cached(repo, ("files", *heads), ask)
+        answer = cached(repo, ("files", *heads), ask)
     except GitTooLarge:
         raise too_expensive() from None
-    return Listing(repo, *heads, [*map(file_of, kept["files"])], kept["total"])
+    return Listing(repo, *heads, [*map(decode_file, answer["files"])], answer["total"])
 
 
 def patches_of(listing: Listing, files: Sequence[FileChange], who: str) -> list[bytes | None]:
     """The patch of each of these files of the listing; 422 `too_expensive`."""
 
-    def ask() -> list[str | None]:
-        with slots.heavy(who):
-            found = patches(listing.repo.git, listing.old, listing.new, files)
-        shown = [found[file.path] for file in files]
-        return [None if patch is None else patch.decode(BYTES) for patch in shown]
+    def ask() -> Patches:
+        with heavy_slots.slot(who):
+            return patches(listing.repo.git, listing.old, listing.new, files)
 
-    if not files:
-        return []
-    question = ("patches", listing.old, listing.new, *(file.path for file in files))
     try:
-        kept = cached(listing.repo, question, ask)
+        return cached_patches(listing.repo, ("patches", listing.old, listing.new), files, ask)
     except GitTooLarge:
         raise too_expensive() from None
-    return [None if patch is None else patch.encode(BYTES) for patch in kept]
 
 
 def diff_of(version: PullVersion, who: str) -> IO[bytes]:
@@ -176,13 +170,13 @@ def _text(
     version: PullVersion, what: str, who: str, write: Callable[[IO[bytes]], None]
 ) -> IO[bytes]:
     """What `write` writes, in a file without a name: before its first byte is sent, it is known
-    that there is not too much of it. That there is, is kept.
+    that there is not too much of it. That there is, is cached.
     """
     with ExitStack() as opened:
         file = opened.enter_context(TemporaryFile())
 
         def size() -> int | None:
-            with slots.heavy(who), suppress(GitTooLarge):
+            with heavy_slots.slot(who), suppress(GitTooLarge):
                 write(file)
                 return file.tell()
             return None

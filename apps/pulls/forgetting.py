@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from apps.browse.cache import drop_answers
+from apps.browse.codec import pack_commits, pack_files
 from apps.git import forget as in_git
 from apps.pulls.models import IS_ACTIVE, PullVersion, VersionContents
-from apps.pulls.packing import pack_commits, pack_files
 from apps.repos.models import BRANCHES, TAGS, NamedCommit, Repo
 
 PULL = re.compile(r"refs/pull/([0-9]+)/head")
@@ -53,7 +53,7 @@ def obstacle_of(name: str, active: set[int]) -> str:
 def forget_answers(repo: Repo) -> None:
     """Drop what is stored of commits that the repository no longer has.
 
-    Kept answers all go, of every repository: comparisons with forks are kept there too, and a
+    All cached answers are deleted, of every repository: they include comparisons with forks, and a
     question cannot be read from its key.
     """
     drop_answers()

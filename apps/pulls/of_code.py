@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cache
 
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.expressions import RawSQL
 
-from apps.core.statements import Statement
-from apps.pulls.models import ACTIVE
+from apps.core.statements import Parameter, Statement, parameters
+from apps.pulls.models import ACTIVE, Pull
 from apps.repos.models import Repo
 
 MOST = 10
@@ -17,18 +18,17 @@ MOST = 10
 @cache
 def of_branches(count: int) -> Statement:
     """Selects the active pulls from so many branches of a repository into it, oldest first."""
-    marks = ", ".join(["%s"] * count)
-    # The states stand in the text, so that the index of active pulls serves; the signs keep SQLite
+    # The states stand in the text, so that the index of active pulls serves; the sums keep SQLite
     # from walking through all pulls of the repository instead.
-    states = ", ".join(f"'{status.value}'" for status in ACTIVE)
-    return Statement(
-        f"""
-        SELECT pull.source_branch, pull.number FROM "pulls_pull" pull
-        WHERE pull.source_repo_id = %s AND +pull.repo_id = pull.source_repo_id
-        AND pull.status IN ({states}) AND pull.source_branch IN ({marks})
-        ORDER BY +pull.number
-        """  # noqa: S608 - nothing of a request
+    states = [RawSQL(f"'{status.value}'", ()) for status in ACTIVE]  # noqa: S611 - words of ours
+    rows = Pull.objects.alias(into=F("repo") + 0).filter(
+        source_repo=Parameter("repo"),
+        into=F("source_repo"),
+        status__in=states,
+        source_branch__in=parameters("branches", count),
     )
+    rows = rows.order_by(F("number") + 0)
+    return Statement(lambda: rows.values_list("source_branch", "number"))
 
 
 def head_of(repo: Repo, number: int) -> str | None:
@@ -41,7 +41,7 @@ def open_numbers(repo: Repo, branches: list[str]) -> dict[str, list[int]]:
     if not branches:
         return {}
     found = defaultdict[str, list[int]](list)
-    for branch, number in of_branches(len(branches)).rows(repo.pk, *branches):
+    for branch, number in of_branches(len(branches)).all(repo=repo.pk, branches=branches):
         if len(found[branch]) < MOST:
             found[branch].append(number)
     return dict(found)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, Subquery, Value
@@ -19,7 +18,7 @@ from django.db.models.functions import Concat
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.git.facts import GitFacts
-from apps.pulls.approval import Approval, Eligibility, decided_last
+from apps.pulls.approval import Approval, Eligibility, LoadedApproval
 from apps.pulls.models import IS_ACTIVE, Pull, PullQuerySet, PullStatus, Review
 from apps.pulls.waiting import TAKES_CHANGES, awaiting_review_from
 from apps.repos.access import level_on
@@ -46,17 +45,6 @@ class StoredEligibility(Eligibility):
     def is_stale(self, review: Review) -> bool:
         """Whether the head has moved since: what merging would give, only git can tell."""
         return review.commit_sha != self.pull.head_sha
-
-
-@dataclass(frozen=True)
-class StoredApproval(Approval):
-    """The same of reviews that have been read for many pulls at once, oldest decision first."""
-
-    reviews: Sequence[Review]
-
-    @cached_property
-    def decisions(self) -> list[Review]:
-        return decided_last(self.reviews)
 
 
 @dataclass(frozen=True)
@@ -152,4 +140,4 @@ def _protections_of(pulls: Sequence[Pull]) -> defaultdict[int, list[Protection]]
 
 def _approval(pull: Pull, protections: Sequence[Any], reviews: Sequence[Review]) -> Approval:
     matching = [one for one in protections if one.matches(pull.target_branch)]
-    return StoredApproval(StoredEligibility(pull, matching, GitFacts()), reviews)
+    return LoadedApproval(StoredEligibility(pull, matching, GitFacts()), reviews)

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from django.db import connection
 from django.db.models import Q
 from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
-from apps.accounts.models import User
 from apps.core.locks import lock
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement, parameters
 from apps.events.kinds import Kind
 from apps.events.record import Change
 from apps.git.facts import GitFacts
@@ -27,7 +25,6 @@ from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import (
-    ACTIVE,
     IS_ACTIVE,
     GitState,
     MergeAttempt,
@@ -38,7 +35,6 @@ from apps.pulls.tips import state_between, update_refs_on_commit
 from apps.pulls.versions import NewVersion, new_versions, note_base, write_versions
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.rules import ZERO, RefMove
-from apps.threads.models import Thread
 
 Tips = dict[str, str]
 """Full name of a branch -> its stored head."""
@@ -48,18 +44,6 @@ WRITTEN = [
     *("has_conflict", "conflict_due_at"),
     *("merge_commit_sha", "source_moved", "last_version", "updated_at"),
 ]
-
-AFFECTED = """
-    SELECT {pull}, {thread}, {attempt}, {actor} FROM "pulls_pull" pull
-    JOIN "threads_thread" thread ON thread.id = pull.thread_id
-    LEFT JOIN "pulls_mergeattempt" attempt ON attempt.pull_id = pull.id
-    LEFT JOIN "accounts_user" actor ON actor.id = attempt.actor_id
-    WHERE pull.repo_id = %s AND (pull.status IN (<active>) OR attempt.id IS NOT NULL) AND (
-        pull.source_repo_id = %s AND pull.source_branch IN (<names>)
-        OR pull.target_branch IN (<names>) OR pull.number IN (<numbers>)
-    )
-    ORDER BY pull.number
-    """
 
 
 def together(repo: Repo, names: Collection[str]) -> set[str]:
@@ -122,16 +106,10 @@ def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = Fals
     names = _filled_up([move.name for move in moves if move.is_branch])
     numbers = _filled_up([sources.pull_number(move.full_name) for move in moves])
     statement = _affected(len(names), len(numbers), locking=locking)
-    rows = statement.all(repo.pk, *ACTIVE, repo.pk, *names, *names, *numbers)
-    found = []
-    for pull, thread, attempt, actor in rows:
-        pull.repo, pull.thread = repo, thread
-        if attempt.pk is None:
-            pull._state.fields_cache["attempt"] = None
-        else:
-            pull.attempt, attempt.actor = attempt, actor
-        found.append(pull)
-    return found
+    pulls: list[Pull] = statement.all(repo=repo.pk, names=names, numbers=numbers)
+    for pull in pulls:
+        pull.repo = repo
+    return pulls
 
 
 def _filled_up(values: Sequence[str | int | None]) -> list[str | int | None]:
@@ -149,12 +127,15 @@ def _filled_up(values: Sequence[str | int | None]) -> list[str | int | None]:
 @cache
 def _affected(names: int, numbers: int, *, locking: bool) -> Statement:
     """Selects pulls by so many names of branches, and so many numbers."""
-    text = AFFECTED
-    for list_of, size in (("active", len(ACTIVE)), ("names", names), ("numbers", numbers)):
-        text = text.replace(f"<{list_of}>", ", ".join(["%s"] * size))
-    if locking and connection.features.has_select_for_update_of:
-        text += " FOR UPDATE OF pull"
-    return Statement(text, pull=Pull, thread=Thread, attempt=MergeAttempt, actor=User)
+    branches = parameters("names", names)
+    either = Q(source_repo=Parameter("repo"), source_branch__in=branches)
+    either |= Q(target_branch__in=branches) | Q(number__in=parameters("numbers", numbers))
+    rows = Pull.objects.filter(IS_ACTIVE | Q(attempt__isnull=False), either)
+    rows = rows.filter(repo=Parameter("repo")).order_by("number")
+    rows = rows.select_related("thread", "attempt__actor")
+    if locking:
+        rows = rows.select_for_update(of=("self",))
+    return Statement(rows.all)
 
 
 def tips_after(repo: Repo, pulls: Iterable[Pull], moves: Sequence[RefMove]) -> Tips:

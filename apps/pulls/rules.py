@@ -63,7 +63,8 @@ def check_not_open_already(pull: Pull) -> None:
     if other is not None:
         raise Conflict(
             "pull_already_exists",
-            f"Pull {other.number} already asks for {pull.source_branch} in {pull.target_branch}.",
+            f"Pull {other.number} already proposes to merge {pull.source_branch} into "
+            f"{pull.target_branch}.",
         )
 
 
@@ -88,13 +89,13 @@ def takes_changes(repo: Repo) -> bool:
 def check_reviewer(review: Review, actor: User) -> None:
     """Only its author changes a review, not even staff does: 403 `not_creator`."""
     if review.created_by_id != actor.pk:
-        raise Forbidden("not_creator", "Only its author may do this with a review.")
+        raise Forbidden("not_creator", "Only the author of a review may do this.")
 
 
 def check_not_dismissed(review: Review) -> None:
     """A dismissed review takes no new decision: 409 `invalid_transition`."""
     if review.status == ReviewStatus.DISMISSED:
-        raise Conflict("invalid_transition", "A dismissed review cannot be decided anew.")
+        raise Conflict("invalid_transition", "A dismissed review cannot change its status.")
 
 
 def has_decided_since(review: Review) -> bool:
@@ -143,15 +144,13 @@ def outcome_blocker(
     if isinstance(outcome, merge.NothingToMerge):
         return Blocker("nothing_to_merge", "The target already has all of these changes.")
     if isinstance(outcome, merge.FastForwardImpossible):
-        text = "The target has commits that the source has not, so it cannot be fast-forwarded."
+        text = "The target has commits that are not in the source, so it cannot be fast-forwarded."
         return Blocker("fast_forward_impossible", text)
     if isinstance(outcome, merge.StrategyDiffers):
-        text = (
-            "Replaying the commits would give another result than a merge. Choose merge or squash."
-        )
+        text = "A rebase would give a different result than a merge. Choose merge or squash."
         return Blocker("strategy_differs", text)
     # Without paths git cannot combine the two at all.
-    text = "git cannot combine the two branches."
+    text = "Git cannot merge the two branches."
     if outcome.paths:
         count = len(outcome.paths)
         files = f"{count} file{'' if count == 1 else 's'}"
@@ -185,7 +184,7 @@ def check_unblocked(blockers: Sequence[Blocker]) -> None:
 def check_head(head: str | None, expected: str | None) -> None:
     """409 `head_changed` when the head is not the one that the caller expects."""
     if expected is not None and head != expected:
-        raise Conflict("head_changed", f"The head is {head} now, not {expected}.")
+        raise Conflict("head_changed", f"The head is now {head}, not {expected}.")
 
 
 def signature(user: User) -> Person:

@@ -28,7 +28,9 @@ from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review, ReviewStatus
 from apps.repos.access import RepoAccess
 from apps.repos.models import Protection, Repo, RepoPath
+from apps.repos.protection_rules import settings_of
 from apps.repos.rules import branch_problem
+from apps.repos.serializers import RecordWithSettings
 from apps.threads.serializers import Html
 
 TITLE_MAX = 255
@@ -172,10 +174,9 @@ class NamedApprover(RecordSerializer):
     username = serializers.CharField()
 
 
-class MatchingProtection(RecordSerializer):
+class MatchingProtection(RecordWithSettings):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
-    required_approvals = serializers.IntegerField()
     is_satisfiable = serializers.BooleanField(
         help_text="Whether enough people could approve: not the author, nor who pushed the head."
     )
@@ -303,7 +304,7 @@ def matching_protection(protection: Protection, approval: Approval) -> dict[str,
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
-        "required_approvals": protection.required_approvals,
+        **settings_of(protection),
         "is_satisfiable": approval.is_satisfiable(protection),
         "approvers": [{"user_uuid": one.uuid, "username": one.username} for one in approvers],
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from apps.accounts.models import User
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.git.facts import GitFacts
 from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref, version_ref
 from apps.git.run import GitError
@@ -20,7 +20,9 @@ from apps.repos.commits import seek_commits
 from apps.repos.rules import ZERO
 
 UPDATE_TRIES = 3
-HEAD = Statement('SELECT number, repo_id, head_sha FROM "pulls_pull" WHERE id = %s')
+HEAD = Statement(
+    lambda: Pull.objects.filter(pk=Parameter("pk")).values_list("number", "repo_id", "head_sha")
+)
 logger = logging.getLogger(__name__)
 
 
@@ -126,7 +128,7 @@ def update_refs(git: GitRepo, pull_id: int, new: Sequence[PullVersion]) -> None:
     of new versions.
     """
     for _ in range(UPDATE_TRIES):
-        number, repo_id, head = HEAD.one(pull_id)
+        number, repo_id, head = HEAD.one(pk=pull_id)
         wanted = {version_ref(number, one.version): one.head_sha for one in new}
         if head is not None:
             wanted[pull_ref(number)] = head

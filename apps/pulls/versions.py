@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from apps.browse.codec import pack_commits, pack_files
 from apps.core.locks import lock
 from apps.git.diff import changes
 from apps.git.facts import GitFacts
@@ -23,7 +24,6 @@ from apps.git.repo import DiffStat, GitRepo, version_ref
 from apps.git.run import GitError
 from apps.pulls import sources
 from apps.pulls.models import Pull, PullVersion, VersionContents
-from apps.pulls.packing import pack_commits, pack_files
 from apps.repos.pushes import distance_of
 from apps.repos.rules import ZERO, RefMove
 

@@ -19,7 +19,7 @@ from apps.pulls import actions
 from apps.pulls.approval import Eligibility, readiness_of
 from apps.pulls.filters import PullFilterSet, PullsAcrossFilterSet
 from apps.pulls.models import PULL_ROW, Pull, Review
-from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
+from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
     CreatePull,
     CreateReview,
@@ -36,6 +36,7 @@ from apps.pulls.serializers import (
     pull_records,
     review_record,
 )
+from apps.repos.protection_rules import RULES
 from apps.threads.kinds import ThreadKind
 from apps.threads.serializers import RenderQuery
 from apps.threads.views import AcrossQuery, AcrossViewSet, BodyViewSet
@@ -103,8 +104,8 @@ class PullViewSet(BodyViewSet):
     @operation(Level.READ, response=PullRecord, query=RenderQuery)
     def list(self) -> Response:
         """List a repository's pulls."""
-        pulls = list_pulls(self.repo) if self.filterset else PullRows(self.repo)
-        rows = self.paginate(pulls)
+        repo = self.repo.pk
+        rows = self.paginate(list_pulls(repo) if self.filterset else PULLS.of(repo=repo))
         placed = ((row, self.repo) for row in rows)
         records = pull_records(placed, self.principal, self.base_url)
         return self.shown_page(self.get_paginated_response(records))
@@ -171,9 +172,8 @@ class PullViewSet(BodyViewSet):
         response=MergeRecord,
         query=MergeQuery,
         errors=(
-            "approval_required",
+            *(rule.code for rule in RULES),
             "branch_missing",
-            "changes_requested",
             "fast_forward_impossible",
             "head_changed",
             "merge_conflict",

@@ -15,6 +15,7 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.pulls.models import Pull, PullQuerySet, PullStatus, Review, ReviewStatus
 from apps.repos.models import Approver, Protection, Repo, protects
+from apps.repos.protection_rules.reviews import ASKS_FOR_APPROVALS
 from apps.teams.models import LEVEL_OF, Team
 
 WRITERS = [role.value for role, level in LEVEL_OF.items() if level >= Level.WRITE]
@@ -73,7 +74,7 @@ def _protections_asking(person: User, caller: Principal) -> QuerySet[Any, Any]:
     own = Repo.objects.filter(owner_user=person.pk).values("pk")
     written = own.union(Repo.objects.filter(owner_team__in=teams).values("pk"))
     named = Approver.objects.filter(user=person.pk).values("protection")
-    asking = Protection.objects.filter(approvers=None, required_approvals__gt=0)
+    asking = Protection.objects.filter(ASKS_FOR_APPROVALS, approvers=None)
     return named.union(asking.filter(repo__in=written).values("pk"))
 
 

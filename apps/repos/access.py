@@ -15,12 +15,13 @@ from apps.core.errors import ApiError, Conflict, Forbidden
 from apps.core.locks import lock
 from apps.core.lookup import Missing
 from apps.core.slugs import TEAM_SLUG, USERNAME
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.core.views import ApiViewSet
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import (
     TeamAccess,
     access_to_team,
+    annotate_role,
     find_team,
     inactive_team,
     open_team,
@@ -29,35 +30,23 @@ from apps.teams.access import (
 from apps.teams.models import Team
 
 OF_TEAM = Statement(
-    """
-    SELECT {repo}, {team}, member.role FROM "repos_repo" repo
-    JOIN "teams_team" team ON team.id = repo.owner_team_id
-    LEFT JOIN "teams_member" member ON member.team_id = team.id AND member.user_id = %s
-    WHERE team.slug = %s AND repo.slug = %s
-    """,
-    repo=Repo,
-    team=Team,
+    lambda: annotate_role(
+        Repo.objects.filter(
+            owner_team__slug=Parameter("owner"), slug=Parameter("slug")
+        ).select_related("owner_team"),
+        "owner_team__members",
+    )
 )
 OF_USER = Statement(
-    """
-    SELECT {repo}, {person} FROM "repos_repo" repo
-    JOIN "accounts_user" person ON person.id = repo.owner_user_id
-    WHERE person.username_key = %s AND repo.slug = %s
-    """,
-    repo=Repo,
-    person=User,
+    lambda: Repo.objects.filter(
+        owner_user__username_key=Parameter("owner"), slug=Parameter("slug")
+    ).select_related("owner_user")
 )
 BY_ID = Statement(
-    """
-    SELECT {repo}, {team}, {person}, member.role FROM "repos_repo" repo
-    LEFT JOIN "teams_team" team ON team.id = repo.owner_team_id
-    LEFT JOIN "accounts_user" person ON person.id = repo.owner_user_id
-    LEFT JOIN "teams_member" member ON member.team_id = team.id AND member.user_id = %s
-    WHERE repo.id = %s
-    """,
-    repo=Repo,
-    team=Team,
-    person=User,
+    lambda: annotate_role(
+        Repo.objects.filter(pk=Parameter("pk")).select_related("owner_team", "owner_user"),
+        "owner_team__members",
+    )
 )
 OwnerAccess = TeamAccess | UserAccess
 
@@ -121,11 +110,8 @@ class RepoAccess(ResourceAccess):
     def renewed(self) -> RepoAccess:
         """The same, read anew: repository, team, role and principal, who may be nobody now. 404."""
         principal = self.principal.renewed() or ANONYMOUS
-        repo: Repo
-        repo, team, person, role = BY_ID.one(principal.person_id, self.repo.pk)
-        repo.owner_team = team if repo.owner_team_id else None
-        repo.owner_user = person if repo.owner_user_id else None
-        return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
+        repo = BY_ID.one(person=principal.person_id, pk=self.repo.pk)
+        return RepoAccess(principal, level_on(principal, repo, repo.role), repo, repo.path.lower())
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
@@ -215,14 +201,11 @@ def missing(principal: Principal, owner: str, slug: str) -> Missing:
 
 def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
     kind, _, name = path.partition("/")
-    repo: Repo
-    if kind == "teams" and (found := OF_TEAM.first(principal.person_id, name, slug)):
-        repo, repo.owner_team, role = found
-        return repo, level_on(principal, repo, role)
-    if kind == "users" and (found := OF_USER.first(name, slug)):
-        repo, repo.owner_user = found
-        return repo, level_on(principal, repo, None)
-    return None
+    if kind == "teams":
+        repo = OF_TEAM.first(person=principal.person_id, owner=name, slug=slug)
+        return repo and (repo, level_on(principal, repo, repo.role))
+    repo = OF_USER.first(owner=name, slug=slug) if kind == "users" else None
+    return repo and (repo, level_on(principal, repo, None))
 
 
 def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:

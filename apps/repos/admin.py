@@ -28,7 +28,8 @@ from apps.core.admin import (
 from apps.core.search import begins
 from apps.repos import actions
 from apps.repos.access import access_to
-from apps.repos.models import REQUIRED_MAX, Approver, Fork, ForkStatus, Protection, Repo, Visibility
+from apps.repos.models import Approver, Fork, ForkStatus, Protection, Repo, Visibility
+from apps.repos.protection_rules import SETTINGS, with_form_fields
 from apps.teams.models import Team
 
 OWNERS = ("owner_team", "owner_user")
@@ -136,10 +137,9 @@ class RepoAdmin(StaffAdmin):
         return bulleted(lines, more="and others" if len(found) > SHOWN else "")
 
 
+@with_form_fields
 class ChangeProtection(ActionForm):
-    required_approvals = forms.IntegerField(
-        min_value=0, max_value=REQUIRED_MAX, help_text="Fresh approvals that a merge asks for."
-    )
+    """The settings of all rules."""
 
 
 @admin.register(Protection)
@@ -147,13 +147,13 @@ class ProtectionAdmin(StaffAdmin):
     """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
 
     group, position = "Teams and repositories", 3
-    list_display = ("branch", "where", "required_approvals", "named", "created_by", "created_at")
+    list_display = ("branch", "where", *SETTINGS, "named", "created_by", "created_at")
     list_select_related = ("repo__owner_team", "repo__owner_user", "created_by")
     search_help_text = "The repository: how its slug begins, or its path, such as teams/acme/api."
     form = ChangeProtection
-    changes = ("required_approvals",)
+    changes = tuple(SETTINGS)
     layout = (
-        (None, {"fields": ("where", "branch", "required_approvals", "approvers_named")}),
+        (None, {"fields": ("where", "branch", *SETTINGS, "approvers_named")}),
         ("Record", {"fields": ("uuid", "created_by", "created_at", "updated_at")}),
     )
 
@@ -187,8 +187,8 @@ class ProtectionAdmin(StaffAdmin):
         return row_link(row.repo)
 
     @admin.display(description="approvers")
-    def named(self, row: Protection) -> str:
-        return str(vars(row)["approver_count"] or "anybody with write")
+    def named(self, row: Any) -> str:
+        return str(row.approver_count or "anybody with write")
 
     @admin.display(description="approvers")
     def approvers_named(self, row: Protection) -> str:

@@ -16,7 +16,7 @@ from apps.events.record import Keys, Target
 from apps.git.new_names import new_name_problem
 from apps.git.repo import valid_branch_name
 from apps.repos.access import access_to
-from apps.repos.models import BRANCHES, REQUIRED_MAX, TAGS, PushJournal, Repo
+from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 
 ZERO = "0" * 40
 
@@ -121,7 +121,7 @@ def _with_detours(
 def branch_problem(name: str) -> str | None:
     """Why this cannot be the name of a branch; None when it can."""
     if has_controls(name):
-        return f"The name of a branch has no {CONTROLS}."
+        return f"A branch name may not contain {CONTROLS}."
     return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
 
 
@@ -159,16 +159,10 @@ def names_branches(pattern: str) -> bool:
     return pattern.strip("*/") != ""
 
 
-def check_required(approvals: int) -> None:
-    """422 for a number of approvals that no protection asks for."""
-    if not 0 <= approvals <= REQUIRED_MAX:
-        raise Invalid("validation_failed", f"required_approvals: Must be 0 to {REQUIRED_MAX}.")
-
-
 def check_may_approve(repo: Repo, user: User) -> None:
     """An approver must be able to read what they approve: 422."""
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
     if access_to(Principal(user), repo).level < Level.READ:
-        text = f"{user.username} has no access to {repo}, and so cannot approve there."
+        text = f"{user.username} has no access to {repo} and cannot approve there."
         raise Invalid("approver_lacks_access", text)

@@ -15,18 +15,22 @@ from apps.core.serializers import (
     StrictBooleanField,
     StrictCharField,
     StrictChoiceField,
-    StrictIntegerField,
     TimestampField,
 )
 from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
 from apps.git.new_names import MOST_BYTES
 from apps.repos.models import (
-    REQUIRED_MAX,
     Approver,
     Fork,
     ForkStatus,
     Protection,
     Visibility,
+)
+from apps.repos.protection_rules import (
+    Fields,
+    settings_of,
+    with_record_fields,
+    with_request_fields,
 )
 from apps.repos.rules import branch_problem, pattern_problem
 from apps.repos.satisfiable import Crowd, is_satisfiable
@@ -109,29 +113,33 @@ def repo_record(
     }
 
 
-class RequiredApprovals(StrictIntegerField):
-    def __init__(self) -> None:
-        super().__init__(min_value=0, max_value=REQUIRED_MAX, required=False)
+class ProtectionRequest(RequestSerializer):
+    def get_fields(self) -> Fields:
+        return with_request_fields(super().get_fields())
 
 
-class CreateProtection(RequestSerializer):
+class CreateProtection(ProtectionRequest):
     branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES)
-    required_approvals = RequiredApprovals()
 
 
-class UpdateProtection(RequestSerializer):
+class UpdateProtection(ProtectionRequest):
     branch = RuleCharField(problem=pattern_problem, max_length=MOST_BYTES, required=False)
-    required_approvals = RequiredApprovals()
 
 
 class AddApprover(RequestSerializer):
     username = StrictCharField(max_length=255)
 
 
-class ProtectionRecord(RecordSerializer):
+class RecordWithSettings(RecordSerializer):
+    """A record about a protection, with the settings of its rules."""
+
+    def get_fields(self) -> Fields:
+        return with_record_fields(super().get_fields())
+
+
+class ProtectionRecord(RecordWithSettings):
     uuid = serializers.UUIDField()
     branch = serializers.CharField()
-    required_approvals = serializers.IntegerField()
     is_satisfiable = serializers.BooleanField(
         help_text="Whether somebody could open a pull that enough others could approve."
     )
@@ -154,7 +162,7 @@ def protection_record(protection: Protection, crowd: Crowd) -> dict[str, Any]:
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
-        "required_approvals": protection.required_approvals,
+        **settings_of(protection),
         "is_satisfiable": is_satisfiable(protection, crowd),
         "approver_count": len(protection.approvers.all()),
         "created_by_username": protection.created_by.username,

@@ -87,7 +87,9 @@ def fill_tips(repo: Repo, most: int = MOST_REFS) -> int:
             lock(repo)
             rows = [row for row in some.all() if facts.knows(tip_of, repo.git, row.sha)]
             for row in rows:
-                vars(row).update(id=None, **known_columns(repo.git, row.sha, facts))
+                row.pk = None
+                for column, value in known_columns(repo.git, row.sha, facts).items():
+                    setattr(row, column, value)
             store_refs(rows)
         filled += len(rows)
     return filled

@@ -14,6 +14,7 @@ from apps.core.access import Principal
 from apps.core.admin import NONE, ActionForm, RowAction, StaffAdmin, badge, row_link
 from apps.core.serializers import RequestSerializer
 from apps.site import actions, limits
+from apps.site.counters import Usage
 from apps.site.models import RateLimit, SiteSettings
 from apps.site.rules import RATE_SCOPE_MAX, known_rate_scopes
 from apps.site.serializers import CreateRateLimit, UpdateRateLimit, UpdateSiteSettings
@@ -135,14 +136,14 @@ class RateLimitAdmin(StaffAdmin):
         return badge("holds", True) if row.is_enabled else badge("off")
 
     def counted_now(self, row: RateLimit) -> int:
-        return int(vars(row)["usage"].callers)
+        return row.usage.callers
 
     @admin.display(description="used most by")
     def busiest(self, row: RateLimit) -> str:
-        of = vars(row)["usage"]
+        of = row.usage
         if not of.most:
             return NONE
-        who = row_link(vars(row)["person"]) if vars(row)["person"] else of.busiest
+        who = row_link(row.person) if row.person else of.busiest
         return format_html("{}: {} of {}", who, of.most, row.max_requests)
 
     def changed_by(self, row: RateLimit) -> str:
@@ -155,7 +156,7 @@ def with_usage(rows: list[RateLimit]) -> list[RateLimit]:
     ids = {one.busiest for one in found.values() if one.busiest.isdigit()}
     people = get_user_model().objects.in_bulk([int(one) for one in ids])
     for row in rows:
-        usage = found.get(row.scope, limits.Usage())
+        usage = found.get(row.scope, Usage())
         known = people.get(int(usage.busiest)) if usage.busiest.isdigit() else None
-        vars(row)["usage"], vars(row)["person"] = usage, known
+        row.usage, row.person = usage, known
     return rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
@@ -81,6 +82,16 @@ class Hit(NamedTuple):
     admitted: bool
     counts: list[Count]
     now: int
+
+
+@dataclass
+class Usage:
+    """How a limit is used now: by how many callers, and by which one most, how often."""
+
+    callers: int = 0
+    busiest: str = ""
+    """The caller's part of the key: an address, or the id of a user."""
+    most: int = 0
 
 
 def milliseconds() -> int:

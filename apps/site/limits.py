@@ -12,6 +12,7 @@ from email.errors import MessageError
 from email.headerregistry import Address
 from functools import cache
 from threading import Lock
+from typing import cast
 
 from django.conf import settings
 from django.db import OperationalError, transaction
@@ -20,8 +21,9 @@ from django.http import HttpRequest
 
 from apps.core.access import Person
 from apps.core.errors import TooMany, unavailable
+from apps.core.requests import SiteRequest
 from apps.site.addresses import address_of
-from apps.site.counters import Count, Limit, MemoryCounters, count_at
+from apps.site.counters import Count, Limit, MemoryCounters, Usage, count_at
 from apps.site.kinds import USER, RateScope
 from apps.site.models import RateLimit, SiteSettings
 
@@ -175,7 +177,7 @@ def throttle(
         state = min(states, key=lambda one: (one.count.left(one.limit), -one.reset))
     else:
         state = max(states, key=lambda one: one.count.wait(one.limit))
-    vars(request)["answer_headers"] = state.headers()
+    cast("SiteRequest", request).answer_headers = state.headers()
     if not hit.admitted:
         raise refusal(state)
 
@@ -209,8 +211,8 @@ def throttle_account(username: str, browser: str) -> None:
     wait = LimitState(limit, hit.counts[0], hit.now).wait
     raise TooMany(
         "rate_limited",
-        f"This account was tried too often. Try again in {wait} s, or where you have signed in "
-        "before. A new password by e-mail lets you in at once.",
+        f"Too many sign-in attempts for this account. Try again in {wait} s, or in a browser where "
+        "you have signed in before. Resetting your password by e-mail lets you in at once.",
         headers={"Retry-After": str(max(1, wait))},
     )
 
@@ -264,15 +266,6 @@ def throttle_reading(request: HttpRequest) -> None:
     API; 429.
     """
     throttle(request, [RateScope.ANONYMOUS])
-
-
-@dataclass
-class Usage:
-    """How a limit is used now: by how many, and by whom most, as the key has it and as a count."""
-
-    callers: int = 0
-    busiest: str = ""
-    most: int = 0
 
 
 def usage() -> dict[str, Usage]:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from apps.core.durations import parse_duration
 from apps.events.record import Keys, Target
+from apps.site.counters import Usage
 
 
 class InviteCreators(StrEnum):
@@ -102,6 +103,10 @@ class RateLimit(SiteEvents, models.Model):
         on_delete=models.PROTECT,
         related_name="+",
     )
+    usage: Usage
+    """How much of it is used now, set in the admin only."""
+    person: models.Model | None
+    """The person who has used most of it, set in the admin only."""
 
     def __str__(self) -> str:
         return f"{self.scope}: {self.max_requests} in {self.window_seconds} s"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F, FilteredRelation, Q, QuerySet
 
 from apps.accounts.access import ResourceAccess
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import Forbidden
 from apps.core.lookup import Missing, get_or_missing
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.core.views import ApiViewSet
 from apps.teams.models import LEVEL_OF, Member, Role, Team
 
-BY_SLUG = Statement(
-    """
-    SELECT {team}, member.role FROM "teams_team" team
-    LEFT JOIN "teams_member" member ON member.team_id = team.id AND member.user_id = %s
-    WHERE team.slug = %s
-    """,
-    team=Team,
-)
+BY_SLUG = Statement(lambda: annotate_role(Team.objects.filter(slug=Parameter("slug")), "members"))
+
+
+def annotate_role(rows: QuerySet[Any], members: str) -> Any:
+    """The rows of a `Statement` with `role`, that of its `person`; `members`: the path to them."""
+    own = Q((f"{members}__user", Parameter("person")))
+    return rows.annotate(own_member=FilteredRelation(members, condition=own)).annotate(
+        role=F("own_member__role")
+    )
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,9 @@ def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamA
 
     With `former` a team is also found by a slug that it gave up, in two queries more.
     """
-    found = BY_SLUG.first(principal.person_id, slug)
-    if found is not None:
-        team, role = found
-        return TeamAccess(principal, team_level(principal, role), team, slug)
+    team = BY_SLUG.first(person=principal.person_id, slug=slug)
+    if team is not None:
+        return TeamAccess(principal, team_level(principal, team.role), team, slug)
     if not former:
         raise Missing("team", slug)
     team = get_or_missing(Team, "team", former_slugs__slug=slug)

@@ -70,7 +70,7 @@ def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
         with transaction.atomic():
             member = Member.objects.create(team=by.team, user=user, role=role, added_by=by.user)
     except IntegrityError:
-        raise Conflict("member_exists", f"{user.username} is a member already.") from None
+        raise Conflict("member_exists", f"{user.username} is already a member.") from None
     pings, data = [(user, PingKind.ADDED)], _about(member)
     record(Kind.MEMBER_ADDED, actor=by.user, about=member, data=data, pings=pings)
     return member

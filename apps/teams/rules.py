@@ -34,7 +34,7 @@ def check_not_last_owner(member: Member) -> None:
         return
     owners = Member.objects.filter(team=member.team_id, role=Role.OWNER).exclude(pk=member.pk)
     if not owners.exists():
-        raise Conflict("last_owner", "A team needs an owner. Make somebody else one first.")
+        raise Conflict("last_owner", "A team needs an owner. Make somebody else an owner first.")
 
 
 def check_may_give_up_slug(team: Team) -> None:

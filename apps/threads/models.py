@@ -279,7 +279,7 @@ class Reply(Rendered):
 
     @property
     def is_shown(self) -> bool:
-        """Whether readers see it: the twin of `queries.ReplyRows`."""
+        """Whether readers see it: the twin of `queries.list_replies`."""
         return self.deleted_at is None or self.live_descendants > 0
 
     @property

@@ -4,92 +4,74 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping
+from functools import cache
 from itertools import accumulate, takewhile
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Value
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum, Value, Window
+from django.db.models.functions import Length
 
-from apps.accounts.models import User
 from apps.core.lookup import Missing
-from apps.core.statements import Columns, Statement
+from apps.core.statements import Parameter, Slices, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
 from apps.threads.indexes import LISTED
-from apps.threads.models import CREATOR, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
 from apps.threads.tree import WIDTH
 
 # Every request below a thread needs these; Django would spend longer on their text than the
 # database on their answer (bench/api.py).
 THREAD = Statement(
-    """
-    SELECT {thread}, {person} FROM "threads_thread" thread
-    JOIN "accounts_user" person ON person.id = thread.created_by_id
-    WHERE thread.repo_id = %s AND thread.number = %s AND thread.deleted_at IS NULL
-    """,
-    thread=Columns(Thread, without=["body_html"]),
-    person=User,
+    lambda: (
+        Thread.objects.existing()
+        .filter(repo=Parameter("repo"), number=Parameter("number"))
+        .select_related("created_by")
+        .defer("body_html")
+    )
 )
 REPLY = Statement(
-    """
-    SELECT {reply}, {person} FROM "threads_reply" reply
-    JOIN "accounts_user" person ON person.id = reply.created_by_id
-    WHERE reply.thread_id = %s AND reply.number = %s
-    """,
-    reply=Columns(Reply, without=["body_html"]),
-    person=User,
+    lambda: (
+        Reply.objects.filter(thread=Parameter("thread"), number=Parameter("number"))
+        .select_related("created_by")
+        .defer("body_html")
+    )
 )
-REPLY_COLUMNS = Columns(Reply, [name for name in REPLY_ROW if name not in CREATOR])
+REPLIES = Statement(lambda: _shown().values_list(*REPLY_ROW.values()))
 BODY = [*REPLY_ROW].index("body")
-REPLY_PERSON = Columns(User, ["uuid", "username"])
-REPLIES = Statement(
-    """
-    SELECT {reply}, {person} FROM "threads_reply" reply
-    JOIN "accounts_user" person ON person.id = reply.created_by_id
-    WHERE reply.thread_id = %s AND (reply.deleted_at IS NULL OR reply.live_descendants > 0)
-    ORDER BY reply.path LIMIT %s OFFSET %s
-    """,
-    reply=REPLY_COLUMNS,
-    person=REPLY_PERSON,
-)
 
-# The same from the first reply on, until their bodies have so many characters; the one that passes
-# that is the last. The database keeps the rest of a long thread to itself.
-FIRST_REPLIES = Statement(
+
+def _shown() -> QuerySet[Reply]:
+    shown = Q(deleted_at=None) | Q(live_descendants__gt=0)
+    return Reply.objects.filter(shown, thread=Parameter("thread")).order_by("path")
+
+
+@cache
+def _until(most: int) -> Statement:
+    """Selects the first rows of `REPLIES`, at most so many, until their bodies have `size`
+    characters; the one that passes that is the last. The database keeps the rest to itself.
     """
-    SELECT {reply}, {person} FROM (
-        SELECT id, SUM(size) OVER (ORDER BY path) - size AS before FROM (
-            SELECT id, path, LENGTH(body) AS size FROM "threads_reply"
-            WHERE thread_id = %s AND (deleted_at IS NULL OR live_descendants > 0)
-            ORDER BY path LIMIT %s
-        ) AS sized
-    ) AS summed
-    JOIN "threads_reply" reply ON reply.id = summed.id
-    JOIN "accounts_user" person ON person.id = reply.created_by_id
-    WHERE summed.before <= %s ORDER BY reply.path
-    """,
-    reply=REPLY_COLUMNS,
-    person=REPLY_PERSON,
-)
+    size = Length("body")
+    before = Window(Sum(size), order_by="path") - size
+    first = Reply.objects.filter(pk__in=_shown().values("pk")[:most])
+    first = first.annotate(before=before).filter(before__lte=Parameter("size"))
+    rows = Reply.objects.filter(pk__in=first.values("pk")).order_by("path")
+    return Statement(lambda: rows.values_list(*REPLY_ROW.values()))
 
 
 def get_thread(repo: Repo, number: int) -> Thread:
     """The thread of this number, also a pull's, with its author and repository loaded; 404."""
-    thread: Thread
-    row = THREAD.first(repo.pk, number)
-    if row is None:
+    thread: Thread | None = THREAD.first(repo=repo.pk, number=number)
+    if thread is None:
         raise Missing("thread", number, repo.path)
-    thread, thread.created_by = row
     thread.repo = repo
     return thread
 
 
 def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
     """The reply of this number; with `shown` only if readers see it. 404."""
-    reply: Reply
-    row = REPLY.first(thread.pk, number)
-    if row is None:
+    reply: Reply | None = REPLY.first(thread=thread.pk, number=number)
+    if reply is None:
         raise Missing("reply", number, "this thread")
-    reply, reply.created_by = row
     reply.thread = thread
     if shown and not reply.is_shown:
         raise Missing("reply", number, "this thread")
@@ -102,16 +84,9 @@ def list_threads(repo: Repo) -> QuerySet[Any, Any]:
     return found.values_list(*THREAD_ROW.values())
 
 
-class ReplyRows:
-    """What readers see of a thread's replies, in tree order, as the values of `REPLY_ROW`; slices
-    like a queryset.
-    """
-
-    def __init__(self, thread: Thread) -> None:
-        self.thread = thread
-
-    def __getitem__(self, part: slice) -> list[list[Any]]:
-        return REPLIES.rows(self.thread.pk, part.stop - part.start, part.start)
+def list_replies(thread: Thread) -> Slices:
+    """What readers see of a thread's replies, in tree order, as the values of `REPLY_ROW`."""
+    return REPLIES.of(thread=thread.pk)
 
 
 def named_replies(numbers: Mapping[int, Collection[int]]) -> Q:
@@ -131,7 +106,7 @@ def place_of(reply: Reply) -> int:
 
 def begun_at(thread: Thread, place: int) -> dt.datetime | None:
     """When the top-level reply was written that has the reply at this place below it, or is it."""
-    rows = REPLIES.rows(thread.pk, 1, place)
+    rows = list_replies(thread)[place : place + 1]
     if not rows:
         return None
     path = rows[0][[*REPLY_ROW].index("path")]
@@ -139,11 +114,11 @@ def begun_at(thread: Thread, place: int) -> dt.datetime | None:
     return found
 
 
-def first_replies(thread: Thread, most: int, size: int) -> tuple[list[list[Any]], bool]:
-    """The first of `ReplyRows`, at most so many, whose bodies have at most `size` bytes together;
+def first_replies(thread: Thread, most: int, size: int) -> tuple[list[Any], bool]:
+    """The first of `list_replies`, at most so many, whose bodies have at most `size` bytes in all;
     and whether there are more.
     """
-    rows = FIRST_REPLIES.rows(thread.pk, most + 1, size)
+    rows = _until(most + 1).all(thread=thread.pk, size=size)
     sizes = accumulate(len(row[BODY].encode()) for row in rows[:most])
     fitting = sum(1 for _ in takewhile(lambda total: total <= size, sizes))
     return rows[:fitting], fitting < len(rows)

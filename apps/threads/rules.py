@@ -40,7 +40,9 @@ def word_problem(word: str) -> str | None:
     """Why this cannot be the kind of a reply or link; None when it can."""
     if WORD.fullmatch(word):
         return None
-    return f"A kind has 1 to {WORD_MAX} of a-z, 0-9, '_' and '-', and begins with a letter."
+    return (
+        f"A kind is 1 to {WORD_MAX} characters of a-z, 0-9, '_' and '-', and begins with a letter."
+    )
 
 
 def link_problem(kind: str, target: str) -> str | None:
@@ -104,7 +106,7 @@ def check_deletable(thread: Thread, level: Level) -> None:
     if thread.participant_count > 1 and level < Level.ADMIN:
         raise Conflict(
             "thread_has_replies",
-            "Others have replied. Now only somebody with admin access may delete this thread.",
+            "Others have replied, so only somebody with admin access may delete this thread.",
         )
 
 
@@ -118,7 +120,9 @@ def find_parent(thread: Thread, number: int | None) -> Reply | None:
         return None
     parent = thread.replies.filter(number=number).first()
     if parent is None:
-        raise Invalid("parent_reply_not_found", "parent_reply_number: No such reply here.")
+        raise Invalid(
+            "parent_reply_not_found", "parent_reply_number: This thread has no such reply."
+        )
     if parent.depth >= DEPTH_MAX:
         raise Invalid("reply_too_deep", f"Replies nest up to {DEPTH_MAX} levels below the first.")
     if parent.is_deleted:
@@ -135,7 +139,7 @@ def check_not_deleted(reply: Reply) -> None:
 def check_creator(reply: Reply, actor: User) -> None:
     """Only its creator changes a reply, not even staff does: 403 `not_creator`."""
     if reply.created_by_id != actor.pk:
-        raise Forbidden("not_creator", "Only its creator may do this with a reply.")
+        raise Forbidden("not_creator", "Only the author of a reply may do this.")
 
 
 def check_may_edit_reply(reply: Reply, by: RepoAccess, fields: set[str]) -> None:

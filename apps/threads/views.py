@@ -24,9 +24,9 @@ from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
 from apps.threads.pagination import ActivityPagination
 from apps.threads.queries import (
     Participants,
-    ReplyRows,
     get_reply,
     get_thread,
+    list_replies,
     list_reply_versions,
     list_thread_versions,
     list_threads,
@@ -90,9 +90,8 @@ class AcrossViewSet(ApiViewSet):
     def found(self, columns: Iterable[str]) -> list[Found]:
         """The rows of the page that the request asks for, with these of their values."""
         asked = self.filterset.form.cleaned_data if self.filterset else {}
-        rows: Any = vars(type(self))["queryset"]
         across: Any = Across(
-            rows=self.filter_queryset(rows),
+            rows=self.filter_queryset(self.get_queryset()),
             columns=[*columns],
             principal=self.principal,
             team=self.validated_query.get("team", "").lower(),
@@ -233,7 +232,7 @@ class ReplyViewSet(BodyViewSet):
     def list(self) -> Response:
         """List the replies in the order of their tree."""
         number = self.thread.number
-        page = self.page_of(ReplyRows(self.thread), lambda row: reply_record(row, number))
+        page = self.page_of(list_replies(self.thread), lambda row: reply_record(row, number))
         return self.shown_page(page)
 
     @operation(

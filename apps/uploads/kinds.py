@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import codecs
 import re
+
+from apps.core.content_types import PICTURES, is_text
 
 TEXT, OTHER = "text/plain", "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""What a browser may show by itself: none of them can run anything."""
+"""Pictures that a browser may show by itself; others are attachments."""
 SIGNATURES = (
-    ("image/png", re.compile(rb"\x89PNG\r\n\x1a\n")),
-    ("image/jpeg", re.compile(rb"\xff\xd8\xff")),
-    ("image/gif", re.compile(rb"GIF8[79]a")),
-    ("image/webp", re.compile(rb"RIFF....WEBP", re.DOTALL)),
+    *((kind, PICTURES[kind]) for kind in sorted(IMAGES)),
     ("application/pdf", re.compile(rb"%PDF-")),
     ("application/zip", re.compile(rb"PK(?:\x03\x04|\x05\x06)")),
     ("application/gzip", re.compile(rb"\x1f\x8b\x08")),
@@ -32,7 +30,6 @@ ENDINGS = {
 }
 """The endings of each type. Markup is text like any other: it is never shown as a page."""
 TYPES = {ending: kind for kind, endings in ENDINGS.items() for ending in endings.split()}
-PIECE = 65536
 
 
 def ending(filename: str) -> str:
@@ -53,15 +50,3 @@ def type_of_content(content: bytes) -> str:
         if signature.match(content):
             return kind
     return TEXT if is_text(content) else OTHER
-
-
-def is_text(content: bytes) -> bool:
-    """Whether this is UTF-8 without NUL. Read in pieces: whole it may take four times the room."""
-    reader = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for start in range(0, len(content), PIECE):
-            reader.decode(content[start : start + PIECE])
-        reader.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in content

@@ -1,43 +1,33 @@
-"""The bytes of an upload as an answer that no browser runs anything of."""
+"""The bytes of an upload as a response of which no browser runs anything."""
 
 from __future__ import annotations
 
 import logging
 
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotModified,
-    StreamingHttpResponse,
-)
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.utils.http import content_disposition_header, parse_etags
 
+from apps.core.conditional import not_modified
 from apps.core.file_pieces import pieces_of
+from apps.core.raw_content import inert_headers
 from apps.uploads import files
 from apps.uploads.kinds import IMAGES, TEXT
 from apps.uploads.models import Upload
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""Opened by itself it runs nothing and loads nothing; a browser styles a picture that it shows."""
 logger = logging.getLogger(__name__)
 
 
 def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
-    """The bytes, in pieces; 304 for who has them. Who may read them has been asked before."""
+    """The bytes, in pieces; 304 if If-None-Match matches. The caller has checked read access."""
     headers = headers_of(upload)
-    known = {
-        tag.removeprefix("W/") for tag in parse_etags(request.headers.get("If-None-Match", ""))
-    }
-    if not known.isdisjoint({headers["ETag"], "*"}):
-        return HttpResponseNotModified(headers=headers)
+    if answer := not_modified(request, headers["ETag"], headers):
+        return answer
     try:
         file = files.path_of(upload.sha256).open("rb")
     except FileNotFoundError:
         logger.error("The file of upload %s is missing: %s", upload.uuid, upload.sha256)
         raise Http404 from None
-    headers |= {"Content-Type": type_with_charset(upload), "Content-Length": str(upload.size)}
+    headers["Content-Length"] = str(upload.size)
     if request.method == "HEAD":
         file.close()
         return HttpResponse(headers=headers)
@@ -45,21 +35,14 @@ def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
 
 
 def headers_of(upload: Upload) -> dict[str, str]:
-    """What keeps a browser from taking it for anything else, and from keeping it for later.
-
-    A copy may be kept, but has to be asked for each time: who reads here today may not tomorrow.
-    """
+    """Only images are shown; proxies must not change them. All text is UTF-8."""
+    charset = "; charset=utf-8" if upload.content_type == TEXT else ""
     is_attachment = upload.content_type not in IMAGES
+    headers = inert_headers(
+        f"{upload.content_type}{charset}", upload.filename, is_attachment=is_attachment
+    )
     return {
-        "Content-Disposition": content_disposition_header(is_attachment, upload.filename) or "",
-        "Content-Security-Policy": POLICY,
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "private, no-cache, no-transform",
+        **headers,
+        "Cache-Control": f"{headers['Cache-Control']}, no-transform",
         "ETag": f'"{upload.sha256}"',
     }
-
-
-def type_with_charset(upload: Upload) -> str:
-    """The Content-Type. All text was found to be UTF-8."""
-    is_text = upload.content_type == TEXT
-    return f"{upload.content_type}; charset=utf-8" if is_text else upload.content_type

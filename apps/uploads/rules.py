@@ -25,8 +25,8 @@ ELSEWHERE = re.compile(r"[/\\\u2028\u2029]")
 def filename_problem(name: str) -> str | None:
     """Why a file cannot have this name; None when it can."""
     if has_controls(name) or ELSEWHERE.search(name):
-        return f"A filename has no '/', no '\\', no line breaks, and no {CONTROLS}."
-    return "That is a folder." if name in {".", ".."} else None
+        return f"A filename may not contain '/', '\\', line breaks or {CONTROLS}."
+    return "This is the name of a folder." if name in {".", ".."} else None
 
 
 def check_size(size: int) -> None:
@@ -45,9 +45,11 @@ def find_type(filename: str, content: bytes) -> str:
     promised, found = type_of_name(filename), type_of_content(content)
     if promised is None:
         end = quoted(f".{ending(filename)}")
-        raise Invalid("unsupported_upload_type", f"filename: {end} files are not taken; zip it.")
+        raise Invalid(
+            "unsupported_upload_type", f"filename: {end} files are not accepted; zip the file."
+        )
     if promised != found and (promised, found) != (OTHER, TEXT):
-        text = f"content_base64: This is {found}, and the filename says {promised}."
+        text = f"content_base64: This is {found}, but the filename says {promised}."
         raise Invalid("unsupported_upload_type", text)
     return promised
 

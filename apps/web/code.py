@@ -22,7 +22,7 @@ from apps.browse.serializers.commits import accounts_of
 from apps.core import markdown
 from apps.git.tree import Entry
 from apps.repos.access import RepoAccess
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 from apps.repos.models import BRANCHES, TAGS, Repo
 from apps.threads import references
 from apps.web.addresses import path_address, resolved
@@ -84,7 +84,7 @@ class Location:
 
 def who_asks(request: PageRequest) -> str:
     """For whom a place is held while git works."""
-    return http_slots.who(request, request.principal)
+    return caller_of(request, request.principal)
 
 
 def find_location(request: PageRequest, access: RepoAccess, path: str = "") -> Location:

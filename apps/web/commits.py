@@ -119,7 +119,7 @@ def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
         additions=changes.additions,
         deletions=changes.deletions,
         address=f"/{repo.path}/commits/{commit.sha}",
-        kept_under=(),
+        cache_key=(),
         who=who,
     )
 

@@ -30,7 +30,7 @@ def shown_comparison(
         additions=found.changes.additions,
         deletions=found.changes.deletions,
         address=f"/{ends.repo.path}/compare",
-        kept_under=ends.question("rows"),
+        cache_key=ends.question("rows"),
         who=ends.who,
     )
     return {
@@ -48,7 +48,7 @@ def comparison_or_reason(
 ) -> tuple[dict[str, Any] | None, ApiError | None]:
     """The same, or why there is none: for a page that has more to show."""
     if "..." in base or not base or not head:
-        return None, NotFound("not_found", "Name two branches, tags or commits.")
+        return None, NotFound("not_found", "Choose two branches, tags or commits.")
     try:
         return shown_comparison(request, access, base, head), None
     except ApiError as error:

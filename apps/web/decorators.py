@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Protocol, cast
 from urllib.parse import quote
 
 from django.conf import settings
@@ -32,6 +32,14 @@ READ = ("GET",)
 FORM = ("GET", "POST")
 SENT = "sent"
 """The cookie that has the path of a form that was accepted, until the next page."""
+
+
+class PageView(Protocol):
+    """The declaration that `@page` leaves on a view, for the tests and for `errors.old_form`."""
+
+    page: Level
+    methods: tuple[str, ...]
+    throttle: str | None
 
 
 def page(
@@ -66,7 +74,8 @@ def page(
             tell_what_was_sent(request, response)
             return response
 
-        vars(run)["page"], vars(run)["methods"], vars(run)["throttle"] = needs, methods, throttle
+        declared = cast("PageView", run)
+        declared.page, declared.methods, declared.throttle = needs, methods, throttle
         return run
 
     return declare
@@ -114,7 +123,7 @@ def before(
         raise error
     principal = request.principal
     signed_in = principal.is_signed_in
-    vars(request)["auth"] = principal  # where filters look for who asks, as in the API
+    request.auth = principal  # where filters look for who asks, as in the API
     if signed_in:
         request.user = principal.user
     if not signed_in and needs is not Level.PUBLIC:

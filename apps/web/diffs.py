@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse import slots
 from apps.browse.cache import ForNow, cached
+from apps.browse.codec import ENCODING
 from apps.browse.comparison import diff_too_large
 from apps.browse.names import shown_path
+from apps.browse.read_slots import heavy_slots
 from apps.core.errors import NotFound
 from apps.core.json import quoted
 from apps.core.lexers import Budget
@@ -49,14 +50,13 @@ STATUS = {
     "renamed": "renamed",
     "type_changed": "became something else",
 }
-BYTES = "latin-1"
 
 
 @dataclass(frozen=True)
 class Difference:
     """Two commits, and the files that differ between them. `source` is the repository in which the
-    new files are read, `address` the page that shows them all, `kept_under` what rows are kept
-    under, and `who` asks.
+    new files are read, `address` the page that shows them all, `cache_key` what their rows are
+    cached by, and `who` asks.
     """
 
     repo: Repo
@@ -69,7 +69,7 @@ class Difference:
     additions: int
     deletions: int
     address: str
-    kept_under: tuple[Any, ...]
+    cache_key: tuple[Any, ...]
     who: str
     waits: bool = True
     """Whether it is worth to wait for git where others keep it busy; 503 at once if not."""
@@ -139,26 +139,25 @@ def read_rows(
     """
     if not files:
         return {}
-    paths = [file.path.decode(BYTES) for file in files]
+    paths = [file.path.decode(ENCODING) for file in files]
     ends = difference.old, difference.new
-    question = ("rows", VERSION, blind, *difference.kept_under, *ends, *paths)
+    question = ("rows", VERSION, blind, *difference.cache_key, *ends, *paths)
     try:
-        kept = cached(difference.repo, question, lambda: ask_rows(difference, files, blind))
+        answer = cached(difference.repo, question, lambda: ask_rows(difference, files, blind))
     except GitTooLarge:
         raise diff_too_large() from None
     return {
         file.path: rows and [(row[0], row[1], row[2], row[3]) for row in rows]
-        for file, rows in zip(files, kept, strict=True)
+        for file, rows in zip(files, answer, strict=True)
     }
 
 
 def ask_rows(
     difference: Difference, files: Sequence[FileChange], blind: bool
 ) -> list[list[Row] | None] | ForNow:
-    """The same from git, as it is kept."""
+    """The same from git, as it is cached."""
     found: dict[bytes, bytes | None] = {}
-    place = slots.heavy if difference.waits else slots.heavy_if_free
-    with place(difference.who):
+    with heavy_slots.slot(difference.who, waits=difference.waits):
         for at in range(0, len(files), AT_ONCE):
             some = files[at : at + AT_ONCE]
             ends = difference.git, difference.old, difference.new

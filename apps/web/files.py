@@ -11,9 +11,10 @@ from apps.browse.cache import ForNow, cached
 from apps.browse.folders import thing_at
 from apps.browse.names import path_in_tree, revision, shown_path
 from apps.browse.objects import quick
-from apps.browse.responses import PICTURES, kind_of, raw_response
+from apps.browse.responses import kind_of, raw_response
 from apps.browse.serializers.trees import target_of
 from apps.browse.trees import Content, content_of
+from apps.core.content_types import PICTURES
 from apps.core.lexers import Budget
 from apps.core.pagination import count_parameter
 from apps.git.tree import Entry, start_of_blob
@@ -37,11 +38,10 @@ from apps.web.frame import render_repo_page
 from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest
 
-KEPT_FROM = 16 * 1024
-"""Bytes of a file whose colours are kept, because they take longer than to ask for them."""
+CACHED_FROM = 16 * 1024
+"""Size in bytes of files whose colours are cached: making them takes longer than reading them."""
 START = 512 * 1024
 """Bytes that are read of a file that is too large to be read whole."""
-SHOWN_AS_PICTURE = {kind for kind, _ in PICTURES}
 
 
 @repo_page()
@@ -86,7 +86,7 @@ def file_context(location: Location, entry: Entry) -> dict[str, Any]:
     if entry.kind != "file" or content is None:
         return shown
     if found.is_binary:
-        is_picture = kind_of(content, is_whole=found.content is not None) in SHOWN_AS_PICTURE
+        is_picture = kind_of(content, is_whole=found.content is not None) in PICTURES
         return {**shown, "is_picture": is_picture and found.content is not None}
     return {**shown, **text_context(location, found, content)}
 
@@ -110,7 +110,7 @@ def text_context(location: Location, found: Content, content: bytes) -> dict[str
 
 
 def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
-    """All lines with their colours; those of a larger file are kept."""
+    """All lines with their colours; those of a larger file are cached."""
     text, name = content.decode("utf-8", "replace"), shown_path(entry.path)
     budget = Budget(SECONDS_MAX)
 
@@ -119,7 +119,7 @@ def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
         return ForNow(lines) if budget.is_busy else lines
 
     language = language_of(name)
-    if not language or len(content) < KEPT_FROM:
+    if not language or len(content) < CACHED_FROM:
         return coloured_lines(name, text, budget)
     lines: list[Line] = cached(location.repo, ("colours", VERSION, entry.sha, language), coloured)
     return lines

@@ -33,7 +33,7 @@ def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
         with form.refusals():
             space = open_space(principal, form.cleaned_data["owner"])
             made = create_fork(by=access, into=space)
-            messages.success(request, f"A copy into {space.name} is on its way.")
+            messages.success(request, f"Forking into {space.name} has started.")
             return redirect_to_path(f"/{repo.path}/forks#fork-{made.uuid}")
     return form.shown(request, "forks", page=page, **repo_context(access, "code"))
 

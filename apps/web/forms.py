@@ -30,8 +30,8 @@ PREVIEW = "preview"
 """The name of the button that asks to see a text before it is sent."""
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
-HINT = "At least 8 characters, not only digits, and not one of the most common ones."
-NOT_YOURS = "This is not your password."
+HINT = "At least 8 characters, not only digits, and not a common password."
+NOT_YOURS = "Wrong password."
 
 
 def most(request_serializer: type[RequestSerializer], name: str) -> int:
@@ -133,7 +133,7 @@ def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
         required=required,
         help_text=hint,
         widget=widget(attrs=options),
-        error_messages={"required": "This is needed."},
+        error_messages={"required": "This field is required."},
     )
 
 
@@ -201,7 +201,7 @@ class Account(EditForm):
         "Name",
         length=most(UpdateSelf, "display_name"),
         required=False,
-        help_text="How you are called, beside your username.",
+        help_text="Your name, shown beside your username.",
         autocomplete="name",
     )
     email = text_field(
@@ -209,12 +209,12 @@ class Account(EditForm):
         length=EMAIL_MAX,
         required=False,
         widget=forms.EmailInput,
-        help_text="For a new password, should you forget yours. Others do not see it. A new "
-        "address counts from when you open the link that is sent to it.",
+        help_text="Used to reset your password. Others do not see it. A new "
+        "address takes effect when you open the link that we send to it.",
         autocomplete="email",
     )
     wants_mail = forms.BooleanField(
-        label="Pings by mail as well",
+        label="E-mail me about pings",
         required=False,
         help_text="When somebody mentions you, replies to you, asks for your review, or adds you "
         "to a team.",
@@ -223,7 +223,7 @@ class Account(EditForm):
         "Your password",
         "current-password",
         required=False,
-        hint="Only to change the e-mail address.",
+        hint="Needed only to change the e-mail address.",
     )
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
@@ -233,9 +233,9 @@ class Account(EditForm):
 
 
 THEMES = {
-    Theme.SYSTEM: "As your system is set.",
-    Theme.LIGHT: "Dark letters on light paper, always.",
-    Theme.DARK: "Light letters on dark paper, always.",
+    Theme.SYSTEM: "Same as your system.",
+    Theme.LIGHT: "Always dark text on a light background.",
+    Theme.DARK: "Always light text on a dark background.",
 }
 
 
@@ -244,7 +244,7 @@ class Appearance(PageForm):
     has_shortcuts = forms.BooleanField(
         label="Keyboard shortcuts",
         required=False,
-        help_text="Single keys do things, such as / for the search. Press ? to see them all.",
+        help_text="Use single keys, such as / for search. Press ? to see all of them.",
     )
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
@@ -279,7 +279,7 @@ class SignUp(TwiceForm):
     username = text_field(
         "Username",
         length=USERNAME_MAX,
-        help_text="Letters and digits, with single - _ or . between them.",
+        help_text="Letters and digits, with a single - _ or . between them.",
         autocomplete="username",
         autocapitalize="none",
         spellcheck="false",
@@ -322,7 +322,8 @@ class NewInvite(PageForm):
         length=most(CreateInvite, "email"),
         required=False,
         widget=forms.EmailInput,
-        help_text="Whom it is for; they sign up with this address. Empty: whoever has the link.",
+        help_text="The invited person has to sign up with this address. Leave it empty to let "
+        "anyone with the link sign up.",
         autocomplete="off",
     )
     expires_at = forms.ChoiceField(label="Ends", choices=list(ENDS.items()), initial="7 days")
@@ -338,7 +339,7 @@ class NewToken(PageForm):
     name = text_field(
         "Name",
         length=most(CreateToken, "name"),
-        help_text="What it is for, such as the machine that uses it.",
+        help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
     expires_at = forms.ChoiceField(

@@ -47,7 +47,7 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
     )
     counts = found.first()
     if counts is None:
-        raise NotFound("not_found", "This has been deleted in the meantime.")
+        raise NotFound("not_found", "This has since been deleted.")
     open_pulls, unread, newest_event = counts
     return {
         "access": access,

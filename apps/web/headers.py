@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from typing import cast
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from apps.core.requests import SiteRequest
 
 Next = Callable[[HttpRequest], HttpResponseBase]
 OWN = {
@@ -43,13 +46,13 @@ def page_headers(get_response: Next) -> Next:
     that a proxy can log.
     """
 
-    def answer(request: HttpRequest) -> HttpResponseBase:
-        vars(request)["id"] = secrets.token_hex(4)
+    def answer(request: SiteRequest) -> HttpResponseBase:
+        request.id = secrets.token_hex(4)
         response = get_response(request)
         if response.get("Content-Type", "").startswith("text/html"):
             admin = request.path_info.startswith(ADMIN)
             response.setdefault("Content-Security-Policy", ADMIN_PAGES if admin else PAGES)
-            response[REQUEST_ID] = vars(request)["id"]
+            response[REQUEST_ID] = request.id
         return response
 
-    return answer
+    return cast("Next", answer)

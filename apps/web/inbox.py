@@ -49,7 +49,7 @@ def read_ping(request: PageRequest, uid: str) -> HttpResponse:
 def read_all(request: PageRequest) -> HttpResponse:
     """Mark all as read that the list shows, on whatever page of it."""
     actions.read_all_pings(by=request.principal)
-    messages.success(request, "All are marked as read.")
+    messages.success(request, "All pings marked as read.")
     return back_to_list(request)
 
 

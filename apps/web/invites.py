@@ -28,7 +28,7 @@ def invites(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.create_invite(by=request.principal, **form.cleaned_data)
-            messages.success(request, "The invite is made. Copy its link, and send it.")
+            messages.success(request, "Invite created. Copy its link and send it.")
             return redirect_to("invites")
     rows = own_invites(request)
     shown = page_of(request, page_number(request), rows, invite_row)
@@ -42,7 +42,7 @@ def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
         actions.delete_invite(by=request.principal, invite=invite)
-        messages.success(request, "The invite is deleted.")
+        messages.success(request, "Invite deleted.")
         return redirect_to("invites")
     return secret(render_page(request, "delete_invite", invite=invite))
 

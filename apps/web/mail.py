@@ -18,7 +18,7 @@ from apps.site.limits import admits_mail
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
 """One at a time; what is waiting is still sent when the process ends."""
-NO_MAIL = "This site sends no mail: ask its staff for the link, which the server has printed"
+NO_MAIL = "This site sends no e-mail: ask its staff for the link, which the server has printed"
 
 
 def send_reset(email: str) -> None:
@@ -38,17 +38,20 @@ def send_confirmation(user: User, email: str) -> str:
     Nobody looks whether another account has it: whoever opens the link is told. Where the address
     had enough mail nothing is sent, and the same is told.
     """
-    secret, title = {"token": address_proof(user, email)}, "Your e-mail address at Guildhall"
+    secret, title = (
+        {"token": address_proof(user, email)},
+        "Confirm your e-mail address for Guildhall",
+    )
     if admits_mail(email):
         SENDER.submit(_send, email, title, "confirm-email", user, secret)
-    way = f"A link is on its way to {email}" if settings.SENDS_MAIL else NO_MAIL
+    way = f"We have sent a link to {email}" if settings.SENDS_MAIL else NO_MAIL
     return f"Your e-mail address is not confirmed yet. {way}. It works for a day."
 
 
 def _send_resets(people: list[User]) -> None:
     for user in people:
         secret = {"token": reset_proof(user)}
-        _send(user.email, "A new password for Guildhall", "new-password", user, secret)
+        _send(user.email, "Reset your Guildhall password", "new-password", user, secret)
 
 
 def _send(to: str, subject: str, page: str, user: User, secret: Mapping[str, object]) -> None:

@@ -23,7 +23,7 @@ def new_team(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             team = create_team(by=request.principal, **form.cleaned_data)
-            messages.success(request, f"The team {team.slug} is made. You are its owner.")
+            messages.success(request, f"Team {team.slug} created. You are its owner.")
             return redirect_to_path(f"/{team.path}")
     return form.shown(request, "new_team")
 

@@ -27,7 +27,7 @@ def password(request: PageRequest) -> HttpResponse:
             form.add_error("current", NOT_YOURS)
         elif changed(form, request.principal):
             update_session_auth_hash(request, request.user)
-            messages.success(request, "Your password is changed. Your other sessions have ended.")
+            messages.success(request, "Password changed. Your other sessions have ended.")
             return redirect_to("password")
     return form.shown(request, "password")
 
@@ -57,7 +57,7 @@ def new_password(request: PageRequest) -> HttpResponse:
     proof = named(request, "token")
     user, form = person_of_reset(proof), TwiceForm(request)
     if request.method == "POST" and form.is_valid() and changed(form, Principal(user)):
-        messages.success(request, "Your password is changed. Sign in with it.")
+        messages.success(request, "Password changed. Sign in with it.")
         return remember(request, redirect_to("signin"), user)
     return secret(form.shown(request, "new_password", token=proof))
 

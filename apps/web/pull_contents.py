@@ -103,7 +103,7 @@ def difference_of(
         additions=counted.additions or 0 if counted else lines_of(listing, "additions"),
         deletions=counted.deletions or 0 if counted else lines_of(listing, "deletions"),
         address=f"/{repo.path}/pulls/{version.pull.number}/files",
-        kept_under=(),
+        cache_key=(),
         who=who,
     )
 

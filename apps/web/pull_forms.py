@@ -36,7 +36,7 @@ class PullForm(TextForm):
     source_branch = text_field(
         "From branch",
         length=most(CreatePull, "source_branch"),
-        help_text="Of a fork with its owner before it: users/ada:topic.",
+        help_text="For a branch of a fork, put its owner first: users/ada:topic.",
         list="branches",
         autocomplete="off",
         autocapitalize="none",

@@ -17,12 +17,12 @@ from apps.pulls import actions
 from apps.pulls.approval import Approval, Eligibility, approval_by, readiness_of
 from apps.pulls.filters import PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
-from apps.pulls.queries import PullRows, get_pull, list_pulls, list_reviews
+from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import TITLE_MAX, pull_records, review_record
 from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES
 from apps.threads.models import Reply, Thread
-from apps.threads.queries import ReplyRows, begun_at
+from apps.threads.queries import begun_at, list_replies
 from apps.threads.serializers import reply_record
 from apps.web.bodies import with_html
 from apps.web.comparisons import comparison_or_reason
@@ -66,12 +66,12 @@ MOST_BRANCHES = 100
 def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The list, with a form that narrows it."""
     number, form = page_number(request), PullSearch(request.GET)
-    rows: Any = PullRows(access.repo)
+    rows: Any = PULLS.of(repo=access.repo.pk)
     if form.filters:
         filters = PullFilterSet(form.filters, queryset=Pull.objects.all(), request=request)
         if filters.errors:
-            raise Invalid("validation_failed", "This list cannot be narrowed so.")
-        rows = filters.filter_queryset(list_pulls(access.repo))
+            raise Invalid("validation_failed", "Unknown filter value.")
+        rows = filters.filter_queryset(list_pulls(access.repo.pk))
     page = page_of(request, number, rows, list)
     placed = [(row, access.repo) for row in page["results"]]
     page["results"] = pull_records(placed, access.principal, "")
@@ -228,7 +228,7 @@ def conversation(
     page = page_of(
         request,
         number,
-        ReplyRows(thread),
+        list_replies(thread),
         lambda row: reply_record(row, thread.number),
         size=REPLIES,
     )

@@ -93,7 +93,7 @@ def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int)
     if request.method == "POST":
         with form.refusals():
             actions.delete_reply(by=access, reply=found)
-            messages.success(request, f"Reply {to} is deleted.")
+            messages.success(request, f"Reply {to} deleted.")
             here, below = address_of_reply(access, found), found.live_descendants
             return redirect_to_path(here if below else address_of(access, found.thread))
     return form.shown(request, "delete_reply", reply=found, **repo_context(access, "threads"))

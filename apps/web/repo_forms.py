@@ -7,7 +7,8 @@ from typing import Any
 from django import forms
 
 from apps.accounts.principal import Principal
-from apps.repos.models import REQUIRED_MAX, Visibility
+from apps.repos.models import Visibility
+from apps.repos.protection_rules import with_form_fields
 from apps.repos.queries import spaces_of
 from apps.repos.serializers import (
     AddApprover,
@@ -20,11 +21,11 @@ from apps.web.forms import EditForm, PageForm, explained, most, text_field
 from apps.web.responses import PageRequest
 
 VISIBILITIES = {
-    Visibility.PRIVATE: "Only the people of its owner, and staff, can read it.",
+    Visibility.PRIVATE: "Only its owner, or members of the owning team, and staff can read it.",
     Visibility.INTERNAL: "Everybody who is signed in can read it.",
-    Visibility.PUBLIC: "Everybody can read it, also without signing in.",
+    Visibility.PUBLIC: "Everybody can read it, even without signing in.",
 }
-SLUG = "Lower-case letters, digits, and . _ - between them: what its address ends with."
+SLUG = "The end of its address: lower-case letters, digits, and . _ - between them."
 PLAIN = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
 """Attributes of inputs for names that are no words."""
 
@@ -104,41 +105,31 @@ class RepoSettings(EditForm):
     default_branch = text_field(
         "Default branch",
         length=most(UpdateRepo, "default_branch"),
-        help_text="What is shown and cloned first, and what pulls are merged into.",
+        help_text="Shown and cloned by default, and the default target of pulls.",
         list="branches",
         **PLAIN,
     )
 
 
-def approvals_field() -> forms.IntegerField:
-    """How many approvals a protection asks for."""
-    return forms.IntegerField(
-        label="Required approvals",
-        min_value=0,
-        max_value=REQUIRED_MAX,
-        help_text="With 0 the branch is changed by merging alone, without an approval.",
-    )
+PATTERN = "A branch name or a pattern: * matches anything but /, as in release/*."
 
 
-PATTERN = "A branch, or many: * stands for anything but /, as in release/*."
-
-
+@with_form_fields
 class NewProtection(PageForm):
     request_serializer = CreateProtection
 
     branch = text_field(
         "Branch", length=most(CreateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field()
 
 
+@with_form_fields
 class EditProtection(EditForm):
     request_serializer = UpdateProtection
 
     branch = text_field(
         "Branch", length=most(UpdateProtection, "branch"), help_text=PATTERN, **PLAIN
     )
-    required_approvals = approvals_field()
 
 
 class NewApprover(PageForm):

@@ -14,6 +14,7 @@ from apps.core.access import Level
 from apps.repos import actions
 from apps.repos.access import RepoAccess
 from apps.repos.models import Approver, Protection
+from apps.repos.protection_rules import defaults, settings_of
 from apps.repos.queries import list_approvers, list_protections, newest_branches
 from apps.repos.satisfiable import Crowd, is_satisfiable
 from apps.web.decorators import FORM, repo_page
@@ -40,7 +41,7 @@ def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.update_repo(by=access, **form.changes())
-            return saved(request, repo.path, "The repository is saved.")
+            return saved(request, repo.path, "Repository saved.")
         access = access.renewed()  # what was refused must not stand on the page
     return show_settings(request, access, form)
 
@@ -51,8 +52,8 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form, archived = PageForm(request), request.POST.get("is_archived") == "true"
     with form.refusals():
         actions.update_repo(by=access, is_archived=archived)
-        said = "archived: nobody changes it now" if archived else "open again"
-        return saved(request, access.repo.path, f"The repository is {said}.")
+        said = "archived" if archived else "unarchived"
+        return saved(request, access.repo.path, f"Repository {said}.")
     return show_settings(request, access, form)
 
 
@@ -78,11 +79,11 @@ def saved(request: PageRequest, path: str, said: str, below: str = "") -> HttpRe
 def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The protections, what each of them matches now, and a form for one more."""
     repo = access.repo
-    form = NewProtection(request, required_approvals=1)
+    form = NewProtection(request, **defaults())
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             made = actions.create_protection(by=access, **form.cleaned_data)
-            return saved(request, repo.path, f"{made.branch} is protected.", "/protections")
+            return saved(request, repo.path, f"{made.branch} is now protected.", "/protections")
     branches = newest_branches(repo, MOST_BRANCHES)
     page = page_of(request, page_number(request), list_protections(repo), protection_row)
     crowd = Crowd.of(repo, [row["protection"] for row in page["results"]])
@@ -115,12 +116,14 @@ def matches(protection: Protection, branches: list[str]) -> dict[str, Any]:
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Protect other branches instead, or ask for more or fewer approvals."""
     found = protection_of(access, uid)
-    known = {"branch": found.branch, "required_approvals": found.required_approvals}
+    known = {"branch": found.branch, **settings_of(found)}
     form = EditProtection(request, **known)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.update_protection(by=access, protection=found, **form.changes())
-            return saved(request, access.repo.path, f"{found.branch} is saved.", "/protections")
+            return saved(
+                request, access.repo.path, f"Protection of {found.branch} saved.", "/protections"
+            )
         found.refresh_from_db()  # what was refused must not stand on the page
     return show_protection(request, access, found, form)
 
@@ -129,7 +132,7 @@ def show_protection(
     request: PageRequest, access: RepoAccess, found: Protection, form: PageForm
 ) -> HttpResponse:
     """The page of a protection. One of its two forms may be as it was sent."""
-    known = {"branch": found.branch, "required_approvals": found.required_approvals}
+    known = {"branch": found.branch, **settings_of(found)}
     is_approver = isinstance(form, NewApprover)
     return form.shown(
         request,
@@ -156,7 +159,7 @@ def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> Ht
     if request.method == "POST":
         with form.refusals():
             actions.delete_protection(by=access, protection=found)
-            said = f"{found.branch} is protected no more."
+            said = f"{found.branch} is no longer protected."
             return saved(request, access.repo.path, said, "/protections")
     context = settings_context(access, "protections")
     return form.shown(request, "delete_protection", protection=found, **context)
@@ -171,7 +174,7 @@ def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRes
             user = named_user(form.cleaned_data["username"])
             actions.add_approver(by=access, protection=found, user=user)
             below = f"/protections/{found.uuid}"
-            return saved(request, access.repo.path, f"{user.username} can approve.", below)
+            return saved(request, access.repo.path, f"{user.username} added as an approver.", below)
     return show_protection(request, access, found, form)
 
 
@@ -186,7 +189,10 @@ def remove_approver(
     if request.method == "POST":
         with form.refusals():
             actions.remove_approver(by=access, approver=approver)
-            said, below = f"{approver.user.username} is off the list.", f"/protections/{found.uuid}"
+            said, below = (
+                f"{approver.user.username} removed as an approver.",
+                f"/protections/{found.uuid}",
+            )
             return saved(request, access.repo.path, said, below)
     context = settings_context(access, "protections")
     return form.shown(request, "remove_approver", protection=found, approver=approver, **context)

@@ -17,6 +17,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.errors import ApiError, plain_error
 from apps.core.pagination import Sliceable, count_parameter, slice_page, with_parameters
+from apps.core.requests import SiteRequest
 from apps.site.kinds import RateScope
 from apps.site.limits import BY_ADDRESS
 
@@ -25,24 +26,26 @@ ROWS = 50
 WITHOUT_DATABASE = (500, 503)
 """Refusals that may come from a broken database, and therefore ask nothing of it."""
 TITLES = {
-    400: "That was not understood",
+    400: "We could not read that request",
     401: "You are signed out",
-    403: "This is not open to you",
-    404: "There is nothing here",
-    405: "This page does not do that",
-    409: "That cannot be done any more",
-    413: "That was too much at once",
-    422: "That cannot be shown",
+    403: "You do not have access",
+    404: "Page not found",
+    405: "Not allowed here",
+    409: "Something has changed",
+    413: "Too large",
+    422: "Check what you entered",
     429: "Too many attempts",
 }
 TEXTS = {
-    400: "Your browser sent something that makes no sense here. Go back, reload and try again.",
-    404: "The address may be mistyped, or what was here is gone.",
-    413: "What was sent is larger than this page takes.",
+    400: "We could not read that request. Go back, reload the page, and try again.",
+    404: "The address may be mistyped, or the page may have been removed.",
+    413: "The request is larger than this page accepts.",
 }
-OFTEN = "You have sent too much in a short time, so nothing has been done with this."
-OFTEN_READ = "From your address too many pages were read in a short time. Sign in to read on now."
-OFTEN_FROM_ADDRESS = "From your address this was tried too often in a short time."
+OFTEN = "You have sent too many requests in a short time. This one was not processed."
+OFTEN_READ = (
+    "Too many pages were requested from your address in a short time. Sign in to continue now."
+)
+OFTEN_FROM_ADDRESS = "Too many attempts came from your address in a short time."
 GONE = (403, 404, 409)
 """Refusals that a form may meet because something has changed while somebody was writing."""
 HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
@@ -54,7 +57,7 @@ SHOWN = "initial-"
 has it carry of what was shown."""
 
 
-class PageRequest(HttpRequest):
+class PageRequest(SiteRequest):
     """A request as pages see it."""
 
     user: User

@@ -49,7 +49,7 @@ def search(request: PageRequest) -> HttpResponse:
     """One sort of thing at a time, as the API finds it; `?type=` says which."""
     form, sort = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
     if sort not in SORTS or not form.is_valid():
-        raise Invalid("validation_failed", "This cannot be searched for. Try a shorter text.")
+        raise Invalid("validation_failed", "We cannot search for this. Try a shorter text.")
     text = form.cleaned_data["q"]
     name, find = SORTS[sort]
     sorts = [

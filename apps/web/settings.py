@@ -46,7 +46,7 @@ def settings(request: PageRequest) -> HttpResponse:
                 check_email(email)
                 gone = "" if moved and not email else None
                 actions.update_user(by=request.principal, user=user, email=gone, **changed)
-                messages.success(request, "Your account is saved.")
+                messages.success(request, "Account saved.")
                 if moved and email:
                     messages.success(request, send_confirmation(user, email))
                 return redirect_to("settings")
@@ -67,7 +67,7 @@ def appearance(request: PageRequest) -> HttpResponse:
             wanted = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
             if request.principal.is_signed_in:
                 actions.update_user(by=request.principal, user=request.user, **wanted)
-            messages.success(request, "It is saved.")
+            messages.success(request, "Saved.")
             return remember_theme(redirect_to("appearance"), wanted["theme"])
     return form.shown(request, "appearance")
 
@@ -80,7 +80,7 @@ def confirm_email(request: PageRequest) -> HttpResponse:
     if request.method == "POST":
         with form.refusals():
             actions.confirm_email(by=request.principal, proof=proof)
-            messages.success(request, "Your e-mail address is confirmed.")
+            messages.success(request, "E-mail address confirmed.")
             return redirect_to("settings")
     return secret(form.shown(request, "confirm_email", email=email, token=proof))
 

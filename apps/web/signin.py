@@ -30,7 +30,7 @@ from apps.web.responses import (
     uid_in,
 )
 
-WRONG = "Username or password is wrong."
+WRONG = "Wrong username or password."
 """One text for an unknown name, a wrong password and a deactivated account."""
 
 
@@ -87,7 +87,7 @@ def invite_of(request: PageRequest) -> Invite | None:
         return None
     invite = Invite.objects.alive().filter(uuid=uid_in(text)).first()
     if invite is None:
-        raise NotFound("not_found", "There is no such invite.")
+        raise NotFound("not_found", "This invite does not exist.")
     return invite
 
 
@@ -123,5 +123,5 @@ def admin_signin(request: PageRequest) -> HttpResponse:
     if not request.user.is_authenticated:
         return ask_to_sign_in(request)
     if not request.user.is_staff:
-        raise Forbidden("staff_required", "Only staff works here.")
+        raise Forbidden("staff_required", "Only staff can use the admin.")
     return HttpResponseRedirect(own_path(request.GET.get("next", "")))

@@ -6,7 +6,7 @@ from apps.teams.models import Role
 from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
 from apps.web.forms import EditForm, PageForm, menu, most, text_field
 
-SLUG = "Lower-case letters and digits, with single - _ or . between them."
+SLUG = "Lower-case letters and digits, with a single - _ or . between them."
 
 
 class NewTeam(PageForm):

@@ -77,7 +77,7 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
             actions.add_member(by=access, user=user, role=form.cleaned_data["role"])
-            messages.success(request, f"{user.username} is in the team.")
+            messages.success(request, f"{user.username} added to the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
     page = page_of(request, page_number(request), list_members(access.team), same)
     for one in page["results"]:
@@ -102,7 +102,7 @@ def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpRespo
     found, form = member_of(access, member), SetRole(request)
     if form.is_valid():
         actions.update_member(by=access, member=found, role=form.cleaned_data["role"])
-        messages.success(request, f"{found.user.username} is {found.role} now.")
+        messages.success(request, f"{found.user.username} is now {found.role}.")
     return redirect_to_path(f"/{access.team.path}/~members")
 
 
@@ -134,7 +134,7 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.update_team(by=access, **(known | form.changes()))
-            messages.success(request, "The team is saved.")
+            messages.success(request, "Team saved.")
             return redirect_to_path(f"/{found.path}/~settings")
         found.refresh_from_db()  # what was refused must not stand on the page
     return form.shown(request, "team_settings", **context_of(access, "settings"))
@@ -148,8 +148,8 @@ def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
         with form.refusals():
             active = request.POST.get("is_active") == "true"
             actions.update_team(by=access, name=found.name, slug=found.slug, is_active=active)
-            said = "is active again" if active else "is inactive now"
-            messages.success(request, f"The team {said}.")
+            said = "activated" if active else "deactivated"
+            messages.success(request, f"Team {said}.")
             return redirect_to_path(f"/{found.path}/~settings")
     return form.shown(request, "retire_team", **context_of(access, "settings"))
 

@@ -34,7 +34,7 @@ class BodyField(forms.CharField):
             strip=False,
             help_text=MARKDOWN,
             widget=forms.Textarea(attrs={"rows": str(rows), "data-draft": True}),
-            error_messages={"required": "This is needed."},
+            error_messages={"required": "This field is required."},
         )
 
     def to_python(self, value: Any) -> Any:

@@ -16,8 +16,8 @@ from apps.threads.filters import ThreadFilterSet
 from apps.threads.models import THREAD_ROW, Reply, Thread
 from apps.threads.queries import (
     Participants,
-    ReplyRows,
     get_thread,
+    list_replies,
     list_thread_versions,
     list_threads,
 )
@@ -43,7 +43,7 @@ def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
     filters = ThreadFilterSet(chosen, queryset=Thread.objects.all(), request=request)
     if chosen:
         if filters.errors:
-            raise Invalid("validation_failed", "This list cannot be narrowed so.")
+            raise Invalid("validation_failed", "Unknown filter value.")
         rows = filters.filter_queryset(rows)
     page = page_of(request, number, rows, lambda row: record_of(row, access))
     return render_repo_page(
@@ -88,7 +88,7 @@ def show_thread(
     page = page_of(
         request,
         number,
-        ReplyRows(found),
+        list_replies(found),
         lambda row: reply_record(row, found.number),
         size=REPLIES,
     )
@@ -141,7 +141,7 @@ def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> Http
     if request.method == "POST":
         with form.refusals():
             actions.delete_thread(by=access, thread=found)
-            messages.success(request, f"Thread #{number} is deleted.")
+            messages.success(request, f"Thread #{number} deleted.")
             return redirect_to_path(f"/{access.repo.path}/threads")
     return form.shown(request, "delete_thread", thread=found, **repo_context(access, "threads"))
 

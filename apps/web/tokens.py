@@ -47,7 +47,7 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
     token = get_object_or_404(list_tokens(request.user), uuid=uid)
     if request.method == "POST":
         actions.revoke_token(by=request.principal, token=token)
-        messages.success(request, f"The token {token.name} is revoked.")
+        messages.success(request, f"Token {token.name} revoked.")
         return redirect_to("tokens")
     return render_page(request, "revoke_token", **token_row(token))
 

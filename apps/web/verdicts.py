@@ -8,6 +8,7 @@ from typing import Any
 from apps.pulls.approval import Approval, MergeReadiness, names_approvers
 from apps.pulls.serializers import pull_protection_record
 from apps.repos.access import RepoAccess
+from apps.repos.protection_rules import RULES
 
 
 @dataclass(frozen=True)
@@ -25,33 +26,24 @@ CONDITIONS = (
     Condition(
         ("pull_closed", "pull_is_draft"),
         "Open and not a draft",
-        "Its author, and whoever may write here, can change that.",
+        "Its author, or anybody with write access, can change this.",
     ),
     Condition(
         ("branch_missing",),
         "Both branches exist",
-        "Whoever may push can push the branch again.",
+        "Anybody with write access can push the branch again.",
     ),
     Condition(
         ("nothing_to_merge",),
-        "It brings changes",
+        "Has changes to merge",
         "Push a commit that the target does not have, or close the pull.",
     ),
     Condition(
         ("merge_conflict",),
         "No conflict with the target",
-        "Merge the target into the branch, settle the conflicts, and push.",
+        "Merge the target into the branch, resolve the conflicts, and push.",
     ),
-    Condition(
-        ("changes_requested",),
-        "Nobody requests changes",
-        "It stands until they approve, or an admin of the repository dismisses the review.",
-    ),
-    Condition(
-        ("approval_required",),
-        "Enough approvals",
-        "An approval counts for the head as it is now.",
-    ),
+    *(Condition((rule.code,), rule.met, rule.remedy) for rule in RULES),
 )
 
 
@@ -90,10 +82,12 @@ def writers_can_approve(approval: Approval) -> bool:
 def met_text(condition: Condition, record: dict[str, Any]) -> str:
     """What is said of a condition that is met."""
     if "approval_required" in condition.codes and not record["is_protected"]:
-        return f"No protection on {record['target_branch']}: no approval is asked for"
+        return f"No protection on {record['target_branch']}: no approval is required"
     if "approval_required" in condition.codes:
         return f"{record['approval_count']} of {record['required_approvals']} approvals"
     if "changes_requested" in condition.codes and record["changes_requested_by"]:
         people = ", ".join(record["changes_requested_by"])
-        return f"Changes are requested by {people}, which without a protection blocks nothing"
+        return (
+            f"Changes are requested by {people}; this does not block a merge without a protection"
+        )
     return condition.met

@@ -92,7 +92,7 @@ def pull_row(pull: Pull, *reasons: str, state: tuple[str, str, str] | None = Non
 
 def awaiting_row(pull: Pull) -> Row:
     """A pull that waits for the person's review."""
-    asks = f"{pull.thread.created_by.username} asks for your review"
+    asks = f"{pull.thread.created_by.username} requested your review"
     count = pull.changed_files
     files = [f"{count} file{'' if count == 1 else 's'}"] if count else []
     row = pull_row(pull, asks, *files)
@@ -134,7 +134,7 @@ def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
 def approved_row(own: OwnPull) -> tuple[bool, Row]:
     """A pull of the person's that lacks no approval, and that git does not refuse to merge."""
     pull = own.pull
-    given = "all approvals are in" if own.approval.required else "no approval is asked for"
+    given = "all approvals are in" if own.approval.required else "no approval is required"
     if not own.may_write:
         waits = ("wait", "wait", "to be merged")
         return False, pull_row(pull, "your pull", given, state=waits)

@@ -1,11 +1,18 @@
-"""Example data for `serve --demo`: people, a small repository and a larger one, with history, pulls
-in different states and threads. The actions of the API make all of it.
+"""Example data for `serve --demo`: people, two repositories with history, pulls and threads.
+
+`steps.json` lists who calls which action. `files/*.fast-import` hold the commits as streams of
+git-fast-import(1): edit them as text, or print one from a clone with
+`git fast-export --all --refspec='refs/heads/*:refs/heads/<slug>/*'`.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
+import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -17,15 +24,11 @@ from apps.core.views import site_url
 from apps.teams.access import access_to_team
 from apps.teams.actions import add_member, create_team
 from apps.teams.models import Role, Team
-from config.demo.hello import Hello
-from config.demo.tide_table import TideTable
+from config.demo.history import imported
+from config.demo.loader import Loader
 
-PEOPLE = {
-    "alice": "owns team acme",
-    "bob": "is a member of it",
-    "carol": "is a viewer there",
-    "dave": "is a stranger",
-}
+STEPS: dict[str, Any] = json.loads((Path(__file__).parent / "steps.json").read_text())
+PEOPLE: dict[str, str] = STEPS["people"]
 
 
 def load() -> str:
@@ -38,7 +41,7 @@ def load() -> str:
     addresses = {name: f"{name}@example.org" for name in PEOPLE}
     same = Q(username_key__in=PEOPLE) | Q(email_key__in=addresses.values())
     people = User.objects.filter(same).values_list("username", flat=True)
-    teams = Team.objects.filter(slug="acme").values_list("slug", flat=True)
+    teams = Team.objects.filter(slug=STEPS["team"]["slug"]).values_list("slug", flat=True)
     taken = [*people, *teams]
     if taken:
         return f"The demo is not loaded (again): there is {', '.join(taken)} already.\n"
@@ -57,13 +60,15 @@ def load() -> str:
 
 def make(users: Mapping[str, User]) -> None:
     """Make the team of these people, and its repositories."""
-    alice, bob, carol, _ = users.values()
-    acme = create_team(by=Principal(alice), name="Acme", slug="acme")
-    space = access_to_team(Principal(alice), acme)
-    add_member(by=space, user=bob, role=Role.MEMBER)
-    add_member(by=space, user=carol, role=Role.VIEWER)
-    Hello(space, users).make()
-    TideTable(space, users).make()
+    owner = Principal(next(iter(users.values())))
+    team = access_to_team(owner, create_team(by=owner, **STEPS["team"]))
+    for name, role in STEPS["members"].items():
+        add_member(by=team, user=users[name], role=Role(role))
+    with imported(time.time()) as history:
+        loader = Loader(team, users, history)
+        for part in STEPS["repositories"]:
+            for person, action, arguments in part["steps"]:
+                loader.run(part["repo"], users[person], action, arguments)
 
 
 def summary(tokens: Mapping[str, str], password: str) -> str:

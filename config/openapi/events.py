@@ -16,6 +16,7 @@ from apps.events.serializers import EventRecord
 from apps.git.merge import Strategy
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos.models import Visibility
+from apps.repos.serializers import RecordWithSettings
 from apps.teams.models import Role
 from apps.threads.kinds import ThreadStatus
 from config.openapi import targets
@@ -94,9 +95,8 @@ class BranchMoved(RefMoved):
     commit_count = serializers.IntegerField(allow_null=True)
 
 
-class ProtectionData(RecordSerializer):
+class ProtectionData(RecordWithSettings):
     branch = serializers.CharField()
-    required_approvals = serializers.IntegerField()
 
 
 class ProtectionChange(ProtectionData):

@@ -208,7 +208,7 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "data": ("What else is known of what happened.", {}),
     "is_read": ("Whether the person has seen it.", False),
     "error": ("A code for programs: it does not change.", "not_found"),
-    "detail": ("One line for people: it may change.", "There is nothing at this address."),
+    "detail": ("One line for people: it may change.", "Nothing exists at this address."),
     "ErrorBody.conflict_paths": (
         "With `merge_conflict` only: at most 100 files, sorted.",
         ["hello.txt"],

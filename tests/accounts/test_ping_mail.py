@@ -1,4 +1,4 @@
-"""Mail about pings: to whom, how often, and what is left when sending fails or dies."""
+"""E-mail about pings: to whom, how often, and what is left when sending fails or dies."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_one_mail_says_when_there_is_more_than_it_tells(make, thread, alice, mon
     monkeypatch.setattr(jobs, "MOST", 2)
     for _ in range(3):
         make.reply(thread, by=alice, body="@bob")
-    assert work() == 1 and "There is more" in str(mail.outbox[0].body)
+    assert work() == 1 and "There are more pings" in str(mail.outbox[0].body)
     assert "#reply-1\n" not in str(mail.outbox[0].body) and work() == 0
 
 

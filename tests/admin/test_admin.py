@@ -26,7 +26,7 @@ def test_only_active_staff_has_access(visit, bob):
             person.get(path).redirects_to(login, 302)
             person.get(login).redirects_to(f"/signin?next=/admin/login/%3Fnext%3D{path}", 302)
         refused.get(path).redirects_to(login, 302)
-        assert refused.get(login).gives(403).h1 == "This is not open to you"
+        assert refused.get(login).gives(403).h1 == "You do not have access"
 
 
 def test_staff_signs_in_on_the_page_for_everybody(visit, db):

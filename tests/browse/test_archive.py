@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from apps.browse import slots
+from apps.browse.read_slots import archive_slots
 from apps.git import archive, run
 from apps.repos.http.streams import BrokenOff
 from apps.repos.models import Repo
@@ -199,7 +199,7 @@ def test_any_tag_is_unchanged_only_where_there_is_something(
     load, ask, head, api, alice, team_repo, monkeypatch
 ) -> None:
     """And no git is left that writes an archive which nobody reads."""
-    monkeypatch.setattr(slots, "PATIENCE", 0)
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
     known, send = {"If-None-Match": "*"}, api(alice).send
     for end, status in (
         *(("archive?format=tar", 304), ("archive?format=tar", 304), ("archive?ref=none", 404)),
@@ -212,7 +212,7 @@ def test_any_tag_is_unchanged_only_where_there_is_something(
     ):
         answer = send("GET", f"{team_repo.api_path}/{end}", headers=known)
         assert answer.status == status, (end, answer.status)
-    assert not slots.archive_slots.held.total()
+    assert not archive_slots.held
     assert bytes_of(load("?format=tar"))
 
 
@@ -241,7 +241,7 @@ def test_an_archive_that_is_too_large_is_refused_before_its_first_byte(
 def test_each_has_one_archive_at_a_time(
     load, ask, head, monkeypatch, api, alice, bob, team_repo
 ) -> None:
-    monkeypatch.setattr(slots, "PATIENCE", 0)
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
     first = begin(api(alice), team_repo)
     ask().fails(503, "unavailable")
     ask("?ref=nothing").fails(404, "not_found")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def test_many_short_answers_take_room_as_well(repo, monkeypatch):
     """Whoever may read can ask as many questions as they like that have no answer."""
-    monkeypatch.setattr(cache, "ROOM", 10 * cache.ROW)
+    monkeypatch.setattr(cache, "BYTES_MAX", 10 * cache.ROW_BYTES)
     for number in range(30):
         assert cached(repo, ("commits", number), list) == []
     assert GitCache.objects.count() < 10

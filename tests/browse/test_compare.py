@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from apps.browse import comparison, slots
+from apps.browse import comparison
+from apps.browse.read_slots import heavy_slots
 from apps.git import diff, run, texts
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
@@ -331,9 +332,9 @@ def test_any_owner_has_one_address_for_each_name(ask, pair) -> None:
     assert ask(quote("main...topic/x", safe="")).gives() == ask("main...topic/x").gives()
 
 
-def test_a_place_for_slow_answers_is_waited_for(ask, pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "PATIENCE", 0)
-    with slots.heavy_slots.place("another"), monkeypatch.context() as patch:
-        patch.setattr(slots.heavy_slots, "most", 1)
+def test_a_slot_for_slow_answers_is_waited_for(ask, pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
+    with heavy_slots.slot("another"), monkeypatch.context() as patch:
+        patch.setattr(heavy_slots, "most", 1)
         ask("main...topic/x").fails(503, "unavailable")
     ask("main...topic/x").gives()

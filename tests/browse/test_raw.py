@@ -13,7 +13,7 @@ from apps.browse.responses import LOOKED_AT, OTHER, TEXT, kind_of
 from apps.browse.trees import INLINE_MAX
 from apps.core.slugs import PREFIX
 from apps.git import run
-from apps.repos.http import slots
+from apps.repos.http.transfer_slots import process_slots
 from tests.browse.code import LINK, SUBMODULE, code_of, push
 from tests.gitclient import Git
 from tests.uploads.conftest import PNG
@@ -151,15 +151,15 @@ def test_a_file_of_more_than_512_mib_is_left_to_git(api, team_repo, alice):
     assert head.headers["Content-Length"] == str(512 * MIB)
 
 
-def test_a_large_file_takes_a_place_of_git_until_it_is_sent(get, commit, settings):
+def test_a_large_file_takes_a_transfer_slot_until_it_is_sent(get, commit, settings):
     settings.GIT_SLOTS_PER_PERSON = 1
     answer = get("large.txt")
-    assert sum(slots.here.held.values()) > 0
+    assert process_slots.held
     refused = get("large.txt")
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "10")
     assert get("page.html").status_code == 200  # small ones need none
     assert b"".join(answer) == FILES[b"large.txt"]
-    assert sum(slots.here.held.values()) == 0
+    assert not process_slots.held
     assert b"".join(get("large.txt")) == FILES[b"large.txt"]
 
 

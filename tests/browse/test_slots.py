@@ -1,4 +1,4 @@
-"""Places for git's slow answers: who waits, and who is told at once to come back."""
+"""Slots for git's slow answers: who waits, and who is told at once to come back."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.browse.middleware import MOST_REFUSED, caller_of, hold_up, impatient
-from apps.browse.slots import (
+from apps.browse.read_slots import (
     MOST_WAITING,
-    MOST_WAITING_OF_ONE,
+    MOST_WAITING_OF_CALLER,
     RETRY_AFTER,
-    HeavySlots,
     heavy_slots,
+    light_slots,
+    slow_slots,
 )
 from apps.core.errors import Unavailable
+from apps.core.slots import ALL, Slots
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.once
 
 
 @pytest.fixture
-def in_thread() -> Callable[[HeavySlots, str], threading.Event]:
-    """Begins to ask for a place; the event says that it was had, and given back."""
+def in_thread() -> Callable[[Slots, str], threading.Event]:
+    """Begins to ask for a slot; the event says that it was had, and given back."""
 
-    def begin(slots: HeavySlots, who: str) -> threading.Event:
+    def begin(slots: Slots, who: str) -> threading.Event:
         had = threading.Event()
 
         def run() -> None:
-            with slots.place(who):
+            with slots.slot(who):
                 had.set()
 
         threading.Thread(target=run, daemon=True).start()
@@ -46,78 +48,88 @@ def in_thread() -> Callable[[HeavySlots, str], threading.Event]:
 
 
 def test_two_of_one_person_wait_and_a_third_is_refused_at_once(in_thread, monkeypatch):
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 60)
-    slots = HeavySlots(1, 2)
-    with slots.place("ada"):
-        waiting = [in_thread(slots, "bob") for _ in range(MOST_WAITING_OF_ONE)]
-        eventually(lambda: slots.waiting["bob"] == MOST_WAITING_OF_ONE)
-        with pytest.raises(Unavailable) as refused, slots.place("bob"):
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 60)
+    slots = slow_slots(1, 2)
+    with slots.slot("ada"):
+        waiting = [in_thread(slots, "bob") for _ in range(MOST_WAITING_OF_CALLER)]
+        eventually(lambda: slots.waiting["bob"] == MOST_WAITING_OF_CALLER)
+        with pytest.raises(Unavailable) as refused, slots.slot("bob"):
             pass
         assert refused.value.headers["Retry-After"]
         others = [
-            in_thread(slots, f"person {n}") for n in range(MOST_WAITING - MOST_WAITING_OF_ONE)
+            in_thread(slots, f"person {n}") for n in range(MOST_WAITING - MOST_WAITING_OF_CALLER)
         ]
         eventually(lambda: slots.waiting.total() == MOST_WAITING)
-        with pytest.raises(Unavailable), slots.place("carol"):
+        with pytest.raises(Unavailable), slots.slot("carol"):
             pass
     assert all(had.wait(60) for had in waiting + others)
-    eventually(lambda: not (slots.held.total() or slots.waiting.total()))
+    eventually(lambda: not (slots.held[ALL] or slots.waiting.total()))
+
+
+def test_any_number_of_quick_answers_wait(in_thread, monkeypatch):
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 60)
+    monkeypatch.setattr(light_slots, "most", 1)
+    with light_slots.slot():
+        waiting = [in_thread(light_slots, "") for _ in range(40)]
+        eventually(lambda: light_slots.waiting.total() == 40)
+    assert all(had.wait(60) for had in waiting)
+    eventually(lambda: not light_slots.held)
 
 
 def test_who_waits_too_long_is_refused_and_waits_no_more(monkeypatch):
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0.01)
-    slots = HeavySlots(1, 1)
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0.01)
+    slots = slow_slots(1, 1)
     with ExitStack() as held:
-        held.enter_context(slots.place("ada"))
+        held.enter_context(slots.slot("ada"))
         for who in ("ada", "bob"):
-            with pytest.raises(Unavailable), slots.place(who):
+            with pytest.raises(Unavailable), slots.slot(who):
                 pass
         assert not slots.waiting.total()
-    with slots.place("bob"):
+    with slots.slot("bob"):
         assert slots.held["bob"] == 1
 
 
 def test_what_an_answer_can_do_without_waits_for_nobody(monkeypatch):
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 60)
-    slots = HeavySlots(1, 1)
-    with slots.place("ada"):
-        with pytest.raises(Unavailable), slots.place("bob", waits=False):
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 60)
+    slots = slow_slots(1, 1)
+    with slots.slot("ada"):
+        with pytest.raises(Unavailable), slots.slot("bob", waits=False):
             pass
         assert not slots.waiting.total()
-    with slots.place("bob", waits=False):
+    with slots.slot("bob", waits=False):
         assert slots.held["bob"] == 1
 
 
-def test_nobody_holds_the_last_place(monkeypatch):
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0)
-    slots = HeavySlots(3, 8)
+def test_nobody_holds_the_last_slot(monkeypatch):
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
+    slots = slow_slots(3, 8)
     with ExitStack() as held:
         for _ in range(2):
-            held.enter_context(slots.place("ada"))
-        with pytest.raises(Unavailable), slots.place("ada"):
+            held.enter_context(slots.slot("ada"))
+        with pytest.raises(Unavailable), slots.slot("ada"):
             pass
-        with slots.place("bob"):
-            assert slots.held.total() == slots.most
+        with slots.slot("bob"):
+            assert slots.held[ALL] == slots.most
 
 
-def test_on_any_machine_one_caller_leaves_a_place_for_heavy_work_to_others(monkeypatch):
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0)
+def test_on_any_machine_one_caller_leaves_a_slot_for_heavy_work_to_others(monkeypatch):
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
     assert heavy_slots.most >= 2
     with ExitStack() as held:
         with pytest.raises(Unavailable):
             for _ in range(heavy_slots.most):
-                held.enter_context(heavy_slots.place("ada"))
-        with heavy_slots.place("bob"):
+                held.enter_context(heavy_slots.slot("ada"))
+        with heavy_slots.slot("bob"):
             assert heavy_slots.held["bob"] == 1
 
 
 @pytest.fixture
-def queue(monkeypatch) -> Iterator[Callable[[HeavySlots, str], Turn]]:
+def queue(monkeypatch) -> Iterator[Callable[[Slots, str], Turn]]:
     """Puts a caller at the end of the queue; a turn keeps its place until it is ended."""
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 60)
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 60)
     turns = list[Turn]()
 
-    def begin(slots: HeavySlots, who: str) -> Turn:
+    def begin(slots: Slots, who: str) -> Turn:
         before, turn = slots.waiting.total(), Turn(slots, who)
         turns.append(turn)
         eventually(lambda: slots.waiting.total() == before + 1)
@@ -131,16 +143,16 @@ def queue(monkeypatch) -> Iterator[Callable[[HeavySlots, str], Turn]]:
 
 
 class Turn:
-    """Somebody who waits for a place, and holds it until they are told to end."""
+    """Somebody who waits for a slot, and holds it until they are told to end."""
 
-    def __init__(self, slots: HeavySlots, who: str) -> None:
+    def __init__(self, slots: Slots, who: str) -> None:
         self.slots, self.who = slots, who
         self.begun, self.ended = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self) -> None:
-        with self.slots.place(self.who):
+        with self.slots.slot(self.who):
             self.begun.set()
             self.ended.wait(60)
 
@@ -148,21 +160,21 @@ class Turn:
         self.ended.set()
 
 
-def test_a_released_place_goes_to_who_has_waited_and_not_to_who_comes_just_then(queue):
-    slots = HeavySlots(2, 2)
-    with slots.place("carol"), ExitStack() as held:
-        held.enter_context(slots.place("ada"))
+def test_a_released_slot_goes_to_who_has_waited_and_not_to_who_comes_just_then(queue):
+    slots = slow_slots(2, 2)
+    with slots.slot("carol"), ExitStack() as held:
+        held.enter_context(slots.slot("ada"))
         waiting = queue(slots, "bob")
         held.close()
-        with pytest.raises(Unavailable), slots.place("ada", waits=False):
+        with pytest.raises(Unavailable), slots.slot("ada", waits=False):
             pass
         assert waiting.begun.wait(60)
 
 
-def test_of_those_who_wait_who_holds_fewest_places_comes_first(queue):
-    slots = HeavySlots(3, 2)
-    with slots.place("ada"), slots.place("carol"), ExitStack() as held:
-        held.enter_context(slots.place("dave"))
+def test_of_those_who_wait_who_holds_fewest_slots_comes_first(queue):
+    slots = slow_slots(3, 2)
+    with slots.slot("ada"), slots.slot("carol"), ExitStack() as held:
+        held.enter_context(slots.slot("dave"))
         again, first = queue(slots, "ada"), queue(slots, "bob")
         held.close()
         assert first.begun.wait(60)
@@ -172,23 +184,23 @@ def test_of_those_who_wait_who_holds_fewest_places_comes_first(queue):
 
 
 def test_callers_take_turns_and_those_of_one_caller_come_in_their_order(queue):
-    slots = HeavySlots(2, 2)
-    with slots.place("carol"), ExitStack() as held:
-        held.enter_context(slots.place("dave"))
+    slots = slow_slots(2, 2)
+    with slots.slot("carol"), ExitStack() as held:
+        held.enter_context(slots.slot("dave"))
         order = [queue(slots, who) for who in ("ada", "ada", "bob", "bob")]
         held.close()
         for number in (0, 2, 1, 3):
             assert order[number].begun.wait(60), number
-            assert slots.held.total() == slots.most
+            assert slots.held[ALL] == slots.most
             order[number].end()
             order[number].thread.join(60)
         assert not slots.waiting.total()
 
 
-def test_who_may_have_no_place_now_keeps_none_from_those_behind(queue):
-    slots = HeavySlots(3, 1)
-    with slots.place("ada"), slots.place("carol"), ExitStack() as held:
-        held.enter_context(slots.place("dave"))
+def test_who_may_have_no_slot_now_keeps_none_from_those_behind(queue):
+    slots = slow_slots(3, 1)
+    with slots.slot("ada"), slots.slot("carol"), ExitStack() as held:
+        held.enter_context(slots.slot("dave"))
         again, other = queue(slots, "ada"), queue(slots, "bob")
         held.close()
         assert other.begun.wait(60)
@@ -199,12 +211,12 @@ def test_who_may_have_no_place_now_keeps_none_from_those_behind(queue):
 def test_who_does_not_wait_as_they_are_told_is_refused_without_a_query(
     api, team_repo, alice, bob, monkeypatch, django_assert_num_queries
 ):
-    monkeypatch.setattr("apps.browse.slots.PATIENCE", 0.001)
+    monkeypatch.setattr("apps.core.slots.PATIENCE", 0.001)
     monkeypatch.setattr(impatient, "told", OrderedDict())
     ends = [f"{team_repo.api_path}/compare/{'1' * 40}...{n:040}" for n in range(2 * MOST_REFUSED)]
     with ExitStack() as held:
         for number in range(heavy_slots.most):
-            held.enter_context(heavy_slots.place(f"somebody {number}"))
+            held.enter_context(heavy_slots.slot(f"somebody {number}"))
         for end in ends[:MOST_REFUSED]:
             api(alice).get(end).fails(503, "unavailable")
         for end in (ends[0], f"{team_repo.api_path}/blame/a", f"{team_repo.api_path}/archive"):

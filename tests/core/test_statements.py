@@ -23,13 +23,13 @@ from apps.core.access import Level
 from apps.core.errors import Forbidden
 from apps.core.rows import values_of
 from apps.pulls.models import Pull
-from apps.pulls.queries import PullRows, get_pull, list_pulls
+from apps.pulls.queries import PULLS, get_pull, list_pulls
 from apps.repos.access import RepoAccess, open_repo
 from apps.repos.models import Repo, Visibility
 from apps.teams.access import find_team
 from apps.teams.models import Role, Team
 from apps.threads.models import REPLY_ROW, Reply, Thread
-from apps.threads.queries import ReplyRows, get_reply, get_thread
+from apps.threads.queries import get_reply, get_thread, list_replies
 from tests.factories import MemberFactory, UserFactory
 from tests.principals import access_of, principal_of, space_access_of
 
@@ -190,7 +190,7 @@ def test_a_reply_comes_with_its_author_and_its_thread(
             reply = get_reply(thread, made.number, shown=False)
             assert reply.thread is thread
         assert_same(reply, Reply.objects, created_by=bob)
-        assert reply.is_shown == bool(ReplyRows(thread)[0:1])
+        assert reply.is_shown == bool(list_replies(thread)[0:1])
         with nullcontext() if reply.is_shown else pytest.raises(Http404):
             get_reply(thread, made.number, shown=True)
     with pytest.raises(Http404):
@@ -206,13 +206,13 @@ def test_the_replies_of_a_thread_come_as_rows_in_tree_order(
     links = [{"kind": "url", "target": "https://example.org"}]
     Reply.objects.filter(pk=below.pk).update(edited_at=timezone.now(), links=links)
     with django_assert_num_queries(1):
-        found = ReplyRows(thread)[0:9]
+        found = list_replies(thread)[0:9]
     assert [row[0] for row in found] == [first.number, below.number, second.number]
     stored = thread.replies.select_related("created_by").order_by("path")
     for row, reply in zip(found, stored, strict=True):
-        assert row == values_of(reply, REPLY_ROW)
+        assert [*row] == values_of(reply, REPLY_ROW)
         assert [*map(type, row)] == [*map(type, values_of(reply, REPLY_ROW))]
-    assert ReplyRows(thread)[1:2] == found[1:2]
+    assert list_replies(thread)[1:2] == found[1:2]
 
 
 def test_a_pull_comes_with_its_thread_and_its_people(
@@ -241,13 +241,13 @@ def test_the_list_of_pulls_is_what_the_orm_gives(make, acme, alice, bob, django_
         )
     make.pull(make.repo(acme, "web", by=alice), by=bob)
     with django_assert_num_queries(1):
-        found = PullRows(repo)[0:9]
-    stored = [*list_pulls(repo)]
+        found = PULLS.of(repo=repo.pk)[0:9]
+    stored = [*list_pulls(repo.pk)]
     assert len(found) == 3
     for row, expected in zip(found, stored, strict=True):
         assert row == expected
         assert [*map(type, row)] == [*map(type, expected)]
-    assert PullRows(repo)[1:2] == found[1:2]
+    assert PULLS.of(repo=repo.pk)[1:2] == found[1:2]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -65,7 +65,7 @@ def test_a_stream_ends_when_its_repository_becomes_private(live):
         new = {"name": "New", "slug": f"{followed.team}-new", "visibility": "public"}
         live.api("alice").post("/users/alice/repos", **new).gives(201)
         assert both.kinds(1) == ["repo-created"]
-        followed.describe("Open again", visibility="internal")
+        followed.describe("Reopen", visibility="internal")
         assert [frame.json["data"]["after"]["visibility"] for frame in both.take(1)] == ["internal"]
     with opened(live, "carol", followed.repo_scope) as stream:
         followed.describe("Read again")

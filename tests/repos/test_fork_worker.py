@@ -184,7 +184,7 @@ def test_who_lost_access_meanwhile_gets_no_copy(fork, carol, events):
     with events("fork-failed"):
         jobs.make_next_fork()
     fork.refresh_from_db()
-    assert (fork.status, fork.error) == ("failed", "You have no access to what is here.")
+    assert (fork.status, fork.error) == ("failed", "You have no access to this.")
     assert folders(fork) == []
     assert not Repo.objects.filter(owner_user=carol).exists()
 

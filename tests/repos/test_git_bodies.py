@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from apps.core.body_limits import body_memory
 from apps.core.errors import Unavailable
-from apps.core.room import room
+from apps.core.slots import ALL
 from apps.git import protocol
 from apps.git.protocol import DELIMITER, FLUSH, MOST_LINES, Service, pkt
 from apps.git.repo import GitRepo
@@ -241,22 +242,22 @@ def test_what_is_left_of_a_push_is_read_after_the_answer(monkeypatch, case):
 @pytest.mark.django_db(transaction=True)
 def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alice, monkeypatch):
     """A list of 8 MiB takes 70, and its sender may let it wait without an end."""
-    monkeypatch.setattr(room, "left", 2 * MIB)
+    monkeypatch.setattr(body_memory, "most", 2 * MIB)
     lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(3000))
     small, large = pkt(f"{'0' * 40} {'1' * 40} refs/x".encode()) + FLUSH, b"".join(lines)
     seen = []
 
     def slowly():
         for start in range(0, len(large), 1000):
-            seen.append(room.left)
+            seen.append(body_memory.held[ALL])
             yield large[start : start + 1000]
 
     with pytest.raises(Unavailable):
         receive(by=access_of(alice, team_repo), body=slowly())
     assert len(large) > 1000 * len(seen) > 200_000
-    assert seen[0] == 2 * MIB and seen[-1] < 10_000
+    assert seen[0] == 0 and seen[-1] > 2 * MIB - 10_000
     receive(by=access_of(alice, team_repo), body=iter([small]))
-    assert room.left == 2 * MIB
+    assert not body_memory.held
 
 
 @pytest.mark.django_db(transaction=True)
@@ -264,10 +265,10 @@ def test_the_command_lists_of_one_person_leave_room_for_those_of_others(
     team_repo, alice, bob, monkeypatch
 ):
     """Four of 8 MiB, each of which waits for its end, would keep all other bodies out."""
-    monkeypatch.setattr(room, "most_for_one", MIB)
+    monkeypatch.setattr(body_memory, "per_caller", MIB)
     lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(1000))
     push = b"".join(lines) + FLUSH
-    with room.share(f"person:{alice.pk}") as waiting:
+    with body_memory.hold(f"person:{alice.pk}") as waiting:
         waiting.grow_to(MIB)
         with pytest.raises(Unavailable):
             receive(by=access_of(alice, team_repo), body=iter([push]))
@@ -276,9 +277,9 @@ def test_the_command_lists_of_one_person_leave_room_for_those_of_others(
 
 
 def test_the_request_of_a_fetch_is_counted_for_who_sends_it(fetch, alice, monkeypatch):
-    monkeypatch.setattr(room, "most_for_one", MIB)
+    monkeypatch.setattr(body_memory, "per_caller", MIB)
     haves = pkt(LINES["have"]) * 20_000
-    with room.share(f"person:{alice.pk}") as waiting:
+    with body_memory.hold(f"person:{alice.pk}") as waiting:
         waiting.grow_to(MIB)
         assert fetch(haves, 2)[0] == 503
     assert fetch(haves, 2)[0] == 200

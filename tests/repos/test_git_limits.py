@@ -1,6 +1,7 @@
 """Rate limits of git over HTTP: what counts, and what git prints."""
 
 import base64
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from apps.git.protocol import FLUSH, ZERO, pkt
-from apps.repos.http import slots
-from apps.repos.http.slots import Slots
+from apps.repos.http import transfer_slots
+from apps.repos.http.transfer_slots import TransferSlots
 from apps.repos.models import Visibility
 from apps.site.actions import create_rate_limit
 from tests.gitclient import Git
@@ -155,10 +156,11 @@ def test_a_fetch_that_is_cut_by_the_limit_says_why(server, dora, version):
 
 
 def test_a_push_without_a_place_says_why_if_it_is_small(
-    client, make, team_repo, alice, settings, monkeypatch
+    client, make, team_repo, alice, settings, monkeypatch, caplog
 ):
+    caplog.set_level(logging.INFO, "apps.repos.http.views")
     settings.GIT_SLOTS_PER_PERSON = 0
-    monkeypatch.setattr(slots, "here", Slots())
+    monkeypatch.setattr(transfer_slots, "process_slots", TransferSlots())
     token = {"Authorization": f"Bearer {make.token(alice)}"}
     command = pkt(f"{ZERO} {'1' * 40} refs/heads/main\0report-status".encode()) + FLUSH
 
@@ -172,6 +174,8 @@ def test_a_push_without_a_place_says_why_if_it_is_small(
     small = push(command)
     assert small.status_code == 200
     assert b"ng refs/heads/main Too many git requests of yours are under way." in small.content
+    line = "Refused push to teams/acme/api by alice: 429 rate_limited"
+    assert [record.getMessage() for record in caplog.records] == [line, line]
 
 
 def test_who_is_not_signed_in_gets_the_plain_answer(client, team_repo, limit):

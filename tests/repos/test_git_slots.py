@@ -19,8 +19,8 @@ from apps.accounts.models import User
 from apps.accounts.principal import ANONYMOUS, Principal
 from apps.core.errors import TooMany
 from apps.git.protocol import FLUSH, pkt
-from apps.repos.http import slots
-from apps.repos.http.slots import Slots, place
+from apps.repos.http import transfer_slots
+from apps.repos.http.transfer_slots import TransferSlots, transfer_slot
 from tests.gitclient import Git
 from tests.server import PATIENCE, Server
 from tests.waiting import eventually
@@ -32,7 +32,7 @@ REFS = "/teams/acme/api.git/info/refs?service=git-upload-pack"
 def few(settings, monkeypatch):
     """Two for each, four for all; nobody has one yet."""
     settings.GIT_SLOTS, settings.GIT_SLOTS_PER_PERSON, settings.GIT_SLOTS_PER_ADDRESS = 4, 2, 2
-    monkeypatch.setattr(slots, "here", Slots())
+    monkeypatch.setattr(transfer_slots, "process_slots", TransferSlots())
 
 
 def of(person: int) -> Principal:
@@ -46,27 +46,33 @@ def at(address: str) -> HttpRequest:
 def test_a_person_an_address_and_all_together_have_so_many():
     with ExitStack() as held:
         for _ in range(2):
-            held.enter_context(place(at("192.0.2.1"), of(1)))
-        with pytest.raises(TooMany, match="of yours") as refused, place(at("192.0.2.2"), of(1)):
-            pass
-        assert refused.value.headers == {"Retry-After": "10"}
-        held.enter_context(place(at("192.0.2.1"), ANONYMOUS))
+            held.enter_context(transfer_slot(at("192.0.2.1"), of(1)))
         with (
-            place(at("192.0.2.1"), of(3)),
-            pytest.raises(TooMany, match="requests are under way"),
-            place(at("::1"), of(2)),
+            pytest.raises(TooMany, match="of yours") as refused,
+            transfer_slot(at("192.0.2.2"), of(1)),
         ):
             pass
-        with place(at("192.0.2.2"), ANONYMOUS):
+        assert refused.value.headers == {"Retry-After": "10"}
+        held.enter_context(transfer_slot(at("192.0.2.1"), ANONYMOUS))
+        with (
+            transfer_slot(at("192.0.2.1"), of(3)),
+            pytest.raises(TooMany, match="requests are under way"),
+            transfer_slot(at("::1"), of(2)),
+        ):
             pass
-    assert not slots.here.held
+        with transfer_slot(at("192.0.2.2"), ANONYMOUS):
+            pass
+    assert not transfer_slots.process_slots.held
 
 
-def test_an_address_that_has_all_of_its_places_is_told_so():
-    with place(at("192.0.2.1"), ANONYMOUS), place(at("192.0.2.1"), ANONYMOUS):
-        with pytest.raises(TooMany, match="of this address"), place(at("192.0.2.1"), ANONYMOUS):
+def test_an_address_that_has_all_of_its_slots_is_told_so():
+    with transfer_slot(at("192.0.2.1"), ANONYMOUS), transfer_slot(at("192.0.2.1"), ANONYMOUS):
+        with (
+            pytest.raises(TooMany, match="of this address"),
+            transfer_slot(at("192.0.2.1"), ANONYMOUS),
+        ):
             pass
-        with place(at("192.0.2.1"), of(1)):
+        with transfer_slot(at("192.0.2.1"), of(1)):
             pass
 
 
@@ -74,23 +80,26 @@ def test_a_quarter_is_kept_for_people():
     """Whoever has many addresses can keep all other anonymous people out, but no person."""
     with ExitStack() as held:
         for address in "123":
-            held.enter_context(place(at(f"192.0.2.{address}"), ANONYMOUS))
-        with pytest.raises(TooMany, match="Sign in") as refused, place(at("::1"), ANONYMOUS):
+            held.enter_context(transfer_slot(at(f"192.0.2.{address}"), ANONYMOUS))
+        with (
+            pytest.raises(TooMany, match="Sign in") as refused,
+            transfer_slot(at("::1"), ANONYMOUS),
+        ):
             pass
         assert refused.value.headers == {"Retry-After": "10"}
-        held.enter_context(place(at("192.0.2.1"), of(1)))
-    assert not slots.here.held
+        held.enter_context(transfer_slot(at("192.0.2.1"), of(1)))
+    assert not transfer_slots.process_slots.held
 
 
 def test_where_requests_have_threads_git_never_has_all_of_them(settings):
     settings.GIT_SLOTS = settings.GIT_SLOTS_PER_ADDRESS = settings.GIT_SLOTS_PER_PERSON = 100
-    slots.here.leave_threads(16)
+    transfer_slots.process_slots.leave_threads(16)
     with ExitStack() as held:
 
         def taken(address: str, principal: Principal = ANONYMOUS) -> int:
             for count in range(16):
                 try:
-                    held.enter_context(place(at(address), principal))
+                    held.enter_context(transfer_slot(at(address), principal))
                 except TooMany:
                     return count
             return 16
@@ -98,18 +107,18 @@ def test_where_requests_have_threads_git_never_has_all_of_them(settings):
         assert [taken("192.0.2.1"), taken("192.0.2.2"), taken("192.0.2.1", of(1))] == [8, 1, 3]
 
 
-def test_a_place_that_is_forgotten_comes_back():
+def test_a_slot_that_is_forgotten_is_released():
     """A server drops the answer to a client that leaves before it is made."""
     held = ExitStack()
-    held.enter_context(place(at("192.0.2.1"), ANONYMOUS))
-    assert slots.here.held
+    held.enter_context(transfer_slot(at("192.0.2.1"), ANONYMOUS))
+    assert transfer_slots.process_slots.held
     del held
     gc.collect()
-    assert not slots.here.held
+    assert not transfer_slots.process_slots.held
 
 
 @pytest.mark.django_db(transaction=True)
-def test_refusals_and_failures_hold_no_place(client, make, team_repo, alice, monkeypatch):
+def test_refusals_and_failures_hold_no_slot(client, make, team_repo, alice, monkeypatch):
     token = {"Authorization": f"Bearer {make.token(alice)}"}
 
     def post(body: bytes, kind: str = "application/x-git-upload-pack-request") -> int:
@@ -121,10 +130,10 @@ def test_refusals_and_failures_hold_no_place(client, make, team_repo, alice, mon
     monkeypatch.setattr(type(team_repo.git), "serve", None)
     client.raise_request_exception = False
     assert post(FLUSH) == 500
-    assert not slots.here.held
+    assert not transfer_slots.process_slots.held
 
 
-def test_a_place_is_held_until_the_answer_has_been_sent(client, make, team_repo, alice):
+def test_a_slot_is_held_until_the_answer_has_been_sent(client, make, team_repo, alice):
     token = {"Authorization": f"Bearer {make.token(alice)}"}
     answers = [client.get(REFS, headers=token) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
@@ -210,7 +219,7 @@ def gits(server: Server) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.once
-def test_unread_clones_have_so_many_places_and_give_them_back(server, path, public):
+def test_unread_clones_have_so_many_slots_and_give_them_back(server, path, public):
     """16 of an address; under gunicorn 4, two thirds of three quarters of its threads."""
     most = 4 if server.kind == "gunicorn" else 16
     with unread_clones(server, path, public, 40) as answers:

@@ -14,8 +14,9 @@ from django.test import AsyncRequestFactory, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.core.body_limits import body_memory
 from apps.core.errors import BadRequest, PayloadTooLarge, Unavailable
-from apps.core.room import room
+from apps.core.slots import ALL
 from apps.repos.http import streams
 from apps.repos.http.streams import PIECE, SyncOutput, answer, collected, inflated, pieces
 
@@ -54,30 +55,30 @@ def test_a_body_over_the_limit_is_refused_after_inflating():
 
 def test_a_body_is_counted_while_it_comes(monkeypatch):
     """Not when it has come: all threads together could hold as much as they like."""
-    monkeypatch.setattr(room, "left", 3 * PIECE)
+    monkeypatch.setattr(body_memory, "most", 3 * PIECE)
 
-    left = []
+    held = []
 
     def growing():
         while True:
             yield bytes(PIECE)
-            left.append(room.left)
+            held.append(body_memory.held[ALL])
 
-    with ExitStack() as held:
+    with ExitStack() as stack:
         with pytest.raises(Unavailable):
-            collected(growing(), 10 * PIECE, held, "alice")
-        assert left == [3 * PIECE, 2 * PIECE, PIECE, 0], "the first 64 KiB are not counted"
-    assert room.left == 3 * PIECE
+            collected(growing(), 10 * PIECE, stack, "alice")
+        assert held == [0, PIECE, 2 * PIECE, 3 * PIECE], "the first 64 KiB are not counted"
+    assert not body_memory.held
 
 
-def test_what_a_body_has_of_the_room_comes_back_when_it_is_forgotten(monkeypatch):
-    monkeypatch.setattr(room, "left", PIECE)
+def test_the_memory_of_a_body_is_released_when_it_is_forgotten(monkeypatch):
+    monkeypatch.setattr(body_memory, "most", PIECE)
     held = ExitStack()
     assert len(collected(iter([bytes(2 * PIECE)]), 2 * PIECE, held, "alice")) == 2 * PIECE
-    assert room.left == 0
+    assert body_memory.held[ALL] == PIECE
     del held
     gc.collect()
-    assert room.left == PIECE
+    assert not body_memory.held
 
 
 def test_a_body_that_comes_too_slowly_is_refused(monkeypatch):

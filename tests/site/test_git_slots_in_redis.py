@@ -1,4 +1,4 @@
-"""Places for git that all processes count together."""
+"""Slots for git that all processes count together."""
 
 import time
 
@@ -10,7 +10,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.once
 
 
-def test_processes_share_places_and_those_of_a_dead_one_come_back(own_redis, caplog):
+def test_processes_share_slots_and_those_of_a_dead_one_come_back(own_redis, caplog):
     one, other = (SharedSlots(own_redis.url, lease=2, renewed=0.5) for _ in range(2))
     asked = {"person:1": 2, "all": 3}
     first, full = one.take(asked)

@@ -4,7 +4,7 @@ import pytest
 from redis.exceptions import RedisError
 
 from apps.site import limits
-from apps.site.counters import Limit
+from apps.site.counters import Limit, Usage
 from apps.site.models import RateLimit
 from apps.site.shared import SharedCounters
 
@@ -27,15 +27,15 @@ def counting(request, db, monkeypatch):
 
 
 def test_usage_names_how_many_and_who_used_most(counting):
-    assert limits.usage()["api"] == limits.Usage()
+    assert limits.usage()["api"] == Usage()
     for who in ("1", "::1", "::1", "2"):
         counting.hit([(f"api:3600000:{who}", ANYBODY)])
     counting.hit([("user:alice:3600000:7", ALICE)])
     counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a window that was
     counting.hit([("git:60000:9", Limit("git", 5, 60_000))])
     assert limits.usage() == {
-        "api": limits.Usage(3, "::1", 2),
-        "user:alice": limits.Usage(1, "7", 1),
+        "api": Usage(3, "::1", 2),
+        "user:alice": Usage(1, "7", 1),
     }
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from apps.threads import actions
 from apps.threads.models import Reply, Thread
-from apps.threads.queries import Participants, ReplyRows
+from apps.threads.queries import Participants, list_replies
 from tests.principals import access_of
 
 PEOPLE = 3
@@ -43,7 +43,7 @@ def stored(thread: Thread) -> dict[str, Any]:
         "last": thread.last_reply_number,
         "activity": thread.last_activity_at,
         "below": dict(thread.replies.values_list("number", "live_descendants")),
-        "shown": [number for number, *_ in ReplyRows(thread)[0:99]],
+        "shown": [number for number, *_ in list_replies(thread)[0:99]],
         "listed": {row["username"]: row["reply_count"] for row in Participants(thread)[0:99]},
     }
 

@@ -136,7 +136,7 @@ def test_only_pictures_are_shown_and_nothing_runs(
         "Content-Type": kind,
         "Content-Length": str(len(content)),
         "Content-Disposition": disposition,
-        "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
         "Cache-Control": "private, no-cache, no-transform",

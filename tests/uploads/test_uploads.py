@@ -9,9 +9,9 @@ from io import BytesIO
 
 import pytest
 
+from apps.core.body_limits import UPLOAD_LIMIT
 from apps.core.errors import Conflict
 from apps.core.parsers import JSON_LIMIT
-from apps.core.room import UPLOAD_LIMIT
 from apps.repos.models import Repo, Visibility
 from apps.threads.actions import delete_thread
 from apps.uploads.actions import create_upload

@@ -48,7 +48,7 @@ def use_up(stranger, name):
 def test_guesses_from_many_addresses_are_counted_for_the_account(stranger, ada):
     use_up(stranger, "Ada")
     refused = stranger().sign_in("aDa", PASSWORD).gives(429)
-    assert "tried too often" in refused.alert() and refused.value("username") == "aDa"
+    assert "Too many sign-in attempts" in refused.alert() and refused.value("username") == "aDa"
     assert 0 < int(refused.header("Retry-After")) <= 2 * 15 * 60
     other = UserFactory.create(username="other", clear_password=PASSWORD)
     stranger().sign_in(other.username).redirects_to("/")

@@ -81,7 +81,7 @@ def test_older_events_are_on_further_pages(visit, make, team_repo, alice, bob):
         path = found[1].replace("&amp;", "&") if found else ""
     assert len(seen) == len(set(seen)) == 121
     assert seen[0].startswith("alice pushed 120 commits") and "created" in seen[-1]
-    assert "Nothing is older" in person.get("/teams/acme/~activity?before_id=1").gives().text
+    assert "No older activity" in person.get("/teams/acme/~activity?before_id=1").gives().text
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,9 @@ def test_the_newest_event_says_from_where_a_live_page_goes_on(
 
 
 def test_an_empty_list_says_what_would_be_there(visit, acme, carol, bob):
-    assert "You are in no team" in visit(carol).get("/activity").gives().text
+    assert (
+        "Your teams and repositories have no activity" in visit(carol).get("/activity").gives().text
+    )
     page = visit(bob).get("/teams/acme/~activity").gives()
     assert "Nothing has happened in the team yet" in page.text
 

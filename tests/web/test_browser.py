@@ -506,7 +506,7 @@ def test_everything_works_without_javascript(site):
         page.click("summary")
         page.click("a[href='/settings/tokens']")
         page.fill("[name=name]", "phone")
-        page.get_by_role("button", name="Make token").click()
+        page.get_by_role("button", name="Create token").click()
         expect(page.locator("input.secret")).to_be_visible()
         page.get_by_role("link", name="Revoke phone").click()
         page.get_by_role("button", name="Revoke token").click()
@@ -525,7 +525,7 @@ def test_a_chosen_theme_wins_over_that_of_the_system(page):
     light = page.evaluate(paper)
     page.check("[name=theme][value=dark]")
     page.get_by_role("main").get_by_role("button").click()
-    expect(page.get_by_text("It is saved.")).to_be_visible()
+    expect(page.get_by_text("Saved.")).to_be_visible()
     assert page.evaluate(paper) != light
     page.goto("/signin")
     assert page.evaluate(paper) != light

@@ -131,7 +131,7 @@ def test_many_branches_and_commits_cost_no_more(visit, root, main, team_repo, co
 
 def test_an_empty_repository_says_how_to_push_on_each_page(visit, root, bob):
     person = visit(bob)
-    assert "push with a token as the password" in person.get(root).gives().text
+    assert "Use a token as the password" in person.get(root).gives().text
     assert 'href="/settings/tokens"' in person.get(root).html
     for page in ("/commits", "/branches"):
         assert "Nothing has been pushed yet" in person.get(f"{root}{page}").gives().text
@@ -174,7 +174,7 @@ def test_what_is_no_text_is_named_for_what_it_is(visit, root, main, bob):
     person = visit(bob)
     picture = person.get(f"{root}/files/manual/plan.png").gives()
     assert f'<img src="{root}/raw/manual/plan.png" alt="plan.png">' in picture.html
-    assert "Leads to src/app.py" in person.get(f"{root}/files/link").gives().text
+    assert "Links to src/app.py" in person.get(f"{root}/files/link").gives().text
     assert "1" * 40 in person.get(f"{root}/files/vendor").gives().text
     assert "This file is empty" in person.get(f"{root}/files/empty").gives().text
     assert "lines" not in person.get(f"{root}/files/manual/plan.png").text
@@ -241,7 +241,7 @@ def test_paths_that_are_no_utf8_lead_to_their_file(visit, root, main, bob):
     ],
 )
 def test_what_is_not_there_is_404(visit, root, main, bob, end):
-    assert visit(bob).get(f"{root}/{end}").gives(404).h1 == "There is nothing here"
+    assert visit(bob).get(f"{root}/{end}").gives(404).h1 == "Page not found"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_tags_are_listed_with_what_they_say_and_lead_to_their_commit(
     visit, root, main, team_repo, code, alice, bob
 ):
     person = visit(alice)
-    assert "Nothing has been tagged yet" in person.get(f"{root}/tags").gives().text
+    assert "No tags yet" in person.get(f"{root}/tags").gives().text
     push(team_repo, "refs/tags/v1/plain", main, by=bob)
     push(team_repo, "refs/tags/v2", code.tag_of(main), by=alice)
     push(team_repo, "refs/tags/notes", code.store("blob", [b"x"], 1), by=alice)
@@ -353,17 +353,18 @@ def test_two_branches_are_compared_and_lead_to_a_pull(visit, root, main, team_re
     ahead = code.commit_with(FILES | {b"new": b"1\n"}, main, message="Go on")
     push(team_repo, "refs/heads/topic", ahead, by=alice)
     page = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
-    assert "1 commit that main has not" in page.text and "Go on" in page.text
+    assert "1 commit not in main" in page.text and "Go on" in page.text
     assert f'href="{root}/pulls/new?base=main&amp;head=topic"' in page.html
     other = code.commit_with(FILES | {b"apart.txt": b"1\n"}, main, message="Apart")
     push(team_repo, "refs/heads/main", other, by=alice)
     apart = visit(alice).get(f"{root}/compare?base=main&head=topic").gives()
-    assert "apart.txt" not in apart.text and "it has 1 of its own" in apart.text
+    assert "apart.txt" not in apart.text and "which has 1 of its own" in apart.text
     assert "    return 1" in lines(apart.html)
     form = visit(alice).get(f"{root}/pulls/new?base=main&head=topic").gives()
     assert form.value("title") == "Go on" and "Changes in 2 files" in form.text
     assert f'href="{root}/compare?base=main&amp;head=topic&amp;view=split"' in form.html
-    assert "The base has all of it" in visit(alice).get(f"{root}/compare?head=main").gives().text
+    same = visit(alice).get(f"{root}/compare?head=main").gives()
+    assert "The base already contains all" in same.text
     for wrong, status in (("nothing", 404), ("-x", 422), ("ada:main", 422)):
         refused = visit(alice).get(f"{root}/compare?head={wrong}").gives(status)
         assert refused.alert() and refused.value("head") == wrong

@@ -111,8 +111,8 @@ def test_what_has_changed_since_a_version_is_shown(
 def test_a_pull_without_commits_says_so_on_each_tab(visit, make, team_repo, alice):
     pull = make.pull(team_repo, by=alice, source="later")
     address = f"/{team_repo.path}/pulls/{pull.number}"
-    assert "no commits" in visit(alice).get(f"{address}/commits").gives().text
-    assert "no changes" in visit(alice).get(f"{address}/files").gives().text
+    assert "No commits" in visit(alice).get(f"{address}/commits").gives().text
+    assert "No changes" in visit(alice).get(f"{address}/files").gives().text
 
 
 def test_white_space_can_be_ignored(visit, root, team_repo, code, base, alice):
@@ -123,7 +123,7 @@ def test_white_space_can_be_ignored(visit, root, team_repo, code, base, alice):
     assert f'href="{root}/commits/{sha}?w=1"' in page.html
     page = visit(alice).get(f"{root}/commits/{sha}?w=1").gives()
     assert ("add", "\treturn 1") not in rows(page.html) and ("add", "1 2") in rows(page.html)
-    assert "No line has changed but by white space" in page.text
+    assert "No lines have changed, except for white space" in page.text
 
 
 @pytest.fixture
@@ -155,7 +155,9 @@ def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeyp
     person.get(f"{root}/commits/{large}?file=nothing").gives(404)
     monkeypatch.setattr(diffs, "ALONE_MAX", 12)
     cut = person.get(unescape(link[1])).gives()
-    assert "The other rows are not shown" in cut.text and ("add", "x = 11") not in rows(cut.html)
+    assert "The remaining lines are not shown" in cut.text and ("add", "x = 11") not in rows(
+        cut.html
+    )
 
 
 def test_files_come_in_pages(visit, root, large, alice, monkeypatch):

@@ -86,7 +86,7 @@ def test_the_stylesheet_and_the_icon_are_there_and_small(visit):
 def test_an_unknown_method_is_405(visit, ada):
     answer = visit(ada).client.delete("/reset/sent")
     assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
-    assert PageResponse(answer).h1 == "This page does not do that"
+    assert PageResponse(answer).h1 == "Not allowed here"
     assert visit(ada).client.head("/settings").status_code == 200
 
 
@@ -167,7 +167,7 @@ def test_a_form_with_an_old_csrf_token_comes_back_with_its_text_and_a_fresh_one(
             403
         )
     assert old.value("name") == "laptop" and 'value="1y" selected' in old.html
-    assert "Your page was old" in old.alert()
+    assert "Your page was out of date" in old.alert()
     fresh = {"csrfmiddlewaretoken": old.value("csrfmiddlewaretoken")}
     person.post("/settings/tokens", SAME_ORIGIN, name="laptop", expires_at="1y", **fresh).gives(201)
     old = person.post("/signout", SAME_ORIGIN).gives(403)
@@ -211,7 +211,10 @@ def test_a_body_that_is_too_large_is_told_and_leaves_no_stack_trace_in_the_log(v
     person = visit(strict=True)
     person.get("/signin")
     fields = "&".join(f"field{n}=x" for n in range(2000))
-    for body, status, said in (("x" * 3_000_000, 413, "too much"), (fields, 400, "not understood")):
+    for body, status, said in (
+        ("x" * 3_000_000, 413, "Too large"),
+        (fields, 400, "could not read"),
+    ):
         form = {"data": body, "content_type": "application/x-www-form-urlencoded"}
         assert said in PageResponse(person.client.post("/signin", **form)).gives(status).h1
     assert not caplog.records
@@ -219,9 +222,9 @@ def test_a_body_that_is_too_large_is_told_and_leaves_no_stack_trace_in_the_log(v
 
 def test_refusals_are_pages_with_their_status(visit):
     person = visit()
-    assert person.get("/nowhere").gives(404).h1 == "There is nothing here"
+    assert person.get("/nowhere").gives(404).h1 == "Page not found"
     assert person.get("/settings/tokens/1").gives(404).h1
-    assert person.get("/", host="evil.example").gives(400).h1 == "That was not understood"
+    assert person.get("/", host="evil.example").gives(400).h1 == "We could not read that request"
     assert person.post("/signin", {"Sec-Fetch-Site": "cross-site"}).status == 422
 
 

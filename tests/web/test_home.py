@@ -67,11 +67,11 @@ def test_a_review_waits_for_who_may_give_it_and_the_pull_for_others(
 ):
     pull = pull_of(alice, repo, "Renew the lease", changed_files=2, additions=14, deletions=3)
     [asked] = rows(visit(bob).get("/").gives(), "Waiting for you")
-    assert "Renew the lease acme/api · alice asks for your review · 2 files +14" in asked
+    assert "Renew the lease acme/api · alice requested your review · 2 files +14" in asked
     page = visit(alice).get("/").gives()
     [waits] = rows(page, "Waiting for others")
     assert "Renew the lease acme/api · your pull · bob has not approved 0 of 1 approvals" in waits
-    assert not rows(page, "Waiting for you") and "Nothing waits for you" in page.text
+    assert not rows(page, "Waiting for you") and "Nothing is waiting for you" in page.text
     review = ReviewFactory.create(pull=pull, created_by=bob, commit_sha=HEAD, by_pusher=False)
     page = visit(alice).get("/").gives()
     [ready] = rows(page, "Waiting for you")
@@ -95,11 +95,11 @@ def test_a_pull_is_ready_once_git_has_found_no_conflict(visit, team_repo, make, 
         return rows(visit(alice).get("/").gives(), heading)
 
     [checking] = shown("Waiting for others")
-    assert "your pull · no approval is asked for checking" in checking
+    assert "your pull · no approval is required checking" in checking
     assert not shown("Waiting for you")
     assert check_next_conflict()
     [ready] = shown("Waiting for you")
-    assert "your pull · no approval is asked for ready" in ready
+    assert "your pull · no approval is required ready" in ready
     clone.commit("main", {"arch": "shut\n"})
     clone.push("main")
     assert "checking" in shown("Waiting for others")[0] and not shown("Waiting for you")
@@ -123,7 +123,7 @@ def test_a_pull_with_nothing_to_merge_is_not_ready(visit, team_repo, make, alice
     clone.push("feature")
     assert check_next_conflict()
     [ready] = rows(visit(alice).get("/").gives(), "Waiting for you")
-    assert "your pull · no approval is asked for ready" in ready
+    assert "your pull · no approval is required ready" in ready
 
 
 def test_drafts_and_what_others_merge_wait_for_others_and_a_missing_branch_for_me(
@@ -139,7 +139,7 @@ def test_drafts_and_what_others_merge_wait_for_others_and_a_missing_branch_for_m
     Repo.objects.update(visibility=Visibility.PUBLIC)
     pull_of(carol, repo, "From outside")
     [waits] = rows(visit(carol).get("/"), "Waiting for others")
-    assert "your pull · no approval is asked for to be merged" in waits
+    assert "your pull · no approval is required to be merged" in waits
 
 
 def test_a_pull_or_thread_has_one_row_with_all_reasons(visit, make, repo, protection, alice, bob):
@@ -150,7 +150,7 @@ def test_a_pull_or_thread_has_one_row_with_all_reasons(visit, make, repo, protec
     make.reply(pull.thread, by=alice, body="@bob please")
     found = rows(visit(bob).get("/").gives(), "Waiting for you")
     assert len(found) == 2
-    both = "alice mentioned you · alice asks for your review"
+    both = "alice mentioned you · alice requested your review"
     assert f"unread Speak German acme/api · {both}" in found[0]
     assert "Which language? acme/api · alice mentioned you · alice replied to you" in found[1]
 
@@ -176,8 +176,9 @@ def test_nothing_is_shown_of_what_one_may_not_read_any_more(
 
 def test_home_of_somebody_new_says_what_will_be_there(visit, carol):
     page = visit(carol).get("/").gives()
-    assert page.h1 == "Home" and page.text.count("You are in no team") == 1
-    assert "Nothing waits for you" in page.text and "You have no repository" in page.text
+    assert page.h1 == "Home" and page.text.count("You are not in any team") == 1
+    assert "Nothing is waiting for you" in page.text
+    assert "You and your teams have no repositories" in page.text
 
 
 def test_repositories_of_one_and_of_ones_teams_stand_there_but_not_those_of_others(
@@ -195,7 +196,7 @@ def test_repositories_of_one_and_of_ones_teams_stand_there_but_not_those_of_othe
 
 
 def test_strangers_see_what_this_is_and_public_repositories_alone(visit, make, repo, alice):
-    assert "No repository is open to everybody yet" in visit().get("/").gives().text
+    assert "There are no public repositories yet" in visit().get("/").gives().text
     make.repo(alice, "open", by=alice, visibility="public")
     make.repo(alice, "inside", by=alice, visibility="internal")
     page = visit().get("/").gives()
@@ -222,7 +223,7 @@ def test_pulls_are_by_who_does_something_next(visit, repo, protection, alice, bo
     assert titles("done") == {"Merged", "Closed"}
     assert "Reviewed by bob" in person.get("/pulls").text
     person.get("/pulls?show=none").gives(422)
-    assert "No pull waits for you" in visit(alice).get("/pulls").text
+    assert "No pull is waiting for you" in visit(alice).get("/pulls").text
     assert "has been merged or closed yet" in visit(alice).get("/pulls?show=done").text
 
 

@@ -63,7 +63,7 @@ def test_all_are_marked_as_read_at_once_and_the_empty_list_says_what_comes_there
     person = visit(bob)
     person.post("/inbox/read-all", next="/inbox?page=1").redirects_to("/inbox?page=1")
     page = person.get("/inbox").gives()
-    assert "All are marked as read." in page.text and "Nothing is unread." in page.text
+    assert "All pings marked as read." in page.text and "No unread pings." in page.text
     assert count(page) == "" and 'action="/inbox/read-all"' not in page.html
     assert "Slow pushes" in person.get("/inbox?unread=false").text
 

@@ -52,7 +52,7 @@ def test_account_age_and_number_of_invites_are_limited_and_the_text_stays(visit,
     visit(sam).post(PATH, **NEW).redirects_to(PATH)
     with events():
         page = visit(sam).post(PATH, **NEW).gives(429)
-    assert "which is the limit" in page.alert() and int(page.header("Retry-After")) > 86000
+    assert "reached the limit" in page.alert() and int(page.header("Retry-After")) > 86000
 
 
 def test_deleting_asks_first_and_ends_the_link(visit, sam, events):

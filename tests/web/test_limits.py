@@ -58,7 +58,7 @@ def test_pages_that_nobody_is_signed_in_for_count_for_their_address_with_the_api
     api().get(repo.api_path).fails(401, "not_authenticated")
     refused = visit().get(path).gives(429)
     assert refused.header("X-RateLimit-Resource") == "anonymous"
-    assert "Sign in to read on" in refused.text
+    assert "Sign in to continue" in refused.text
     assert f"in {lasting(refused.header('Retry-After'))}" in refused.text
     api().get(repo.api_path).fails(429, "rate_limited")
     visit(alice).get(path).gives(200)

@@ -36,7 +36,7 @@ def test_a_team_is_made_and_belongs_to_who_made_it(visit, acme, carol, events):
     with events("team-created"):
         person.post("/new/team", name="Masons", slug="masons").redirects_to("/teams/masons")
     page = person.get("/teams/masons").gives()
-    assert "You are its owner" in page.text and "Make the first" in page.text
+    assert "You are its owner" in page.text and "Create the first" in page.text
     assert 'href="/new/repo?owner=teams/masons"' in page.html
 
 
@@ -118,7 +118,7 @@ def test_an_archived_repository_can_only_be_opened_again(visit, team_repo, alice
     with events("repo-updated"):
         person.post(f"{settings}/archive", is_archived="true").redirects_to(settings)
     page = person.get(settings).gives()
-    assert "Open again" in page.text and 'name="slug"' not in page.html
+    assert "Unarchive" in page.text and 'name="slug"' not in page.html
     with events():
         person.post(settings, **shown | {"name": "Late"}).gives(409)
         wanted = {"branch": "main", "required_approvals": "1"}
@@ -225,7 +225,7 @@ def test_owners_change_a_team_and_retire_it(visit, acme, team_repo, alice, bob, 
     assert (acme.name, acme.slug) == ("Acme & sons", "acme2")
     person.get(settings).redirects_to("/teams/acme2/~settings", 301)
     retire = "/teams/acme2/~settings/active"
-    assert "Retire Acme & sons?" in person.get(retire).gives().h1
+    assert "Deactivate Acme & sons?" in person.get(retire).gives().h1
     visit(bob).post(retire, is_active="false").gives(403)
     with events("team-updated"):
         person.post(retire, is_active="false").redirects_to("/teams/acme2/~settings")
@@ -246,7 +246,7 @@ def test_a_form_that_has_grown_old_comes_back_with_what_was_typed(visit, team_re
     with events():
         for path in forms:
             page = person.post(path, ours, name="Typed", slug="typed", owner="teams/acme")
-            assert "Your page was old" in page.gives(403).alert(), path
+            assert "Your page was out of date" in page.gives(403).alert(), path
             assert (page.value("name"), page.value("slug")) == ("Typed", "typed"), path
         page = person.post(f"{repo}/settings/protections", ours, branch="typed/*")
         assert page.gives(403).value("branch") == "typed/*"

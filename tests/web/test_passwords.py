@@ -22,7 +22,7 @@ from tests.web.page_client import PASSWORD, PageClient
 pytestmark = pytest.mark.once
 
 NEW = "new horse, new battery"
-SENT = "Look into your mail"
+SENT = "Check your e-mail"
 
 
 def change(person, current=PASSWORD, password=NEW, again=NEW):
@@ -43,11 +43,11 @@ def link_in(message):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"current": "wrong"}, "This is not your password."),
+        ({"current": "wrong"}, "Wrong password."),
         ({"again": "other"}, "The passwords do not match."),
         ({"password": "short1!", "again": "short1!"}, "too short"),
         ({"password": "password", "again": "password"}, "too common"),
-        ({"password": "", "again": ""}, "This is needed."),
+        ({"password": "", "again": ""}, "This field is required."),
     ],
 )
 def test_a_wrong_old_or_a_weak_new_password_changes_nothing(visit, ada, events, fields, said):

@@ -114,7 +114,7 @@ def test_a_team_shows_its_repositories_to_those_who_may_read_them(
         assert "open" in page.text and "/teams/acme/api" not in page.html
         assert "/users/bob" not in page.html
     assert "acme" in visit(bob).get("/teams").gives().text
-    assert "You are in no team" in visit(carol).get("/teams").text
+    assert "You are not in any team" in visit(carol).get("/teams").text
     visit().get("/teams").redirects_to("/signin?next=/teams", 302)
 
 

@@ -110,9 +110,9 @@ def test_a_closed_pull_says_so_and_is_opened_again_from_there(visit, pull, addre
     for part in (address, f"{address}/verdict"):
         closed = person.get(part).gives()
         assert "Closed without a merge" in closed.text and "mergeable" not in closed.text
-        assert " open</a>" not in closed.html and closed.html.count("Open again") == 1
+        assert " open</a>" not in closed.html and closed.html.count("Reopen") == 1
         assert closed.value("expected_head_sha") == pull.head_sha
-        assert "Open again" not in visit(carol).get(part).gives().html
+        assert "Reopen" not in visit(carol).get(part).gives().html
     person.post(f"{address}/status", status="open").redirects_to(address)
     assert "Can be merged" in person.get(address).text
 
@@ -127,9 +127,9 @@ def test_a_closed_pull_can_be_opened_again_while_git_fails(
     with failing_git(tmp_path, monkeypatch, status=128):
         for part in (address, f"{address}/verdict"):
             closed = person.get(part).gives()
-            assert "Closed without a merge" in closed.text and "Open again" in closed.html
+            assert "Closed without a merge" in closed.text and "Reopen" in closed.html
         person.post(f"{address}/status", status="open").redirects_to(address)
-        assert "git could not tell in time" in person.get(address).gives().text
+        assert "Git did not tell in time" in person.get(address).gives().text
 
 
 def test_what_was_not_seen_is_neither_merged_nor_approved(

@@ -84,7 +84,7 @@ def test_a_text_is_not_lost_with_what_it_was_for(visit, make, team_repo, alice, 
         page = (
             visit(bob).post(f"{address}/replies", kind="comment", body="Long <b>thought").gives(404)
         )
-    assert "This is what you had written" in page.text and "Long <b>thought" in page.text
+    assert "This is what you wrote" in page.text and "Long <b>thought" in page.text
     assert ">Kind</label>" not in page.html
     foreign = visit(bob, strict=True).post(f"{address}/replies", body="Long thought").gives(403)
     assert "Long thought" not in foreign.html

@@ -63,7 +63,7 @@ def test_a_text_outlives_an_old_page_a_lost_session_and_a_server_that_is_away(si
         write(page)
         page.context.clear_cookies(name="csrftoken")
         send(page)
-        expect(page.get_by_role("alert")).to_contain_text("Your page was old")
+        expect(page.get_by_role("alert")).to_contain_text("Your page was out of date")
         expect_text(page)
         page.goto(address)
         expect_text(page)

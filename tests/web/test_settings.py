@@ -41,7 +41,7 @@ def test_a_name_is_changed_without_the_password(visit, ada, events):
     with events():
         save(person).redirects_to("/settings")
     shown = person.get("/settings")
-    assert shown.value("display_name") == "Ada L." and "is saved" in shown.text
+    assert shown.value("display_name") == "Ada L." and "Account saved" in shown.text
     assert "Ada L." in person.get("/users/ada").h1
 
 
@@ -50,7 +50,7 @@ def test_letters_that_look_alike_are_another_address(visit, ada, named):
     User.objects.filter(pk=ada.pk).update(email="kevin@example.org", email_key="kevin@example.org")
     person = visit(ada)
     for address in ("\u212aevin@example.org", "Kevin@example.org"):
-        assert "not your password" in save(person, email=address).gives(422).alert()
+        assert "Wrong password" in save(person, email=address).gives(422).alert()
     assert User.objects.get(pk=ada.pk).email == "kevin@example.org"
 
 
@@ -60,7 +60,7 @@ def test_an_address_is_changed_with_the_password_only(visit, ada, named, events,
     with events():
         for wrong in ("", "wrong"):
             page = save(person, email=address, current=wrong).gives(422)
-            assert "not your password" in page.alert() and page.value("email") == address
+            assert "Wrong password" in page.alert() and page.value("email") == address
     assert not mails()
     with events(*([] if address else ["user-updated"])):
         save(person, email=address, current=PASSWORD).redirects_to("/settings")
@@ -83,7 +83,7 @@ def test_an_address_is_the_accounts_when_its_link_is_opened_there(visit, ada, al
     with events("user-updated"):
         person.post("/settings/email", token=page.value("token")).redirects_to("/settings")
     shown = person.get("/settings")
-    assert shown.value("email") == NEW and "is confirmed" in shown.text
+    assert shown.value("email") == NEW and "address confirmed" in shown.text
     person.get(link).gives(404)
     person.post("/settings/email", token=page.value("token")).gives(404)
 
@@ -95,7 +95,7 @@ def test_the_page_says_the_same_whether_the_address_is_known_or_not(visit, ada, 
         for address in ("nobody@example.org", "BOB@example.org"):
             save(person, email=address, current=PASSWORD).redirects_to("/settings")
             shown = person.get("/settings").text
-            assert f"on its way to {address}" in shown
+            assert f"sent a link to {address}" in shown
             said.append(shown.replace(address, "…"))
         assert said[0] == said[1]
         assert [message.to for message in mails()] == [["nobody@example.org"], ["BOB@example.org"]]
@@ -109,7 +109,7 @@ def test_where_no_mail_is_sent_the_page_says_so(visit, ada, named, settings):
     settings.SENDS_MAIL = False
     person = visit(ada)
     save(person, email=NEW, current=PASSWORD).redirects_to("/settings")
-    assert "sends no mail" in person.get("/settings").text
+    assert "sends no e-mail" in person.get("/settings").text
 
 
 def test_a_text_that_is_no_address_is_refused_at_its_field(visit, ada, events):

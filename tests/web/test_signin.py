@@ -35,7 +35,7 @@ def test_username_and_password_sign_in_ignoring_the_case_of_the_name(visit, ada)
 @pytest.mark.parametrize("fields", [("Ada", ""), ("", PASSWORD), ("", "")])
 def test_a_missing_field_is_named_and_linked(visit, ada, fields):
     page = visit().sign_in(*fields).gives(422)
-    assert page.alert().count("This is needed.") == fields.count("")
+    assert page.alert().count("This field is required.") == fields.count("")
     assert page.value("username") == fields[0] and page.value("password") == ""
     assert ('href="#id_username"' in page.html) == (not fields[0])
 
@@ -117,7 +117,7 @@ def test_signing_out_tells_the_browser_to_forget_what_it_has_stored(visit, ada):
 
 def test_who_is_signed_in_already_is_told_so(visit, ada):
     page = visit(ada).get("/signin?next=/settings").gives(200)
-    assert "signed in as Ada" in page.text and 'href="/settings">Go on' in page.html
+    assert "signed in as Ada" in page.text and 'href="/settings">Continue' in page.html
 
 
 def test_the_admin_uses_the_same_sign_in_page(visit, alice, sam):

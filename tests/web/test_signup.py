@@ -33,9 +33,9 @@ def invite(sam):
 
 def test_without_an_invite_nobody_signs_up_unless_the_site_is_open(visit, events):
     with events():
-        assert "needs an invite" in visit().get("/signup").gives(403).text
+        assert "need an invite" in visit().get("/signup").gives(403).text
         visit().post("/signup", **WANTED).gives(403)
-    assert "Signing up needs an invite" in visit().get("/signin").text
+    assert "You need an invite to sign up" in visit().get("/signin").text
     change_site_settings(signups_require_invite=False)
     assert 'href="/signup"' in visit().get("/signin").html
     person = visit()
@@ -50,7 +50,7 @@ def test_where_sign_up_is_closed_an_invite_does_not_help(visit, invite, events):
         for path in ("/signup", f"/signup?invite={invite.uuid}"):
             assert "at the moment" in visit().get(path).gives(403).text
         visit().post("/signup", **WANTED, invite=str(invite.uuid)).gives(403)
-    assert "Nobody can sign up" in visit().get("/").text
+    assert "Sign-up is closed" in visit().get("/").text
 
 
 def test_an_invite_lets_one_person_sign_up(visit, invite, events):
@@ -64,7 +64,7 @@ def test_an_invite_lets_one_person_sign_up(visit, invite, events):
     again = {**WANTED, "username": "eve", "email": "eve@example.org"}
     with events():
         late = visit().post("/signup", **again, invite=str(invite.uuid)).gives(409)
-    assert "accepted this invite already" in late.text
+    assert "already been accepted" in late.text
     assert late.value("email") == "eve@example.org"
     visit().get(f"/signup?invite={invite.uuid}").gives(409)
 
@@ -74,7 +74,7 @@ def test_an_unknown_a_deleted_and_an_expired_invite_are_refused_with_the_reason(
     visit, invite, sam, named
 ):
     page = visit().post("/signup", **WANTED, invite=named).gives(404)
-    assert page.alert() == "There is no such invite." and page.value("username") == "Zoe"
+    assert page.alert() == "This invite does not exist." and page.value("username") == "Zoe"
     Invite.objects.update(expires_at=timezone.now())
     assert "expired" in visit().get(f"/signup?invite={invite.uuid}").gives(409).text
     actions.delete_invite(by=principal_of(sam), invite=invite)
@@ -100,7 +100,7 @@ def test_an_invite_for_an_address_takes_that_one_ignoring_case(visit, sam, event
         ({"username": "self"}, 422, "reserved"),
         ({"username": "ADA"}, 409, "taken"),
         ({"email": "nonsense"}, 422, "valid email"),
-        ({"email": ""}, 422, "needed"),
+        ({"email": ""}, 422, "required"),
         ({"password": "short1!", "again": "short1!"}, 422, "too short"),
         ({"again": "other"}, 422, "do not match"),
     ],

@@ -81,7 +81,7 @@ def make_team_and_repository(ada: Page) -> None:
     ada.get_by_role("link", name="Team", exact=True).click()
     ada.get_by_label("Name", exact=True).fill("The masons")
     ada.get_by_label("Address").fill("masons")
-    press(ada, "Make team")
+    press(ada, "Create team")
     expect_heading(ada, "The masons")
     ada.get_by_role("link", name="Members", exact=True).click()
     ada.get_by_label("Username").fill("ben")
@@ -93,7 +93,7 @@ def make_team_and_repository(ada: Page) -> None:
     ada.get_by_label("Name", exact=True).fill("The arch")
     ada.get_by_label("Address").fill("arch")
     ada.get_by_role("radio", name="Public").check()
-    press(ada, "Make repository")
+    press(ada, "Create repository")
     expect(ada).to_have_url(REPO)
     expect(ada.get_by_role("main")).to_contain_text("git remote add origin")
 
@@ -101,7 +101,7 @@ def make_team_and_repository(ada: Page) -> None:
 def make_token(ada: Page) -> str:
     ada.goto("/settings/tokens")
     ada.get_by_label("Name", exact=True).fill("laptop")
-    press(ada, "Make token")
+    press(ada, "Create token")
     return ada.get_by_label("The new token").input_value()
 
 

@@ -20,7 +20,7 @@ def test_a_token_is_shown_once_and_works(visit, ada, events):
     assert len(text) == 1 and made.header("Cache-Control") == "no-store"
     again = person.get(PATH)
     assert text[0] not in again.html and again.header("Cache-Control") == "no-store"
-    assert "laptop" in again.text and "ends" in again.text
+    assert "laptop" in again.text and "expires" in again.text
     assert Api(text[0]).get("/api-tokens/self").gives()["name"] == "laptop"
 
 
@@ -30,7 +30,7 @@ def test_a_token_without_a_name_or_with_an_invalid_expiry_is_refused_and_keeps_w
     person = visit(ada)
     with events():
         page = person.post(PATH, name=" ", expires_at="30 days").gives(422)
-        assert page.alert() == "Name : This is needed."
+        assert page.alert() == "Name : This field is required."
         assert 'value="30 days" selected' in page.html
         assert "x" * 256 in person.post(PATH, name="x" * 256).gives(422).value("name")
         person.post(PATH, name="laptop", expires_at="3 fortnights").gives(422)
@@ -59,7 +59,7 @@ def test_revoking_asks_first_and_ends_the_token(visit, make, ada, events):
         person.post(path).redirects_to(PATH)
     with events():
         person.post(path).redirects_to(PATH)
-    assert "The token tests is revoked." in person.get(PATH).text
+    assert "Token tests revoked." in person.get(PATH).text
     Api(text).get("/api-tokens/self").fails(401, "invalid_token")
 
 

@@ -1,4 +1,4 @@
-"""Mail about pings: asked for at `/settings`, ended there or by the link in each mail."""
+"""E-mail about pings: asked for at `/settings`, ended there or by the link in each mail."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_link_ends_the_mail_by_its_button_and_never_by_being_opened(visit, t
     assert wants(told)
     with events("user-updated"):
         done = stranger.post("/unsubscribe", token=page.value("token")).gives(200)
-    assert "No more mail" in done.h1 and not wants(told)
+    assert "no more e-mail" in done.h1 and not wants(told)
     with events():
         stranger.post(link(told)).gives(200)
 

@@ -7,15 +7,15 @@ from functools import partial
 from django.http.response import HttpResponseBase
 
 from apps.browse.archives import find_archive
-from apps.browse.conditional import by_names
 from apps.browse.downloads import KINDS, archive_response
 from apps.browse.names import path_in_query, revision
 from apps.core.access import Level
+from apps.core.conditional import by_names
 from apps.core.operation import operation
 from apps.core.query import Base64Parameter, QuerySerializer, TextParameter
 from apps.core.serializers import StrictChoiceField
 from apps.repos.access import RepoScoped
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 
 class ArchiveQuery(QuerySerializer):
@@ -58,7 +58,7 @@ class ArchiveViewSet(RepoScoped):
         sent = self.validated_query
         path = path_in_query(self.http_request, sent)
         wanted, form = revision(self.repo, sent.get("ref")), sent["format"]
-        who = http_slots.who(self.http_request, self.principal)
+        who = caller_of(self.http_request, self.principal)
         find = partial(find_archive, self.repo, wanted, path, who)
 
         def answer() -> HttpResponseBase:

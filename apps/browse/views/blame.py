@@ -7,13 +7,13 @@ from typing import Any
 from django.http.response import HttpResponseBase
 
 from apps.browse.blame import blame_lines
-from apps.browse.conditional import by_body
 from apps.browse.serializers.blame import BlameRecord, blame_record
 from apps.browse.views.commits import CountParameter
 from apps.browse.views.trees import OF_FILES, FileQuery, FileScoped
 from apps.core.access import Level
+from apps.core.conditional import by_body
 from apps.core.operation import operation
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 
 class BlameQuery(FileQuery):
@@ -46,7 +46,7 @@ class BlameViewSet(FileScoped):
         `original_path` and `original_line` say where a line was in its commit.
         """
         path, sent = self.path, self.validated_query
-        who = http_slots.who(self.http_request, self.principal)
+        who = caller_of(self.http_request, self.principal)
         lines = sent["from"], sent.get("to")
         found = blame_lines(self.repo, self.revision, path, *lines, who)
         return by_body(self.http_request, blame_record(found, path, self.principal))

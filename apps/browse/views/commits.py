@@ -10,7 +10,6 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.browse.commits import History, read_commit
-from apps.browse.conditional import by_body
 from apps.browse.names import invalid_ref, path_in_query, pulls_of_code, revision
 from apps.browse.serializers.commits import (
     CommitRecord,
@@ -19,6 +18,7 @@ from apps.browse.serializers.commits import (
 )
 from apps.browse.serializers.files import file_record
 from apps.core.access import Level
+from apps.core.conditional import by_body
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PAGE_LIMIT, PER_PAGE_DEFAULT
@@ -26,7 +26,7 @@ from apps.core.query import Base64Parameter, QuerySerializer, TextParameter, num
 from apps.git.diff import Changes
 from apps.git.repo import is_sha
 from apps.repos.access import RepoScoped
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
 
@@ -80,7 +80,7 @@ class CommitViewSet(RepoScoped):
     @property
     def who(self) -> str:
         """For whom a place is held where git takes long."""
-        return http_slots.who(self.http_request, self.principal)
+        return caller_of(self.http_request, self.principal)
 
     @operation(
         Level.READ,

@@ -8,20 +8,20 @@ from django.http.response import HttpResponseBase
 from django.utils.encoding import escape_uri_path
 
 from apps.browse.comparison import Comparison, Ends, compare, find_ends, patches_of, write_text
-from apps.browse.conditional import by_body, by_names
 from apps.browse.downloads import TEXTS, text_response
 from apps.browse.serializers.commits import commit_records
 from apps.browse.serializers.comparison import ComparisonRecord, comparison_record
 from apps.browse.serializers.files import file_record, patched_record
 from apps.browse.views.commits import PageQuery
 from apps.core.access import Level
+from apps.core.conditional import by_body, by_names
 from apps.core.operation import operation
 from apps.core.pagination import PagePagination, with_parameters
 from apps.core.query import FlagParameter
 from apps.core.serializers import StrictChoiceField
 from apps.core.slugs import PREFIX
 from apps.repos.access import RepoScoped
-from apps.repos.http import slots as http_slots
+from apps.repos.http.transfer_slots import caller_of
 
 PATCHES_MAX = 30
 """Files of a page that shows their patches."""
@@ -83,7 +83,7 @@ class ComparisonViewSet(RepoScoped):
         `format=diff` gives all of it as text for `git apply`, and `format=patch` the commits as
         mails for `git am`: 422 `diff_too_large` for more than 3,000 files or 20 MiB.
         """
-        who = http_slots.who(self.http_request, self.principal)
+        who = caller_of(self.http_request, self.principal)
         ends = find_ends(self.access, self.kwargs["basehead"], who)
         form, direct = self.validated_query["format"], self.validated_query["direct"]
         if form in TEXTS:

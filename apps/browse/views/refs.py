@@ -7,7 +7,6 @@ from typing import Any
 from django.http.response import HttpResponseBase
 
 from apps.browse import refs
-from apps.browse.conditional import by_body
 from apps.browse.filters import BranchFilterSet, TagFilterSet
 from apps.browse.names import pulls_of_code
 from apps.browse.serializers.refs import (
@@ -19,6 +18,7 @@ from apps.browse.serializers.refs import (
     tag_record,
 )
 from apps.core.access import Level
+from apps.core.conditional import by_body
 from apps.core.operation import operation
 from apps.repos.access import RepoScoped
 from apps.repos.models import BRANCHES, TAGS, Ref

@@ -10,7 +10,6 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
 
-from apps.browse.conditional import by_names
 from apps.browse.names import Revision, is_utf8, path_in_tree, path_is_no_text, revision
 from apps.browse.responses import raw_response
 from apps.browse.serializers.trees import (
@@ -21,6 +20,7 @@ from apps.browse.serializers.trees import (
 )
 from apps.browse.trees import Folder, read_content
 from apps.core.access import Level
+from apps.core.conditional import by_names
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PagePagination

@@ -18,6 +18,7 @@ from django.urls import path, reverse
 from apps.core.admin.forms import ActionForm
 from apps.core.admin.lists import FirstPages, OneOrder
 from apps.core.errors import ApiError, as_api_error
+from apps.core.requests import SiteRequest
 
 if TYPE_CHECKING:
     Base = ModelAdmin[Any]
@@ -168,7 +169,7 @@ class StaffAdmin(Base):
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
         """Call the action: nothing else makes a change from a form that was sent."""
-        by = vars(request)["principal"]
+        by = cast("SiteRequest", request).principal
         if not change:
             return self.add(by, **form.wanted)
         self.change(by, form.instance, **form.wanted)
@@ -237,7 +238,7 @@ class StaffAdmin(Base):
     def _go(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
         told, back = str(row), self.address("change", row.pk)
         try:
-            action.act(by=vars(request)["principal"], row=row)
+            action.act(by=cast("SiteRequest", request).principal, row=row)
         except (ApiError, OperationalError) as refused:
             messages.error(request, cast("ApiError", as_api_error(refused)).detail)
             return HttpResponseRedirect(back)

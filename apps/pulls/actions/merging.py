@@ -23,7 +23,7 @@ from django.utils import timezone
 from apps.core.access import Level
 from apps.core.errors import PLAIN, Conflict, NotFound, Unavailable, git_failed, unavailable
 from apps.core.locks import give_back_connection, hold, lock
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.core.transactions import final_transaction
 from apps.git import cache
 from apps.git.facts import GitFacts
@@ -56,10 +56,7 @@ LONGEST_RETRY = 20
 """The largest `Retry-After` of such a refusal, in seconds."""
 Tips: TypeAlias = tuple[str | None, str | None]
 """The head that a pull shows, and the tip of its target; None for one that is missing."""
-OF_PULL = Statement(
-    'SELECT {attempt} FROM "pulls_mergeattempt" attempt WHERE attempt.pull_id = %s',
-    attempt=MergeAttempt,
-)
+OF_PULL = Statement(lambda: MergeAttempt.objects.filter(pull=Parameter("pull")))
 logger = logging.getLogger(__name__)
 
 
@@ -205,10 +202,10 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     pull = merge.pull
     lock(pull)
     rules.check_unblocked(rules.state_blockers(pull))
-    found = OF_PULL.first(pull.pk)
+    found = OF_PULL.first(pull=pull.pk)
     attempt, place = MergeAttempt(actor=merge.by.user, strategy=merge.strategy), None
     if found is not None:
-        attempt = found[0]
+        attempt = found
         if attempt.leased_until > timezone.now():
             raise _in_progress(pull)
         place = _kept_place(merge, attempt)

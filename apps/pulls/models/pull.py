@@ -6,15 +6,16 @@ import datetime as dt
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.search import holds
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
@@ -70,17 +71,15 @@ PULL_ROW = {
 """What the record of a pull takes from its row: the name there, and the path in a query."""
 
 
-TIPS = Statement(
-    """
-    SELECT CASE WHEN pull.source_repo_id IS NULL OR pull.source_moved OR EXISTS (
-        SELECT 1 FROM "repos_ref" source
-        WHERE source.repo_id = pull.source_repo_id AND source.full_name = %s
-    ) THEN pull.head_sha END, target.sha
-    FROM "pulls_pull" pull
-    LEFT JOIN "repos_ref" target ON target.repo_id = pull.repo_id AND target.full_name = %s
-    WHERE pull.id = %s
-    """
-)
+def _tips() -> models.QuerySet[Pull, Any]:
+    source = Ref.objects.filter(repo=OuterRef("source_repo"), full_name=Parameter("source"))
+    target = Ref.objects.filter(repo=OuterRef("repo"), full_name=Parameter("target"))
+    stands = Q(source_repo=None) | Q(source_moved=True) | Exists(source)
+    head = Case(When(stands, then="head_sha"))
+    return Pull.objects.filter(pk=Parameter("pk")).values_list(head, Subquery(target.values("sha")))
+
+
+TIPS = Statement(_tips)
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
@@ -204,7 +203,9 @@ class Pull(models.Model):
         None for a branch that is missing. The source's tip is not asked for: nobody merges what
         the pull does not show.
         """
-        head, target = TIPS.one(BRANCHES + self.source_branch, self.target_ref, self.pk)
+        head, target = TIPS.one(
+            pk=self.pk, source=BRANCHES + self.source_branch, target=self.target_ref
+        )
         return head, target
 
     def tip_refs(self) -> tuple[Ref | None, Ref | None]:

@@ -44,7 +44,7 @@ def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
         with transaction.atomic():
             return into.owner.forks.create(upstream=by.repo, created_by=by.user)
     except IntegrityError:
-        raise Conflict("fork_exists", f"{into.name} has a fork of this already.") from None
+        raise Conflict("fork_exists", f"{into.name} already has a fork of this.") from None
 
 
 @transaction.atomic

@@ -22,23 +22,26 @@ from apps.events.record import record
 from apps.repos import rules
 from apps.repos.access import RepoAccess
 from apps.repos.models import MOST_PROTECTIONS, Approver, Protection
+from apps.repos.protection_rules import check_settings, defaults, settings_of
 
 
 @final_transaction
-def create_protection(*, by: RepoAccess, branch: str, required_approvals: int = 1) -> Protection:
+def create_protection(
+    *, by: RepoAccess, branch: str, required_approvals: int | None = None
+) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
-    409 `protection_exists` for the same pattern, `too_many_protections`; 422 as
-    `rules.check_required`.
+    Settings that are not given have their defaults. Errors: 409 `protection_exists` for the same
+    pattern, `too_many_protections`; 422 as `check_settings`.
     """
     by.require_change(Level.ADMIN)
-    rules.check_required(required_approvals)
+    settings = given(required_approvals=required_approvals)
+    check_settings(settings)
     repo = by.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
         text = f"A repository has {MOST_PROTECTIONS} protections at most. Use a pattern with *."
         raise Conflict("too_many_protections", text)
-    protection = Protection(repo=repo, branch=branch, created_by=by.user)
-    protection.required_approvals = required_approvals
+    protection = Protection(repo=repo, branch=branch, created_by=by.user, **defaults() | settings)
     try:
         with transaction.atomic():
             protection.save(force_insert=True)
@@ -56,16 +59,16 @@ def update_protection(
     branch: str | None = None,
     required_approvals: int | None = None,
 ) -> None:
-    """Protect other branches, or ask for more or fewer approvals. Locks the repository.
+    """Protect other branches, or change these settings. Locks the repository.
 
-    Errors: 409 `protection_exists`, 422 as `rules.check_required`.
+    Errors: 409 `protection_exists`, 422 as `check_settings`.
     """
     by.require_change(Level.ADMIN)
     _lock(by, protection)
-    if required_approvals is not None:
-        rules.check_required(required_approvals)
+    settings = given(required_approvals=required_approvals)
+    check_settings(settings)
     before = _about(protection)
-    wanted = given(branch=branch, required_approvals=required_approvals)
+    wanted = given(branch=branch, **settings)
     changed = set_changed(protection, wanted)
     if not changed:
         return
@@ -101,7 +104,7 @@ def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Appro
         with transaction.atomic():
             approver = Approver.objects.create(protection=protection, user=user, added_by=by.user)
     except IntegrityError:
-        raise Conflict("approver_exists", f"{user.username} is an approver already.") from None
+        raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
     record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_who(approver))
     return approver
 
@@ -124,7 +127,7 @@ def _lock(by: RepoAccess, protection: Protection) -> None:
 
 
 def _about(protection: Protection) -> dict[str, Any]:
-    return {"branch": protection.branch, "required_approvals": protection.required_approvals}
+    return {"branch": protection.branch, **settings_of(protection)}
 
 
 def _who(approver: Approver) -> dict[str, Any]:
@@ -132,4 +135,4 @@ def _who(approver: Approver) -> dict[str, Any]:
 
 
 def _exists(branch: str) -> Conflict:
-    return Conflict("protection_exists", f'"{branch}" is protected already.')
+    return Conflict("protection_exists", f'"{branch}" is already protected.')

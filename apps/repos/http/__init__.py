@@ -1,3 +1,3 @@
 """git over HTTP. views: the three addresses. push: one push, from its commands to its report.
-streams: bytes between a request and a git process. slots, shared_slots: how many at once.
+streams: bytes between a request and a git process. transfer_slots, shared_slots: how many at once.
 """

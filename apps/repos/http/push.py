@@ -19,10 +19,11 @@ from uuid import UUID
 from django.db import transaction
 
 from apps.core.access import Level
+from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
 from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
-from apps.core.room import Share, room
+from apps.core.slots import Hold
 from apps.git.history import distances
 from apps.git.new_names import new_name_problem
 from apps.git.protocol import (
@@ -47,6 +48,8 @@ from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
 
 MOST_REFS = 20_000
 """Refs that one push may move: imports have thousands of tags."""
+MOST_LOGGED = 20
+"""Refused refs that one line of the log names."""
 REPORT_LIMIT = 16 * 1024 * 1024
 KILLED_SECONDS = 2.0
 """How long the processes that a killed git had started may take to end."""
@@ -67,31 +70,31 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
     many pushes are kept, those of `accept_refs`, and what the server raises when the client goes
     away. Refs that git has moved by then have their rows.
     """
-    with room.share(f"person:{by.principal.person_id}") as share:
-        request, rest = read_commands(counted(body, share))
+    with body_memory.hold(f"person:{by.principal.person_id}") as hold:
+        request, rest = read_commands(counted(body, hold))
         return carry_out(by, request, rest, body)
 
 
-def refuse_all(body: Iterator[bytes], reason: str, throttle_key: str) -> bytes:
+def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
     """Refuse every ref of a push for one reason; returns the report that `git push` prints.
 
     Errors: 400 for what is no push, 503 as `receive`.
     """
-    with room.share(throttle_key) as share:
-        request, _ = read_commands(counted(body, share))
+    with body_memory.hold(caller) as hold:
+        request, _ = read_commands(counted(body, hold))
         drop(body)
     refused = [(command.ref, reason) for command in request.commands]
     return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
 
 
-def counted(body: Iterator[bytes], share: Share) -> Iterator[bytes]:
+def counted(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
     """Yield `body`, with memory for what is made of each piece reserved before; 503 when there is
     none.
     """
     size = 0
     for piece in body:
         size += len(piece)
-        share.grow_to(size * LIST_COST)
+        hold.grow_to(size * LIST_COST)
         yield piece
 
 
@@ -105,6 +108,8 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     too_much = quota.refusals(request, left, limit)
     push, refused = accept_refs(by, request, stale_moves(repo, request) | too_much)
     give_back_connection()
+    if refused:
+        log_refused(by, refused)
     if push is None:
         drop(body)
         return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
@@ -121,6 +126,13 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     if not refused or not request.wants_report:
         return answer
     return with_refusals(answer, refused.items(), sideband=request.sideband)
+
+
+def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
+    """Log one line about the refused refs; at most `MOST_LOGGED` of them by name."""
+    named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
+    others = f" and {len(refused) - len(named)} more" if len(refused) > len(named) else ""
+    logger.info("Refused push to %s by %s: %s%s", by.repo.path, by.user, ", ".join(named), others)
 
 
 def accept_refs(

@@ -1,12 +1,11 @@
-"""Places for git that are counted in Redis, for all processes together. Knows no Django.
+"""Slots that are counted in Redis, for all processes together. Knows no Django.
 
-Each place is a lease: what a process that was killed has held is free a minute later.
+Each slot is a lease: the slots of a process that was killed are free a minute later.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from contextlib import suppress
 from threading import Event, Lock, Thread
 from typing import Any
@@ -14,10 +13,11 @@ from uuid import uuid4
 
 from redis.exceptions import RedisError
 
+from apps.core.slots import Limits
 from apps.site.shared import connect
 
 LEASE = 60
-"""Seconds for which a place is held unless it is renewed."""
+"""Seconds for which a slot is held unless it is renewed."""
 RENEWED = 20
 """Seconds between two renewals."""
 
@@ -47,7 +47,7 @@ end
 
 
 class SharedSlots:
-    """Counts in Redis. While that does not answer there is a place for everybody who asks."""
+    """Counts in Redis. While Redis does not answer, every slot is granted."""
 
     def __init__(
         self,
@@ -62,21 +62,21 @@ class SharedSlots:
         self.scripts: Any = [self.client.register_script(text) for text in (TAKE, RENEW)]
         self.lock = Lock()
         self.held: dict[str, list[str]] = {}
-        """The keys of each place that this process holds."""
+        """The keys of each slot that this process holds."""
         self.closed = Event()
         self.renewing: Thread | None = None
 
-    def take(self, asked: Mapping[str, int]) -> tuple[str, str]:
-        """A place's name, by which it is given back; or whoever of those who ask has no more."""
-        name, people = uuid4().hex, list(asked)
-        keys = [f"{self.prefix}:git:{one}" for one in people]
+    def take(self, limits: Limits) -> tuple[str, str]:
+        """The slot's name, by which it is given back, and the name whose limit is reached or ""."""
+        name, names = uuid4().hex, list(limits)
+        keys = [f"{self.prefix}:git:{each}" for each in names]
         try:
-            full = self.scripts[0](keys, [name, self.lease, *asked.values()])
+            full = self.scripts[0](keys, [name, self.lease, *limits.values()])
         except (RedisError, OSError) as error:
-            logger.warning("Places for git are counted in this process alone: %s", error)
+            logger.warning("Slots for git are counted in this process alone: %s", error)
             return name, ""
         if full:
-            return name, people[full - 1]
+            return name, names[full - 1]
         with self.lock:
             self.held[name] = keys
             if self.renewing is None:
@@ -85,7 +85,7 @@ class SharedSlots:
         return name, ""
 
     def give_back(self, name: str) -> None:
-        """Give a place back; one that Redis does not hear of ends with its lease."""
+        """Release a slot; if Redis does not answer, it ends with its lease."""
         self._remove(name, self.held.pop(name, []))
 
     def _remove(self, name: str, keys: list[str]) -> None:

@@ -14,9 +14,9 @@ from typing import IO, Any, Protocol, TypeAlias, cast
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 
+from apps.core.body_limits import LONGEST, body_memory, too_slow
 from apps.core.errors import ApiError, BadRequest
 from apps.core.parsers import broken_off, too_large
-from apps.core.room import LONGEST, room, too_slow
 from apps.git.run import GitError, GitProcess, ends_well, kill_group
 
 PIECE = 64 * 1024
@@ -148,18 +148,17 @@ def _drop(body: Iterator[bytes], most: int, seconds: float) -> None:
             return
 
 
-def collected(body: Iterator[bytes], limit: int, held: ExitStack, who: str) -> bytes:
-    """All of a small body, which has its share of the room until what is `held` ends: of what is
-    there for `who`, a person or an address.
+def collected(body: Iterator[bytes], limit: int, held: ExitStack, caller: str) -> bytes:
+    """Receive a small body, whose memory is counted for the caller until `held` ends.
 
     413 past `limit` bytes, counted after inflating; 400 when it takes more than `LONGEST` seconds;
     503 when all bodies are too large together.
     """
     whole, ends = bytearray(), monotonic() + LONGEST
-    share = held.enter_context(room.share(who))
+    hold = held.enter_context(body_memory.hold(caller))
     for piece in body:
         whole += piece
-        share.grow_to(len(whole))
+        hold.grow_to(len(whole))
         if len(whole) > limit:
             raise too_large(limit)
         if monotonic() > ends:

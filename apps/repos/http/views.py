@@ -1,14 +1,15 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
-Refusals come in the order of the API, and last 429 where too many requests of git's are under way
-(slots.py). They are plain text, which git prints behind `remote:`. git prints no text of a failed
-POST: there people get 429 as a report or an `ERR` packet, with 200. Bodies stream both ways.
+Refusals come in the order of the API, and last 429 while too many git requests are under way. They
+are plain text, which git prints behind `remote:`. git prints no text of a failed POST: there people
+get 429 as a report or an `ERR` packet, with 200. Bodies stream both ways.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from typing import Any
 
@@ -41,7 +42,8 @@ from apps.git.protocol import (
     error_packet,
 )
 from apps.repos.access import RepoAccess, open_repo, owner_path
-from apps.repos.http import push, slots, streams
+from apps.repos.http import push, streams
+from apps.repos.http.transfer_slots import caller_of, transfer_slot
 from apps.site import limits
 
 FETCH_LIMIT = 16 * 1024 * 1024
@@ -51,6 +53,8 @@ SMALL_PUSH = 1024 * 1024
 RESULT = "application/x-git-{}-result"
 SERVICES = {f"git-{service}": service for service in Service}
 
+logger = logging.getLogger(__name__)
+
 View = Callable[..., HttpResponseBase]
 
 
@@ -58,7 +62,7 @@ def git_view(method: str) -> Callable[[View], View]:
     """Answer this method only, and every refusal in the form that git prints. Answers say how the
     rate limits stand, as those of the API do.
 
-    The view gets a stack of what ends with the request, such as its place among the others.
+    The view gets a stack of what ends with the request, such as its slot.
     """
 
     def wrap(view: View) -> View:
@@ -117,7 +121,7 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
             raise
         return HttpResponse(error_packet(error.detail), content_type=RESULT.format("upload-pack"))
     check_content_type(request, Service.UPLOAD_PACK)
-    who = slots.who(request, access.principal)
+    who = caller_of(request, access.principal)
     wanted = streams.collected(streams.pieces(request), FETCH_LIMIT, held, who)
     check_cost(wanted)
     protocol = request.headers.get("Git-Protocol", "")
@@ -135,7 +139,9 @@ def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -
     except TooMany as error:
         if principal.person is None:
             raise
-        return refused_push(request, principal, error, held)
+        answer = refused_push(request, principal, error, held)
+        log_refusal(f"{owner_path(names)}/{names['repo_slug']}", principal, error)
+        return answer
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
     return streams.PushAnswer(push.receive(by=access, body=pieces), pieces, held)
@@ -146,20 +152,38 @@ def refused_push(
 ) -> HttpResponseBase:
     """The report that refuses each ref of a push, because of `error`.
 
-    The client reads it once it has sent everything. A push for which there is no place either is
+    The client reads it once it has sent everything. A push for which no slot is free either is
     answered so only if it is small: it would hold one of the server's threads.
     """
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
-    throttle_key = slots.who(request, principal)
+    caller = caller_of(request, principal)
     try:
-        held.enter_context(slots.place(request, principal))
+        held.enter_context(transfer_slot(request, principal))
     except TooMany:
         if not 0 < int(request.META.get("CONTENT_LENGTH") or 0) <= SMALL_PUSH:
             raise error from None
-        pieces = iter([streams.collected(pieces, SMALL_PUSH, held, throttle_key)])
-    report = push.refuse_all(pieces, error.detail, throttle_key)
+        pieces = iter([streams.collected(pieces, SMALL_PUSH, held, caller)])
+    report = push.refuse_all(pieces, error.detail, caller)
     return streams.PushAnswer(report, pieces, held)
+
+
+def log_refusal(path: str, principal: Principal, error: ApiError | Http404) -> None:
+    reason = f"{error.status} {error.code}" if isinstance(error, ApiError) else "not found"
+    logger.info("Refused push to %s by %s: %s", path, principal.user, reason)
+
+
+@contextmanager
+def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
+    """Log the refusal of a whole push, unless nobody has signed in: git always asks without a
+    token before it sends one.
+    """
+    try:
+        yield
+    except (ApiError, Http404) as error:
+        if principal.person is not None and not isinstance(error, Moved):
+            log_refusal(path, principal, error)
+        raise
 
 
 def open_for(
@@ -169,18 +193,19 @@ def open_for(
     service: Service,
     held: ExitStack,
 ) -> RepoAccess:
-    """Access to the repository, if the caller may do this there and has a place for it.
+    """Access to the repository, if the caller may do this there and has a slot for it.
 
-    Over git any username goes: the token decides. Anonymous people may fetch
-    what is public; for anything else they are asked to sign in, whether it exists or not. That
-    answer is not counted: git always asks without a token before it signs in. Then
-    the database connection is given back: what follows may take minutes.
+    Over git any username goes: the token decides. Anonymous people may fetch what is public; else
+    they are asked to sign in, whether it exists or not. That is not counted: git always begins
+    without a token. The database connection is given back: what follows may take minutes.
     """
-    if principal.person is not None:
-        limits.throttle_git(request, principal.user)
     writing = service is Service.RECEIVE_PACK
     needs = Level.WRITE if writing else Level.READ
     owner, slug = owner_path(names), names["repo_slug"]
+    if writing:
+        held.enter_context(refusal_logged(f"{owner}/{slug}", principal))
+    if principal.person is not None:
+        limits.throttle_git(request, principal.user)
     try:
         access = open_repo(principal, owner, slug, needs=needs, writing=writing, former=True)
     except (Http404, Forbidden):
@@ -199,7 +224,7 @@ def open_for(
     if writing:
         access.require_change(needs)
     give_back_connection()
-    held.enter_context(slots.place(request, principal))
+    held.enter_context(transfer_slot(request, principal))
     return access
 
 

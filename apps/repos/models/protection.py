@@ -14,7 +14,7 @@ from django.db.models.functions import Length, Replace
 from django.db.models.lookups import Exact
 from django.utils import timezone
 
-from apps.core.statements import Statement
+from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.repos.models.repo import Repo
 from apps.teams.models import Member
@@ -80,11 +80,7 @@ class Protection(models.Model):
 
 
 OLDEST = Statement(
-    """
-    SELECT {protection} FROM "repos_protection" protection WHERE protection.repo_id = %s
-    ORDER BY protection.created_at, protection.id
-    """,
-    protection=Protection,
+    lambda: Protection.objects.filter(repo=Parameter("repo")).order_by("created_at", "id")
 )
 
 
@@ -93,7 +89,7 @@ def protections_of(repo: Repo, branch: str) -> list[Protection]:
 
     The approvers have `role`, the one in the repository's team.
     """
-    protections: list[Protection] = [row for (row,) in OLDEST.all(repo.pk)]
+    protections: list[Protection] = OLDEST.all(repo=repo.pk)
     found = [row for row in protections if row.matches(branch)]
     for protection in found:
         protection.repo = repo

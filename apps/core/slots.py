@@ -1,0 +1,168 @@
+"""Slots: how much of something the requests of this process hold at once.
+
+A caller is a person or an address, as a text. A slot weighs 1, or more where bytes are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, RLock
+
+from apps.core.errors import ApiError
+
+ALL = "all"
+"""The name under which the slots of all callers are counted."""
+PATIENCE = 5.0
+"""Seconds to wait in a queue."""
+
+Limits = Mapping[str, int]
+"""The names under which a slot is counted, each with the weight that it may hold."""
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A caller's turn in a queue."""
+
+    caller: str
+    turn: Lock = field(default_factory=Lock)
+    """Locked until the caller has its slot."""
+
+
+class Slots:
+    """Slots for all callers, and of these some for each caller.
+
+    A released slot goes to a waiting caller before a new caller may take it: to the one with the
+    fewest slots, and of several to the one whose turn is longest ago.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        per_caller: int | None = None,
+        *,
+        refusal: Callable[[str], ApiError],
+        queue: int = 0,
+        queue_per_caller: int | None = None,
+        free: int = 0,
+    ) -> None:
+        """`refusal` makes the error from the name whose limit is reached. `queue` callers may wait.
+        Of each hold that grows, the first `free` is not counted.
+        """
+        self.most, self.per_caller, self.free = most, per_caller, free
+        self.refusal = refusal
+        self.queue_most, self.queue_per_caller = queue, queue_per_caller or queue
+        self.held = Counter[str]()
+        self.queue = list[Ticket]()
+        # The garbage collector may release a slot at any point, also in a thread that has the lock.
+        self.lock = RLock()
+
+    @property
+    def waiting(self) -> Counter[str]:
+        """How many wait, by caller."""
+        return Counter(ticket.caller for ticket in self.queue)
+
+    def limits_of(self, caller: str) -> Limits:
+        """The names under which slots of this caller are counted, with their limits."""
+        if self.per_caller is None:
+            return {ALL: self.most}
+        return {caller: self.per_caller, ALL: self.most}
+
+    def full(self, caller: str, weight: int = 1) -> str:
+        """The first name whose limit leaves too little for this weight; "" if there is none."""
+        limits = self.limits_of(caller).items()
+        return next((name for name, most in limits if self.held[name] + weight > most), "")
+
+    @contextmanager
+    def slot(self, caller: str = "", *, waits: bool = True) -> Iterator[None]:
+        """Hold a slot; the refusal if none is free in time, or too many callers wait."""
+        if ticket := self._take_or_queue(caller, waits=waits):
+            self._wait(ticket)
+        try:
+            yield
+        finally:
+            self.give_back(caller)
+
+    @contextmanager
+    def hold(self, caller: str) -> Iterator[Hold]:
+        """A slot without weight that can grow, released at the end or when it is forgotten."""
+        hold = Hold(self, caller)
+        try:
+            yield hold
+        finally:
+            hold.release()
+
+    def take(self, caller: str, weight: int) -> None:
+        """Take a slot of this weight; the refusal, and nothing taken, if it is not free."""
+        with self.lock:
+            if full := self.full(caller, weight):
+                raise self.refusal(full)
+            self._add(caller, weight)
+
+    def give_back(self, caller: str, weight: int = 1) -> None:
+        with self.lock:
+            self._add(caller, -weight)
+            self._hand_over()
+
+    def _add(self, caller: str, weight: int) -> None:
+        for name in self.limits_of(caller):
+            self.held[name] += weight
+            if not self.held[name]:
+                del self.held[name]
+
+    def _take_or_queue(self, caller: str, *, waits: bool) -> Ticket | None:
+        with self.lock:
+            if not (full := self.full(caller)):
+                self._add(caller, 1)
+                return None
+            may_wait = (
+                len(self.queue) < self.queue_most and self.waiting[caller] < self.queue_per_caller
+            )
+            if not (waits and may_wait):
+                raise self.refusal(full)
+            ticket = Ticket(caller)
+            ticket.turn.acquire()
+            self.queue.append(ticket)
+            return ticket
+
+    def _wait(self, ticket: Ticket) -> None:
+        # A bare lock: one that is made of Python code could be released by the garbage collector
+        # while the same thread is inside of it.
+        if ticket.turn.acquire(timeout=PATIENCE):
+            return
+        with self.lock:
+            if ticket in self.queue:
+                self.queue.remove(ticket)
+                raise self.refusal(self.full(ticket.caller) or ALL)
+
+    def _hand_over(self) -> None:
+        """Give free slots to waiting callers. Call it with the lock."""
+        while eligible := [ticket for ticket in self.queue if not self.full(ticket.caller)]:
+            ticket = min(eligible, key=lambda ticket: self.held[ticket.caller])  # first of equals
+            self.queue.remove(ticket)
+            self._add(ticket.caller, 1)
+            self.queue.sort(key=lambda other: other.caller == ticket.caller)  # next turn is last
+            ticket.turn.release()
+
+
+class Hold:
+    """The slot of one caller whose weight grows, such as the memory for a body that is received."""
+
+    def __init__(self, slots: Slots, caller: str) -> None:
+        self.slots, self.held_by, self.weight = slots, caller, 0
+        self.is_over = False
+        """Set by `release`: a thread that still reads takes nothing more."""
+
+    def grow_to(self, size: int) -> None:
+        """Make it as heavy as `size`, without what is free; the refusal if that is too much."""
+        with self.slots.lock:
+            more = 0 if self.is_over else max(0, size - self.slots.free) - self.weight
+            self.slots.take(self.held_by, more)
+            self.weight += more
+
+    def release(self) -> None:
+        with self.slots.lock:
+            self.slots.give_back(self.held_by, self.weight)
+            self.weight, self.is_over = 0, True

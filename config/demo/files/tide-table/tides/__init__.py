@@ -1,1 +1,0 @@
-"""Heights of the tide, from the constituents of a harbour."""
