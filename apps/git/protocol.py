@@ -203,6 +203,11 @@ def report(
     return _in_band(body) + FLUSH if sideband else body
 
 
+def error_packet(text: str) -> bytes:
+    """An answer to a fetch that git prints as `fatal: remote error: …`."""
+    return pkt(f"ERR {_one_line(text)}".encode())
+
+
 def with_refusals(
     answer: bytes, refused: Iterable[tuple[str, str]], *, sideband: bool = False
 ) -> bytes:

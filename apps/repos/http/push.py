@@ -75,6 +75,18 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
         return carry_out(by, request, rest, body)
 
 
+def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
+    """Refuse every ref of a push for one reason; returns the report that `git push` prints.
+
+    Errors: 400 for what is no push, 503 as `receive`.
+    """
+    with body_memory.hold(caller) as hold:
+        request, _ = read_commands(counted(body, hold))
+        drop(body)
+    refused = [(command.ref, reason) for command in request.commands]
+    return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
+
+
 def counted(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
     """Yield `body`, with memory for what is made of each piece reserved before; 503 when there is
     none.
