@@ -301,7 +301,7 @@ def _html_within(
     if len(record["body"]) > room:
         return None
     uuid = record.get("uuid")
-    html = stored[uuid] if uuid in stored else markdown.render(record["body"])
+    html = stored[uuid] if uuid and uuid in stored else markdown.render(record["body"])
     return html if _size(html) <= room else None
 
 
@@ -324,7 +324,7 @@ class StoredHtml:
         html = f"{self.via}body_html"
         short = When(html_size__lte=longest, then=F(html))
         present = {"uuid__in": uuids, f"{self.via}html_version": markdown.VERSION}
-        rows = self.rows.filter(**present).annotate(html_size=Length(html))
+        rows: QuerySet[Any] = self.rows.filter(**present).annotate(html_size=Length(html))
         return rows.values_list("uuid", "html_size", Case(short, output_field=TextField()))
 
 

@@ -20,7 +20,9 @@ class RateScopes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-ca
     priority = 1  # before that of all strings
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
-        component = ResolvedComponent("RateScope", ResolvedComponent.SCHEMA, schema(), "RateScope")
+        component = ResolvedComponent(  # type: ignore[no-untyped-call]
+            "RateScope", ResolvedComponent.SCHEMA, schema(), "RateScope"
+        )
         auto_schema.registry.register_on_missing(component)
         return component.ref
 

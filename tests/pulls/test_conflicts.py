@@ -62,7 +62,7 @@ def test_a_pull_of_a_busy_target_keeps_its_turn_when_the_target_moves_again(
 ):
     clone.push("feature:other")
     other = make.pull(clone.repo, by=alice, source="other")
-    answered = []
+    answered: list[int] = []
     for number in range(2):
         clone.commit("main", {"README": f"Renovated {number} times.\n"})
         clone.push("main")
