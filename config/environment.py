@@ -247,7 +247,9 @@ _SQLITE: dict[str, Any] = {
 # waits no longer than 5 s for a server that is away: `timeout` and `connect_timeout` are for new
 # connections, the client's `tcp_user_timeout` is for open ones. With a `reconnect_timeout` as
 # short, the pool tries again with the next request, where it would pause for minutes.
+# The first who finds it away wait so long: apps/core/postgresql/.
 _POSTGRESQL: dict[str, Any] = {
+    "ENGINE": "apps.core.postgresql",
     "CONN_MAX_AGE": 0,
     "CONN_HEALTH_CHECKS": True,
     "OPTIONS": {

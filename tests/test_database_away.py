@@ -5,16 +5,24 @@ from __future__ import annotations
 import http.client
 import socket
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
+from threading import Thread
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from django.db import connection
 
 from tests.server import Server
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 THREADS = 8
 """As many as `gunicorn` has in these tests: one more than requests that wait for the database."""
+MANY = 10 * THREADS
+"""Each of them would wait 4 s for a connection: 40 s for the last of those that have threads."""
 SOON = 10.0
 """Seconds for one request, of which 5 are promised; one that waited in turn for others took 12."""
 PATHS = [
@@ -40,8 +48,7 @@ def status_of(server: Server, path: str) -> tuple[int, bytes, float]:
 def test_requests_are_503_soon_while_the_database_takes_connections_and_says_nothing(
     tmp_path, kind
 ):
-    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(THREADS) as pool:
-        url = f"postgres://x@127.0.0.1:{silent.getsockname()[1]}/x"
+    with silent_database() as url, ThreadPoolExecutor(THREADS) as pool:
         server = Server(tmp_path, kind, DATABASE_URL=url)
         server.fresh = False  # no tables can be made
         with server:
@@ -51,3 +58,94 @@ def test_requests_are_503_soon_while_the_database_takes_connections_and_says_not
             assert [status for status, _, _ in answers] == [503] * len(PATHS)
             assert max(seconds for _, _, seconds in answers) < SOON
             assert b"unavailable" in status_of(server, "/api/v1/teams")[1]
+
+
+@pytest.mark.parametrize("kind", ["gunicorn", "gunicorn-asgi"])
+def test_a_database_that_is_away_holds_the_threads_only_once(tmp_path, kind):
+    with silent_database() as url, ThreadPoolExecutor(MANY + 1) as pool:
+        server = Server(tmp_path, kind, DATABASE_URL=url)
+        server.fresh = False
+        with server:
+            begun = [pool.submit(status_of, server, "/api/v1/teams") for _ in range(MANY)]
+            assert status_of(server, "/healthz")[:2] == (200, b"ok\n")
+            answers = [one.result() for one in begun]
+            assert {status for status, _, _ in answers} == {503}
+            assert max(seconds for _, _, seconds in answers) < 2 * SOON
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own")
+def test_requests_are_answered_again_once_the_database_is_back(tmp_path, new_server):
+    """A gateway in front of the real one lets nothing through for a while."""
+    server = new_server(tmp_path, "gunicorn")
+    with Gateway(server.database) as gateway, ThreadPoolExecutor(THREADS) as pool:
+        server.environment["DATABASE_URL"] = gateway.url
+        with server:
+            gateway.close()
+            begun = [pool.submit(status_of, server, "/api/v1/teams") for _ in range(THREADS)]
+            assert {one.result()[0] for one in begun} == {503}
+            gateway.is_open = True
+            eventually(lambda: status_of(server, "/api/v1/teams")[0] == 401)
+
+
+class Gateway:
+    """Passes connections on to a server; while it is closed it takes them, and says nothing."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.server = str(parts.hostname), parts.port or 5432
+        self.is_open = True
+        self.lines: list[socket.socket] = []
+        self.threads: list[Thread] = []
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        here = (
+            f"{parts.username}:{parts.password or ''}@127.0.0.1:{self.listening.getsockname()[1]}"
+        )
+        self.url = urlunsplit(parts._replace(netloc=here))
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.close()
+        for thread in self.threads:
+            thread.join()
+        for line in (self.listening, *self.lines):
+            line.close()
+
+    def close(self) -> None:
+        """Cut all connections, and let no others through."""
+        self.is_open = False
+        for line in self.lines:
+            with suppress(OSError):  # the other side has closed it
+                line.shutdown(socket.SHUT_RDWR)
+
+    def _start(self, function: Callable[..., None], *args: object) -> None:
+        self.threads.append(Thread(target=function, args=args, daemon=True))
+        self.threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # it listens no more
+            while True:
+                line = self.listening.accept()[0]
+                self.lines.append(line)
+                if self.is_open:
+                    onward = socket.create_connection(self.server)
+                    self.lines.append(onward)
+                    self._start(pass_on, line, onward)
+                    self._start(pass_on, onward, line)
+
+
+def pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(65536):
+            target.sendall(piece)
+        target.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def silent_database() -> Iterator[str]:
+    """The address of a server that takes connections and never says anything."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        yield f"postgres://x@127.0.0.1:{silent.getsockname()[1]}/x"

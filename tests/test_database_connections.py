@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from typing import cast
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import ConnectionHandler
 
+from apps.core.postgresql.base import DatabaseWrapper
+from apps.core.postgresql.outage import Outage
 from apps.events import wake
 from config.environment import Environment
 
@@ -63,6 +69,42 @@ def setting(raw: psycopg.Connection, name: str) -> str:
     row = raw.execute("SELECT reset_val FROM pg_settings WHERE name = %s", [name]).fetchone()
     assert row is not None
     return str(row[0])
+
+
+@pytest.fixture
+def connections() -> Iterator[list[BaseDatabaseWrapper]]:
+    """Two of a pool that has one."""
+    pool = {"min_size": 1, "max_size": 1, "timeout": 1.0, "reconnect_timeout": 1.0}
+    options = {**connection.settings_dict["OPTIONS"], "pool": pool}
+    small = {**connection.settings_dict, "OPTIONS": options, "CONN_MAX_AGE": 0}
+    handler = ConnectionHandler({"default": small, "small": small})
+    both = [handler.create_connection("small") for _ in range(2)]
+    yield both
+    for wrapper in both:
+        wrapper.close()
+    cast("DatabaseWrapper", both[0]).close_pool()
+
+
+def test_a_pool_that_is_used_up_is_no_outage(connections):
+    busy, other = connections
+    busy.ensure_connection()
+    with pytest.raises(OperationalError, match="couldn't get a connection"):
+        other.ensure_connection()
+    busy.close()
+    other.ensure_connection()
+
+
+def test_of_an_outage_one_thread_at_a_time_finds_the_end(monkeypatch):
+    outage = Outage()
+    with outage.one_at_a_time(), outage.one_at_a_time():
+        outage.begin()
+    with pytest.raises(OperationalError), outage.one_at_a_time():
+        pass
+    monkeypatch.setattr(outage, "paused_until", 0.0)
+    with outage.one_at_a_time(), pytest.raises(OperationalError), outage.one_at_a_time():
+        pass
+    with outage.one_at_a_time(), outage.one_at_a_time():
+        pass
 
 
 def test_the_server_gives_up_a_node_that_has_vanished(raw):

@@ -190,7 +190,7 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
     bodies = schemas_of_bodies(result)
     for name, schema in components["schemas"].items():
         schema.pop("description", None)  # of the class, which speaks to programmers
-        if name in bodies:
+        if name in bodies and schema.get("type") == "object":
             schema["additionalProperties"] = False
     components["schemas"]["ErrorBody"] = ERROR_BODY
     components["schemas"] = dict(sorted(components["schemas"].items()))

@@ -20,8 +20,8 @@ from apps.events.models import EventRow
 class Written:
     """What was written, as it is now."""
 
-    html: str = ""
-    """The body, safe to show; empty where it is too long for an event."""
+    html: str | None = None
+    """The body, safe to show; None where there is none, or one that is too long for an event."""
     reply: Mapping[str, Any] | None = None
     """The record of a reply that readers see, with whom it answers (`to`)."""
 

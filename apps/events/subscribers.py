@@ -65,7 +65,7 @@ class Rendered:
         self.event = event
         self.record = record
         self.keys = frozenset([*event.keys(), *(Key(PINGED, person) for person in pinged)])
-        self._html: dict[str, bytes] = {}
+        self._html: dict[str | None, bytes] = {}
 
     def frame(self, *, html: bool, written: Written | None = None) -> bytes:
         """`written`: for HTML alone."""
@@ -84,7 +84,8 @@ class Rendered:
 
     def _seen(self, written: Written) -> dict[str, Any]:
         """What the template shows. Nothing in it depends on who looks but the links of the body."""
-        body, path, base = SafeString(written.html), self.record["repo_path"], site_url()
+        body = None if written.html is None else SafeString(written.html)
+        path, base = self.record["repo_path"], site_url()
         return {
             "event": self.record,
             "words": sentence(self.record, base),

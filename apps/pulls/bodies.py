@@ -51,7 +51,7 @@ def event_bodies(
 def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
     """Each body with the record of its reply, if it is one."""
     ids = html.keys() | replies.keys()
-    return {event: Written(html.get(event, ""), replies.get(event)) for event in ids}
+    return {event: Written(html.get(event), replies.get(event)) for event in ids}
 
 
 def _tells_of_a_body(event: EventRow) -> bool:

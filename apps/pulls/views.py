@@ -38,7 +38,7 @@ from apps.pulls.serializers import (
 )
 from apps.repos.protection_rules import RULES
 from apps.threads.kinds import ThreadKind
-from apps.threads.serializers import RenderQuery
+from apps.threads.serializers import RenderQuery, StoredHtml
 from apps.threads.views import AcrossQuery, AcrossViewSet, BodyViewSet
 
 
@@ -90,7 +90,7 @@ class PullViewSet(BodyViewSet):
     lookup_value_converter = "number"
     queryset = Pull.objects.all()
     filterset_class = PullFilterSet
-    rows = (Pull.objects, "thread__")
+    html = StoredHtml(Pull.objects, "thread__")
     pull: Pull
 
     def load_objects(self) -> None:
@@ -214,7 +214,7 @@ class ReviewViewSet(BodyViewSet):
 
     schema_tags = ["pulls"]
     lookup_url_kwarg = "review_uuid"
-    rows = (Review.objects, "")
+    html = StoredHtml(Review.objects)
     lookup_value_converter = "uid"
     pull: Pull
     review: Review

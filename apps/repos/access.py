@@ -183,6 +183,8 @@ def open_repo(
     if found is None:
         raise missing(principal, owner, slug)
     repo, level = found
+    if former and level is Level.NONE and principal.person_id is None:
+        _search_in_vain(principal, owner)
     access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
     access.check_open(writing=writing)
     access.require(needs)
@@ -197,6 +199,14 @@ def missing(principal: Principal, owner: str, slug: str) -> Missing:
     else:
         open_user(principal, name, needs=Level.NONE)
     return Missing("repository", slug, owner)
+
+
+def _search_in_vain(principal: Principal, owner: str) -> None:
+    """Make the queries for a repository that is not there: the answer to somebody who has not
+    signed in must not come sooner for a private one.
+    """
+    _by_former_names(principal, owner, "")
+    missing(principal, owner, "")
 
 
 def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:

@@ -73,15 +73,22 @@ RATE_SCOPE_HELP = (
 )
 
 
+class RateScopeField(StrictCharField):
+    """A text that `rules.checked_rate_scope` reads."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=RATE_SCOPE_MAX, help_text=RATE_SCOPE_HELP, **options)
+
+
 class CreateRateLimit(RequestSerializer):
-    scope = StrictCharField(max_length=RATE_SCOPE_MAX, help_text=RATE_SCOPE_HELP)
+    scope = RateScopeField()
     max_requests = StrictIntegerField(min_value=1, max_value=REQUESTS_MAX)
     window_seconds = StrictIntegerField(min_value=1, max_value=WINDOW_MAX)
     is_enabled = StrictBooleanField()
 
 
 class UpdateRateLimit(RequestSerializer):
-    scope = StrictCharField(max_length=RATE_SCOPE_MAX, required=False, help_text=RATE_SCOPE_HELP)
+    scope = RateScopeField(required=False)
     max_requests = StrictIntegerField(min_value=1, max_value=REQUESTS_MAX, required=False)
     window_seconds = StrictIntegerField(min_value=1, max_value=WINDOW_MAX, required=False)
     is_enabled = StrictBooleanField(required=False)
@@ -89,7 +96,7 @@ class UpdateRateLimit(RequestSerializer):
 
 class RateLimitRecord(RecordSerializer):
     uuid = serializers.UUIDField()
-    scope = serializers.CharField()
+    scope = RateScopeField()
     max_requests = serializers.IntegerField()
     window_seconds = serializers.IntegerField()
     is_enabled = serializers.BooleanField()

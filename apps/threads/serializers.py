@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, F, Q, QuerySet, TextField, When
+from django.db.models.functions import Length
 from rest_framework import serializers
 
 from apps.core import markdown
@@ -267,17 +269,17 @@ def shown_replies(
 
 
 def add_html(
-    by: RepoAccess, base: str, records: Sequence[dict[str, Any]], *kept: QuerySet[Any, Any]
+    by: RepoAccess, base: str, records: Sequence[dict[str, Any]], *sources: StoredHtml
 ) -> None:
     """Add `body_html` to records of the repository of `by`, for whom it has links.
 
-    `kept`: rows of `kept_html`. What is not among them, or older than the renderer, is rendered.
-    A query for each of `kept`, and those of `references.addresses`.
+    HTML that `sources` do not have, or that is older than the renderer, is rendered. Two queries at
+    most, and those of `references.addresses`.
 
     Together they get at most `HTML_MAX` bytes, the first records first: what does not fit is None,
     and links that do not fit stay text.
     """
-    stored = {uuid: html for rows in kept for uuid, html in rows}
+    stored = stored_html(records, sources)
     room = HTML_MAX
     for record in records:
         record["body_html"] = _html_within(room, record, stored)
@@ -292,12 +294,14 @@ def add_html(
         room -= _size(record["body_html"])
 
 
-def _html_within(room: int, record: Mapping[str, Any], stored: Mapping[UUID, str]) -> str | None:
+def _html_within(
+    room: int, record: Mapping[str, Any], stored: Mapping[UUID, str | None]
+) -> str | None:
     """The stored or rendered HTML of a record, if it has at most `room` bytes."""
     if len(record["body"]) > room:
         return None
-    html = stored.get(record["uuid"]) if "uuid" in record else None
-    html = markdown.render(record["body"]) if html is None else html
+    uuid = record.get("uuid")
+    html = stored[uuid] if uuid and uuid in stored else markdown.render(record["body"])
     return html if _size(html) <= room else None
 
 
@@ -305,12 +309,47 @@ def _size(html: str | None) -> int:
     return len((html or "").encode())
 
 
-def kept_html(
-    rows: QuerySet[Any, Any], records: Sequence[dict[str, Any]], via: str = ""
-) -> QuerySet[Any, Any]:
-    """The HTML of these records' rows by uuid, as far as it is the renderer's; `via`: a relation
-    that has it.
+@dataclass(frozen=True)
+class StoredHtml:
+    """Rows by uuid that have HTML, themselves or by the relation `via`."""
+
+    rows: Any
+    """A manager."""
+    via: str = ""
+
+    def read(self, uuids: Collection[UUID], longest: int) -> QuerySet[Any, Any]:
+        """Uuid, number of characters, and the HTML unless it is longer: what the present renderer
+        has made.
+        """
+        html = f"{self.via}body_html"
+        short = When(html_size__lte=longest, then=F(html))
+        present = {"uuid__in": uuids, f"{self.via}html_version": markdown.VERSION}
+        rows: QuerySet[Any] = self.rows.filter(**present).annotate(html_size=Length(html))
+        return rows.values_list("uuid", "html_size", Case(short, output_field=TextField()))
+
+
+def stored_html(
+    records: Sequence[Mapping[str, Any]], sources: Sequence[StoredHtml]
+) -> dict[UUID, str | None]:
+    """The HTML of these records that has been stored, the first ones as far as `HTML_MAX`
+    characters; None for the others. A second query where some are long.
     """
     uuids = [record["uuid"] for record in records if "uuid" in record]
-    present = rows.filter(uuid__in=uuids, **{f"{via}html_version": markdown.VERSION})
-    return present.values_list("uuid", f"{via}body_html")
+    rows = _read_all(sources, uuids, HTML_MAX // len(uuids)) if uuids and sources else {}
+    room, long = HTML_MAX, list[UUID]()
+    for uuid in uuids:
+        size, html = rows.get(uuid, (0, ""))
+        if size <= room:
+            room -= size
+            long += [uuid] if html is None else []
+    rows |= _read_all(sources, long, HTML_MAX) if long else {}
+    return {uuid: html for uuid, (_, html) in rows.items()}
+
+
+def _read_all(
+    sources: Sequence[StoredHtml], uuids: Sequence[UUID], longest: int
+) -> dict[UUID, tuple[int, str | None]]:
+    """Sizes and HTML of all sources; one query."""
+    first, *others = (source.read(uuids, longest) for source in sources)
+    rows = first.union(*others, all=True) if others else first
+    return {uuid: (size, html) for uuid, size, html in rows}

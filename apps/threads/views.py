@@ -38,13 +38,13 @@ from apps.threads.serializers import (
     RenderQuery,
     ReplyRecord,
     ReplyVersionRecord,
+    StoredHtml,
     ThreadRecord,
     ThreadVersionRecord,
     UpdateReply,
     UpdateThread,
     WholeThread,
     add_html,
-    kept_html,
     replies_of,
     reply_record,
     thread_record,
@@ -54,15 +54,13 @@ from apps.threads.serializers import (
 class BodyViewSet(RepoScoped):
     """What has a body, which can be had as HTML."""
 
-    rows: ClassVar[tuple[Any, str]]
-    """Where the HTML is kept: a manager of what has the records' uuids, and the relation to it."""
+    html: ClassVar[StoredHtml]
+    """Where the HTML of the records is stored."""
 
     def with_html(self, records: Sequence[dict[str, Any]]) -> None:
         """Add `body_html` if the request asks for it."""
         if "render" in self.validated_query:
-            manager, via = self.rows
-            kept = kept_html(manager.all(), records, via)
-            add_html(self.access, self.base_url, records, kept)
+            add_html(self.access, self.base_url, records, self.html)
 
     def shown(self, record: dict[str, Any]) -> dict[str, Any]:
         self.with_html([record])
@@ -130,7 +128,7 @@ class ThreadViewSet(BodyViewSet):
     lookup_value_converter = "number"
     queryset = Thread.objects.all()
     filterset_class = ThreadFilterSet
-    rows = (Thread.objects, "")
+    html = StoredHtml(Thread.objects)
     thread: Thread
 
     def load_objects(self) -> None:
@@ -167,8 +165,8 @@ class ThreadViewSet(BodyViewSet):
         record, below = self.record(self.thread), replies_of(self.thread)
         if "render" in self.validated_query:
             records = [record, *below["replies"]]
-            kept = (kept_html(model.objects.all(), records) for model in (Thread, Reply))
-            add_html(self.access, self.base_url, records, *kept)
+            sources = StoredHtml(Thread.objects), StoredHtml(Reply.objects)
+            add_html(self.access, self.base_url, records, *sources)
         return {**record, **below}
 
     @operation(
@@ -215,7 +213,7 @@ class ReplyViewSet(BodyViewSet):
     """…/threads/{number}/replies"""
 
     schema_tags = ["threads"]
-    rows = (Reply.objects, "")
+    html = StoredHtml(Reply.objects)
     lookup_url_kwarg = "reply_number"
     lookup_value_converter = "number"
     thread: Thread

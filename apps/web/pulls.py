@@ -41,7 +41,7 @@ from apps.web.pull_forms import (
 )
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
 from apps.web.thread_forms import REPLY_KINDS, ReplyForm
-from apps.web.threads import REPLIES, name_parents
+from apps.web.threads import REPLIES, name_parents, on_page
 from apps.web.verdicts import verdict_of
 
 POST = ("POST",)
@@ -138,7 +138,8 @@ def show_pull(
     approval = approval_of_page(found, reviews)
     shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
     page, items = conversation(request, found, number, shown)
-    with_texts(request, access, record, page["results"], shown)
+    address = on_page(f"/{access.repo.path}{found.segment}", number)
+    with_texts(request, access, address, record, page["results"], shown)
     form = reply_form or review_form or merge_form or PageForm(request, again=True)
     verdict = verdict_or_none(found, access, approval)
     return form.shown(
@@ -164,13 +165,15 @@ def show_pull(
 def with_texts(
     request: PageRequest,
     access: RepoAccess,
+    address: str,
     pull: dict[str, Any],
     replies: list[Any],
     reviews: list[Any],
 ) -> None:
-    """Add to the records what their texts look like; replies and reviews keep it."""
-    kept = [(Reply.objects, replies), (Review.objects, reviews)]
-    with_html(request, access, [pull, *replies, *reviews], *(rows for rows, some in kept if some))
+    """Add the HTML of their texts to the records; replies and reviews have it stored."""
+    stored = [(Reply.objects, replies), (Review.objects, reviews)]
+    managers = [manager for manager, records in stored if records]
+    with_html(request, access, [pull, *replies, *reviews], *managers, address=address)
 
 
 def forms_of(

@@ -18,7 +18,7 @@ from apps.web.frame import render_repo_page, repo_context
 from apps.web.pulls import show_pull
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
 from apps.web.thread_forms import REPLY_KINDS, EditReply, ReplyForm
-from apps.web.threads import REPLIES, address_of, show_thread
+from apps.web.threads import REPLIES, address_of, on_page, show_thread
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
@@ -66,9 +66,8 @@ def page_of_reply(reply: Reply) -> int:
 
 def address_of_reply(access: RepoAccess, reply: Reply) -> str:
     """Where the reply is on the page of its thread."""
-    page = page_of_reply(reply)
-    query = f"?page={page}" if page > 1 else ""
-    return f"{address_of(access, reply.thread)}{query}#reply-{reply.number}"
+    page = on_page(address_of(access, reply.thread), page_of_reply(reply))
+    return f"{page}#reply-{reply.number}"
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)

@@ -93,7 +93,14 @@ def show_thread(
         size=REPLIES,
     )
     record = record_of(values_of(found, THREAD_ROW), access)
-    with_html(request, access, [record, *page["results"]], Thread.objects, Reply.objects)
+    with_html(
+        request,
+        access,
+        [record, *page["results"]],
+        Thread.objects,
+        Reply.objects,
+        address=on_page(address_of(access, found), number),
+    )
     name_parents(page["results"])
     return form.shown(
         request,
@@ -112,6 +119,11 @@ def name_parents(records: list[dict[str, Any]]) -> None:
     names = {record["number"]: record["created_by_username"] for record in records}
     for record in records:
         record["to"] = names.get(record.get("parent_reply_number"))
+
+
+def on_page(address: str, number: int) -> str:
+    """The address of a page of replies, from 1."""
+    return f"{address}?page={number}" if number > 1 else address
 
 
 def address_of(access: RepoAccess, found: Thread) -> str:

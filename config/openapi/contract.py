@@ -23,9 +23,10 @@ FIELDS: dict[str, frozenset[str]] = {
         "signup_invite_max_per_24h signup_invite_min_account_age signups_enabled "
         "signups_require_invite",
         "UserRecord": "uuid username",
+        "Summary": "thread_title web_url api_url",
     }.items()
 }
-"""By the schema of the record."""
+"""By the schema of the record; `Summary` is that of an event."""
 EVENT_FIELDS = frozenset(
     ["id", "kind", "actor_user_uuid", "actor_user_username", "scopes", "summary", "created_at"]
 )

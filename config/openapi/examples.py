@@ -96,8 +96,8 @@ class Describer:
             return schema["examples"][0]
         if "$ref" in schema:
             return self.example(self.describe_schema(schema["$ref"].removeprefix(SCHEMAS)))
-        if "oneOf" in schema:
-            return self.example(schema["oneOf"][0])
+        if parts := schema.get("oneOf") or schema.get("allOf"):
+            return self.example(parts[0])
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:

@@ -173,6 +173,12 @@ def test_long_bodies_are_left_out(make, repo, alice, bob, monkeypatch):
     assert "A long text: open it" in last(bob, repo) and "&&" not in last(bob, repo)
 
 
+def test_a_reply_that_shows_nothing_is_no_long_text(make, repo, alice, bob):
+    make.reply(make.thread(repo, by=alice), by=alice, body="<!-- for later -->")
+    reply = template_of(frames(bob, repo)[-1])
+    assert '<div class="prose"></div>' in reply
+
+
 def test_what_another_renderer_made_is_rendered_anew(make, repo, alice, bob):
     make.reply(make.thread(repo, by=alice), by=alice, body="*a*")
     Reply.objects.update(body_html="<script>", html_version=markdown.VERSION - 1)

@@ -12,6 +12,7 @@ from apps.repos.models import Repo
 from apps.teams.models import FormerTeamSlug, Team
 from tests.api import Answer
 from tests.factories import TeamFactory
+from tests.test_queries import costing
 
 
 def rename(api, repo, slug: str, by) -> str:
@@ -161,3 +162,20 @@ def test_a_repo_slug_that_was_given_up_is_free_in_its_own_space_alone(
     assert api(alice).get(f"/{space}/check-repo-slug?slug=api").gives()["available"]
     api(carol).post(f"/{space}/repos", name="Api", slug="api").fails(403, "forbidden")
     api(alice).post(f"/{space}/repos", name="Api", slug="api").gives(201)
+
+
+@pytest.mark.parametrize("owner", ["teams/acme", "users/alice"])
+@pytest.mark.parametrize("below", ["/secret", "/secret.git/info/refs?service=git-upload-pack"])
+def test_a_stranger_gets_the_answer_for_a_private_repository_after_as_many_queries_as_without(
+    client, make, acme, alice, owner, below
+):
+    def asked() -> tuple[int, int]:
+        with costing() as cost:
+            status = client.get(f"/{owner}{below}").status_code
+        return status, cost.sql
+
+    make.repo(acme, "other", by=alice)
+    asked()  # the first request looks up more
+    without = asked()
+    make.repo(acme if owner == "teams/acme" else alice, "secret", by=alice)
+    assert asked() == without

@@ -1,9 +1,11 @@
 """`/rate-limits` and `/rate-limits/{uuid}`: for staff, one for each scope."""
 
 import pytest
+from jsonschema_rs import is_valid
 
 from apps.site.models import RateLimit
 from apps.site.rules import known_rate_scopes
+from tests.core.test_openapi import DIALECT
 from tests.factories import UserFactory
 from tests.races import at_once
 from tests.routes import routed
@@ -87,6 +89,18 @@ def test_the_families_are_the_tags_of_the_description():
     tags = {tag for one in routed() for tag in one.described["tags"]}
     own = ["api", "anonymous", "authenticated", "write", "git", "stream", "login", "signup"]
     assert known_rate_scopes() == [*own, *sorted(tags)]
+
+
+def test_the_document_knows_every_scope_and_no_other(api):
+    schemas = api().get("/openapi.json").gives()["components"]["schemas"]
+    for name in ("CreateRateLimitRequest", "UpdateRateLimitRequest", "RateLimitRecord"):
+        scope = schemas[name]["properties"]["scope"]
+        assert scope["allOf"] == [{"$ref": "#/components/schemas/RateScope"}]
+    schema = {"$schema": DIALECT, **schemas["RateScope"]}
+    valid = [*known_rate_scopes(), "user:alice", "user:Alice-B.c_9"]
+    assert [text for text in valid if not is_valid(schema, text)] == []
+    wrong = ["", "everything", "API", "user:", "user:a b", "user:-a", "user:" + "a" * 40, 1]
+    assert [text for text in wrong if is_valid(schema, text)] == []
 
 
 def test_a_person_has_a_scope_under_the_name_as_they_spell_it(api, sam):

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.threads import serializers
 from apps.threads.models import Reply
+from apps.threads.serializers import StoredHtml, stored_html
 from apps.threads.tree import child_path
 from tests.threads import paths
 
@@ -85,6 +86,17 @@ def test_an_answer_has_so_many_bytes_of_html(api, make, thread, alice, monkeypat
     for number in range(1, 6):
         record = api(alice).get(f"{paths.replies(thread)}/{number}?render=html").gives()
         assert 0 < len(record["body_html"].encode()) <= limit
+
+
+def test_no_more_html_is_read_than_an_answer_may_have(make, thread, alice, monkeypatch):
+    monkeypatch.setattr(serializers, "HTML_MAX", 100 * 1024)
+    rows = [make.reply(thread, by=alice, body=body) for body in ("*a*", LONG, LONG, LONG, "*b*")]
+    records = [{"uuid": row.uuid, "body": row.body} for row in rows]
+    stored = stored_html(records, [StoredHtml(Reply.objects)])
+    sizes = [len(stored[row.uuid] or "") for row in rows]
+    assert sum(sizes) <= 100 * 1024
+    assert [size > 0 for size in sizes] == [True, True, True, False, True]
+    assert stored[rows[3].uuid] is None
 
 
 def test_versions_have_so_many_bytes_of_html_together(api, make, thread, alice, monkeypatch):

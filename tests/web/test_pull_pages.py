@@ -10,6 +10,7 @@ import pytest
 from apps.pulls.models import Pull, PullStatus, Review
 from apps.pulls.queries import get_pull
 from apps.repos.actions import add_approver, update_protection
+from apps.threads import serializers
 from tests.git.stand_ins import failing_git
 from tests.gitclient import Clone
 from tests.principals import access_of
@@ -130,6 +131,19 @@ def test_a_closed_pull_can_be_opened_again_while_git_fails(
             assert "Closed without a merge" in closed.text and "Reopen" in closed.html
         person.post(f"{address}/status", status="open").redirects_to(address)
         assert "Git did not tell in time" in person.get(address).gives().text
+
+
+def test_after_a_refused_review_the_links_to_long_texts_lead_to_the_page_of_the_pull(
+    visit, make, pull, address, bob, monkeypatch
+):
+    monkeypatch.setattr(serializers, "HTML_MAX", 64 * 1024)
+    for number in range(1, 3):
+        make.reply(pull.thread, by=bob, body="- a\n" * 4000 + f"\nLast {number}")
+    review = {"status": "approved", "body": "", "expected_head_sha": "1" * 40}
+    page = visit(bob).post(f"{address}/reviews", **review).gives(409)
+    [link] = re.findall(r'<a href="([^"#]*)#[^"]*">A long text: open it</a>', page.html)
+    assert link.startswith(f"{address}?show=")
+    assert "Last 2" in visit(bob).get(link).gives().text
 
 
 def test_what_was_not_seen_is_neither_merged_nor_approved(

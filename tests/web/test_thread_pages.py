@@ -9,6 +9,7 @@ import pytest
 from apps.threads import serializers
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import place_of
+from apps.web import replies as reply_pages
 from apps.web import threads as pages
 from tests.web.page_client import PageResponse
 
@@ -166,6 +167,29 @@ def test_the_thread_of_a_pull_leads_to_the_pull(visit, make, team_repo, alice):
     visit(alice).get(address).redirects_to(f"/{team_repo.path}/pulls/{pull.number}", 302)
 
 
+def test_a_text_that_shows_nothing_is_no_long_one(visit, make, thread, bob):
+    make.reply(thread, by=bob, body="<!-- for later -->")
+    page = visit(bob).get(f"/{thread.repo.path}/threads/{thread.number}").gives()
+    assert len(replies_of(page)) == 1 and "A long text" not in page.html
+
+
+def test_after_a_refused_form_the_links_to_long_texts_lead_to_the_page_of_the_thread(
+    visit, make, thread, bob, monkeypatch
+):
+    monkeypatch.setattr(serializers, "HTML_MAX", 64 * 1024)
+    monkeypatch.setattr(reply_pages, "REPLIES", 2)
+    monkeypatch.setattr(pages, "REPLIES", 2)
+    for number in range(1, 5):
+        make.reply(thread, by=bob, body="- a\n" * 4000 + f"\nLast {number}")
+    address = f"/{thread.repo.path}/threads/{thread.number}"
+    for below, query, last in (("replies", "", 2), ("replies/4/reply", "page=2&amp;", 4)):
+        page = visit(bob).post(f"{address}/{below}", body="").gives(422)
+        [link] = re.findall(r'<a href="([^"#]*)#[^"]*">A long text: open it</a>', page.html)
+        assert link.startswith(f"{address}?{query}show=")
+        page = visit(bob).get(link.replace("&amp;", "&")).gives()
+        assert re.findall(r"Last \d", page.html) == [f"Last {last}"]
+
+
 def test_a_page_shows_so_many_bytes_of_texts_and_leads_to_the_others(
     visit, make, thread, bob, monkeypatch
 ):
@@ -177,6 +201,6 @@ def test_a_page_shows_so_many_bytes_of_texts_and_leads_to_the_others(
     assert re.findall(r"Last \d", page.html) == ["Last 1"]
     links = re.findall(r'<a href="([^"#]*)#(reply-\d)">A long text: open it</a>', page.html)
     assert [anchor for _, anchor in links] == ["reply-2", "reply-3"]
-    page = visit(bob).get(f"{address}{links[1][0]}").gives()
+    page = visit(bob).get(links[1][0]).gives()
     assert re.findall(r"Last \d", page.html) == ["Last 3"]
     assert len(replies_of(page)) == 3
