@@ -101,7 +101,7 @@ def test_a_line_that_is_not_there_is_an_error(repo: Scratch) -> None:
     for path, first in ((b"f", 2), (b"missing", 1)):
         with pytest.raises(GitError):
             blame(repo, head, path, first, first)
-    with pytest.raises(ValueError, match="no full object name"):
+    with pytest.raises(ValueError, match="not a full object name"):
         blame(repo, "HEAD", b"f", 1, 1)
 
 

@@ -198,7 +198,7 @@ def test_git_that_cannot_be_bounded_is_ended(
         raise PermissionError("not here")
 
     monkeypatch.setattr(run, "_prlimit", refuse)
-    with pytest.raises(GitError, match="could not be bounded: not here"):
+    with pytest.raises(GitError, match="limits of git could not be set: not here"):
         run_git(repo.path, "cat-file", "--batch", stdin=b"x")
     [pid] = started
     assert not Path(f"/proc/{pid}").exists()

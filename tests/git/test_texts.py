@@ -92,5 +92,5 @@ def test_a_text_that_is_too_large_is_refused(
     for write in (write_diff, write_patches):
         with pytest.raises(GitTooLarge):
             text_of(write, repo, old, new)
-        with pytest.raises(ValueError, match="no full object names"):
+        with pytest.raises(ValueError, match="not full object names"):
             text_of(write, repo, old, "HEAD")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apps.git import run
 from apps.git.objects import Stamp, Stored, moment
 from apps.git.run import LIMITS, GitError, Limits
-from apps.git.tips import TEXT_MAX, Answers, Tip, read_tips, tag_message, tip_of
+from apps.git.tips import TEXT_MAX, ObjectParser, Tip, read_tips, tag_message, tip_of
 from tests.git.scratch import Scratch, git
 from tests.git.stand_ins import slow_git
 
@@ -167,13 +167,13 @@ def test_an_answer_is_understood_wherever_it_is_cut_into_pieces(objects, data):
         else b"%040d commit %d\n%b\n" % (n, len(content), content)
         for n, content in enumerate(objects)
     )
-    at_once, in_pieces = Answers(50, 20), Answers(50, 20)
+    at_once, in_pieces = ObjectParser(50, 20), ObjectParser(50, 20)
     at_once.feed(whole)
     ends = data.draw(st.lists(st.integers(0, len(whole)), max_size=8).map(sorted))
     for start, end in zip([0, *ends], [*ends, len(whole)], strict=True):
         in_pieces.feed(whole[start:end])
     assert in_pieces == at_once
-    assert [one is None for one in at_once.found] == [one is None for one in objects]
+    assert [tip is None for tip in at_once.tips] == [one is None for one in objects]
     assert at_once.cut == any(len(one or b"") > 50 for one in objects)
 
 

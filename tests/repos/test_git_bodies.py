@@ -93,7 +93,7 @@ def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, ve
     """git would parse 60 KB of them for seconds."""
     status, text, begun = fetch(filter_line(COSTLY[case]), version)
     assert (status, begun) == (400, 0), text
-    assert text.startswith(b"A filter may be")
+    assert text.startswith(b"A filter may have at most")
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -113,7 +113,7 @@ def test_too_many_lines_of_a_kind_are_refused_and_git_is_not_asked(
     monkeypatch.setitem(MOST_LINES, word.encode(), 2)
     status, text, begun = fetch(pkt(LINES[word]) * 3, version)
     assert (status, begun) == (400, 0), text
-    assert text == f"A fetch may have 2 lines with {word}.\n".encode()
+    assert text == f"A fetch may have at most 2 lines with {word}.\n".encode()
     assert fetch(pkt(LINES[word]) * 2, version)[::2] == (200, 1)
 
 
@@ -129,7 +129,7 @@ def test_too_many_lines_that_name_no_object_are_refused_and_git_is_not_asked(
     monkeypatch.setattr(protocol, "MOST_OTHERS", 20)
     status, text, begun = fetch(line * 21, version)
     assert (status, begun) == (400, 0), text
-    assert text == b"A fetch may have 20 lines that name no object.\n"
+    assert text == b"A fetch may have at most 20 lines that name no object.\n"
 
 
 def test_a_fetch_may_want_as_many_objects_as_there_is_room_for():

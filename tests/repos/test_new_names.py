@@ -18,17 +18,17 @@ from tests.git.scratch import Scratch, push_body
 from tests.gitclient import Clone
 from tests.principals import access_of
 
-COMMIT_LIKE = "names of 40 or 64 hexadecimal digits are those of commits"
-PLACES = "names do not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
-TOO_LONG = "names have 244 bytes at most"
+COMMIT_LIKE = "names of 40 or 64 hexadecimal digits are reserved for commits"
+PLACES = "names may not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
+TOO_LONG = "names may have at most 244 bytes"
 REFUSED = {
     "a" * 40: COMMIT_LIKE,
     "0123456789abcDEF" * 4: COMMIT_LIKE,
     "x" * 245: TOO_LONG,
     "é" * 122 + "x": TOO_LONG,
-    "-x": "names do not begin with '-'",
+    "-x": "names may not begin with '-'",
     **{f"{place}/main": PLACES for place in ("refs", "heads", "tags", "remotes", "refs/heads")},
-    "HEAD": "HEAD is another name for the default branch",
+    "HEAD": "HEAD is reserved for the default branch",
     "a..b": "this name is not allowed",
     "a.lock": "this name is not allowed",
 }
