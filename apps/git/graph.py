@@ -1,9 +1,7 @@
-"""The commit-graph of a repository, with Bloom filters of the paths that each commit changes. With
-the filters git finds the history of one path several times faster.
-
-To make them git compares trees. It stops at 512 changed files, but a few kilobytes of nested
-folders without any file can keep it busy for hours. Each repository has a daily allowance of time
-for them.
+"""The commit-graph of a repository, with Bloom filters of the paths that each commit changes, with
+which git finds the history of a path several times faster. To make them git compares trees. A few
+kilobytes of nested folders without files can keep it busy for hours, so each repository has a daily
+allowance of time for them.
 """
 
 import time

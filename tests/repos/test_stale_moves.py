@@ -33,7 +33,7 @@ def test_a_move_has_to_begin_where_the_ref_is(make, team_repo, alice):
     assert store.update_ref("refs/heads/main", tip, "0" * 40)
     by = access_of(alice, team_repo)
     assert begin_push(by, tip, NOWHERE) == {}
-    reason = "this is not what is there now"
+    reason = "stale info: the ref has moved"
     assert begin_push(by, NOWHERE, tip) == {"refs/heads/main": reason}
     assert begin_push(by, NOWHERE, "0" * 40) == {"refs/heads/main": reason}
     assert list(PushJournal.objects.values_list("old", "new")) == [(tip, NOWHERE)]
@@ -66,7 +66,7 @@ def pushed(repo, by, command: Command) -> str:
     return receive(by=access_of(by, repo), body=iter([body])).decode()
 
 
-REASON = "fetch first: this is not what was pushed last"
+REASON = "fetch first: the ref has moved"
 MAIN = "refs/heads/main"
 
 
@@ -173,7 +173,7 @@ def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
     looked = stale_moves(team_repo, request)
     assert looked == {}
     assert f"ok {ref}".encode() in receive(by=by, body=iter([body]))
-    assert accept_refs(by, request, looked) == (None, {ref: "this is not what is there now"})
+    assert accept_refs(by, request, looked) == (None, {ref: "stale info: the ref has moved"})
     assert not PushJournal.objects.exists()
 
 
