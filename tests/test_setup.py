@@ -127,7 +127,7 @@ def test_a_failed_installation_is_redone(tree, programs):
     assert has_tiny(tree) and not (tree / ".venv" / "leftover").exists()
 
 
-@pytest.mark.parametrize(("script", "says"), [("setup", "--dev"), ("lint", "format, style, types")])
+@pytest.mark.parametrize(("script", "says"), [("setup", "--dev"), ("lint", "style, format, types")])
 def test_asked_for_help_a_script_says_what_it_does_and_does_nothing(tree, script, says):
     asked = setup(tree, "--help", programs=None, script=tree / "bin" / script)
     assert says in asked.communicate()[0] and asked.returncode == 0

@@ -29,7 +29,7 @@ from tests.server import Server
 from tests.web.page_client import PageClient
 
 HELLO: dict[str, Any] = {"title": "Hello", "body": "much to say " * 4000, "kind": "discussion"}
-WORDS = "The server has no disk space left, so nothing was stored."
+WORDS = "The server has no disk space left, so nothing was saved."
 FULL = "CREATE FUNCTION is_full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
 FULL += "RAISE 'could not extend file' USING ERRCODE = '53100'; END $$"
 NO_LIMIT = 4294967294

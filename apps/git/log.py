@@ -108,7 +108,7 @@ def command(
 
 
 def parse_log(out: bytes) -> list[Commit]:
-    """Parse the output of `git log`, in which NUL ends each field; `GitError` if it is malformed."""
+    """Parse output of `git log` with NUL-terminated fields; `GitError` if it is malformed."""
     *texts, rest = out.decode("utf-8", "replace").split("\0")
     if rest or len(texts) % len(FIELDS):
         raise GitError("unexpected output of git log")

@@ -48,7 +48,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A merge that fails, with the first 100 paths in conflict, sorted. The paths are valid UTF-8."""
+    """A failed merge, with the first 100 paths in conflict, sorted. They are valid UTF-8."""
 
     paths: tuple[str, ...] = ()
 

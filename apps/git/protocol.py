@@ -57,7 +57,7 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One ref of a push with its old and new object. `ZERO` stands for a ref that does not exist."""
+    """One ref of a push with its old and new object. `ZERO` means that the ref does not exist."""
 
     old: str
     new: str
@@ -203,6 +203,11 @@ def report(
     return _in_band(body) + FLUSH if sideband else body
 
 
+def error_packet(text: str) -> bytes:
+    """An answer to a fetch that git prints as `fatal: remote error: …`."""
+    return pkt(f"ERR {_one_line(text)}".encode())
+
+
 def with_refusals(
     answer: bytes, refused: Iterable[tuple[str, str]], *, sideband: bool = False
 ) -> bytes:
@@ -293,5 +298,5 @@ def _decoded(spec: bytes) -> bytes:
 
 
 def advertisement(service: Service) -> bytes:
-    """The first packets of an answer to `info/refs`, which name the service. git writes the rest."""
+    """The first packets of an answer to `info/refs`: the service's name. git writes the rest."""
     return pkt(f"# service=git-{service}\n".encode()) + FLUSH

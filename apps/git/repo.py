@@ -148,7 +148,7 @@ class GitRepo:
         config: Mapping[str, str] | None = None,
         take: Callable[[bytes], object] | None = None,
     ) -> Result:
-        """Run git in this repository; see `run_git`. Arguments may contain no unchecked user text."""
+        """Run git in this repository; see `run_git`. Check text of users before you pass it."""
         return run_git(
             self.path,
             subcommand,
@@ -274,7 +274,7 @@ class GitRepo:
     # Refs
 
     def refs(self, *, pulls: bool = False) -> dict[str, str]:
-        """Full name -> object of all branches and tags; with `pulls`, also of the heads of pulls."""
+        """Full name -> object of all branches and tags; with `pulls`, of the heads of pulls too."""
         return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
 
     def some_refs(self, names: Collection[str]) -> dict[str, str]:
@@ -352,7 +352,7 @@ class GitRepo:
         return Distance(int(lost), int(gained))
 
     def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:
-        """The authors of the newest 1,000 commits of `base..head`, oldest first, each email once."""
+        """The authors of the newest 1,000 commits of `base..head`, oldest first, by email."""
         selection = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
         fields = ("--no-commit-header", "--format=%an%x00%ae")
         out = self.git("rev-list", *selection, *fields, f"{_sha(base)}..{_sha(head)}").out

@@ -375,7 +375,7 @@ class Started:
         return result
 
     def pieces(self, *, capped: bool = True) -> Iterator[bytes]:
-        """Write the input and yield the output until git ends. `capped`: limit the output's size."""
+        """Write the input and yield the output until git ends. `capped`: limit the output size."""
         late = GitTimeout(f"git {self.subcommand} took more than {self.limits.deadline} s")
         size = 0
         with DefaultSelector() as pipes:

@@ -34,7 +34,8 @@ def complete_next_version(_: OnDone = lambda _: None) -> bool:
 
 
 def check_next_conflict(_: OnDone = lambda _: None) -> bool:
-    """Store whether the pull has a conflict that has waited longest; False when none waits.
+    """Store whether the pull that has waited longest has a conflict, or nothing to merge; False
+    when none waits.
 
     The answer is of two commits: if one of the branches has moved meanwhile, it is not stored, and
     the pull waits again.
@@ -45,10 +46,19 @@ def check_next_conflict(_: OnDone = lambda _: None) -> bool:
         return False
     same = Pull.objects.filter(pk=pull.pk, base_sha=pull.base_sha, head_sha=pull.head_sha)
     try:
+        nothing = has_nothing_to_merge(pull)
         tree = cache.merged_tree(pull.repo.git, str(pull.base_sha), str(pull.head_sha))
     except Exception:  # it is put off, and holds up no other
         logger.warning("no conflicts could be looked for in %s", pull, exc_info=True)
         same.update(conflict_due_at=timezone.now() + LATER)
     else:
-        same.update(has_conflict=tree is None, conflict_due_at=None)
+        same.update(has_conflict=tree is None, nothing_to_merge=nothing, conflict_due_at=None)
     return True
+
+
+def has_nothing_to_merge(pull: Pull) -> bool:
+    """Whether the target contains the head. The stored number of commits is also 0 where git could
+    not tell it.
+    """
+    base, head = str(pull.base_sha), str(pull.head_sha)
+    return not pull.commit_count and pull.repo.git.merge_base(base, head) == head

@@ -29,8 +29,8 @@ from apps.threads.kinds import ThreadKind
 LATELY = ("-thread__last_activity_at", "-thread__uuid")
 COLUMNS = (
     *("number", "status", "source_branch", "target_branch", "head_sha", "head_pushed_by"),
-    *("additions", "deletions", "changed_files", "has_conflict", "repo", "thread"),
-    *("thread__title", "thread__last_activity_at", "thread__created_by"),
+    *("additions", "deletions", "changed_files", "has_conflict", "nothing_to_merge", "repo"),
+    *("thread", "thread__title", "thread__last_activity_at", "thread__created_by"),
     *("thread__created_by__username", "repo__slug", "repo__visibility", "repo__owner_team"),
     *("repo__owner_user", "repo__owner_team__slug", "repo__owner_team__is_active"),
     "repo__owner_user__username",

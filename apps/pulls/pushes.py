@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from django.db.models import Q
+from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
 from apps.core.locks import lock
@@ -84,8 +85,11 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change
     base_only = with_new_base_only(pulls, moves, facts)
     for name in {pull.target_ref for pull in pulls if pull.pk in base_only}:
         ids = [pull.pk for pull in pulls if pull.pk in base_only and pull.target_ref == name]
+        now = timezone.now()
+        # Those that wait for the worker keep their turn, or it might never come.
+        due_at = Least(Coalesce("conflict_due_at", now), now)
         repo.pulls.filter(pk__in=ids).update(
-            base_sha=tips[name], has_conflict=None, conflict_due_at=timezone.now()
+            base_sha=tips[name], has_conflict=None, conflict_due_at=due_at
         )
     others = [pull for pull in pulls if pull.pk not in base_only]
     return elsewhere + [

@@ -54,11 +54,23 @@ def marked(escaped_text: str) -> str:
     return HIDDEN.sub(lambda match: mark(match[0]), escaped_text)
 
 
+def spelled(text: str) -> str:
+    """The text with the codes of its hidden characters in their places, where marks cannot stand:
+    in titles of pages and in labels.
+    """
+    if text.isascii():
+        return text
+    return HIDDEN.sub(lambda match: f"[{code_of(match[0])}]", text)
+
+
+def code_of(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
 @lru_cache(1024)
 def mark(character: str) -> str:
     name = unicodedata.name(character, "NO NAME")
-    code = f"U+{ord(character):04X}"
-    return f'{MARK} title="{name}" data-code="{code}">{character}</span>'
+    return f'{MARK} title="{name}" data-code="{code_of(character)}">{character}</span>'
 
 
 def has_hidden(text: str) -> bool:

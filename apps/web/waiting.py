@@ -110,9 +110,9 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
     if people := approval.changes_requested_by:
         asked = f"{listed(people)} requested changes"
         return True, pull_row(pull, "your pull", asked, state=("bad", "no", "changes requested"))
-    if pull.has_conflict:
-        conflict = f"it conflicts with {pull.target_branch}"
-        return True, pull_row(pull, "your pull", conflict, state=("bad", "no", "conflict"))
+    if refusal := refusal_of_git(pull):
+        reason, word = refusal
+        return True, pull_row(pull, "your pull", reason, state=("bad", "no", word))
     if wanting := approval.wanting:
         pending = [user.username for user in approval.pending]
         have = "has" if len(pending) == 1 else "have"
@@ -122,8 +122,17 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
     return approved_row(own)
 
 
+def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
+    """Why git cannot merge the pull, and a word for it; None where it can, or has not told yet."""
+    if pull.has_conflict:
+        return f"it conflicts with {pull.target_branch}", "conflict"
+    if pull.has_conflict is False and pull.nothing_to_merge:
+        return f"{pull.target_branch} already has all of its commits", "nothing to merge"
+    return None
+
+
 def approved_row(own: OwnPull) -> tuple[bool, Row]:
-    """A pull of the person's that lacks no approval and has no known conflict."""
+    """A pull of the person's that lacks no approval, and that git does not refuse to merge."""
     pull = own.pull
     given = "all approvals are in" if own.approval.required else "no approval is required"
     if not own.may_write:

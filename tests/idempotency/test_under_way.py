@@ -86,7 +86,7 @@ class Refused(ApiError):
 def test_a_credential_that_only_reads_gets_no_kept_answer(alice):
     view = ApiViewSet()
     view.principal = Principal(alice, read_only=True)
-    with pytest.raises(Forbidden, match="only reads"):
+    with pytest.raises(Forbidden, match="read-only"):
         view.check_again({})
 
 

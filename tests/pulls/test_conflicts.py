@@ -57,6 +57,29 @@ def test_an_answer_is_not_stored_when_a_branch_has_moved_meanwhile(pull, clone):
     assert work() == 1 and stored(pull) == (True, False)
 
 
+def test_a_pull_of_a_busy_target_keeps_its_turn_when_the_target_moves_again(
+    make, pull, clone, alice
+):
+    clone.push("feature:other")
+    other = make.pull(clone.repo, by=alice, source="other")
+    answered: list[int] = []
+    for number in range(2):
+        clone.commit("main", {"README": f"Renovated {number} times.\n"})
+        clone.push("main")
+        assert jobs.check_next_conflict()
+        answered += Pull.objects.filter(has_conflict=False).values_list("pk", flat=True)
+    assert sorted(answered) == sorted([pull.pk, other.pk])
+
+
+def test_a_pull_that_git_could_not_tell_of_is_asked_about_at_once_when_its_tips_move(pull, clone):
+    for branch in ("main", "feature"):
+        later = timezone.now() + dt.timedelta(minutes=10)
+        Pull.objects.update(has_conflict=None, conflict_due_at=later)
+        clone.commit(branch, {f"more of {branch}": "\n"})
+        clone.push(branch)
+        assert work() == 1 and stored(pull) == (False, False)
+
+
 def test_nothing_is_asked_of_a_pull_that_lacks_a_branch_until_it_comes(make, clone, alice):
     pull = make.pull(clone.repo, by=alice, source="later")
     assert stored(pull) == (None, False) and work() == 0
@@ -101,3 +124,14 @@ def test_of_older_pulls_those_that_can_be_merged_are_asked_about(api, make, pull
     found = [stored(one) for one in (pull, draft, closed, waiting)]
     assert found == [(None, True), (None, True), (None, False), (None, False)]
     assert work() == 2 and stored(pull) == stored(draft) == (False, False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_older_pulls_that_may_have_nothing_to_merge_are_asked_about_again(make, pull, clone, alice):
+    clone.push("main:other")
+    empty = make.pull(clone.repo, by=alice, source="other")
+    assert work() == 2
+    with as_of("pulls", "0013_conflicts"):
+        pass
+    assert stored(pull) == (False, False) and stored(empty) == (None, True)
+    assert work() == 1 and Pull.objects.get(pk=empty.pk).nothing_to_merge

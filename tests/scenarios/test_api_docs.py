@@ -25,6 +25,7 @@ import orjson
 import pytest
 
 from apps.core import errors, refusals
+from apps.repos.protection_rules import RULES
 from tests.server import PATIENCE, ROOT, Server
 
 pytestmark = pytest.mark.once
@@ -199,6 +200,7 @@ def raised() -> set[tuple[int, str]]:
     known = {one.__name__: one.status for one in errors.ApiError.__subclasses__()}
     status_of = {**known, "Blocker": 409}
     found = {(status, code) for status, (code, _) in errors.PLAIN.items()}
+    found |= {(409, rule.code) for rule in RULES}
     for tree in trees():
         found |= {(status_of[name], code) for name, code in calls(tree) if name in status_of}
     return found

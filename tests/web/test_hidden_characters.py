@@ -111,6 +111,21 @@ def test_names_of_files_and_subjects_of_commits_show_hidden_characters(
     assert f"<h1>{name}</h1>" in client.get(f"{path}/files/gpj%E2%80%AE.py").html
 
 
+def test_no_title_of_a_page_and_no_label_turns_its_text(visit, team_repo, commit, alice):
+    """A mark cannot stand there, so the code of the character does."""
+    client, path = visit(alice), f"/{team_repo.path}"
+    page = client.get(f"{path}/commits/{commit}").html
+    assert "<title>Fix [U+202E]reversed" in page
+    assert 'aria-label="gpj[U+202E].py"' in page
+    name = "gpj%E2%80%AE.py"
+    for address in (f"{path}/commits/{commit}", f"{path}/files/{name}"):
+        page = client.get(address).html
+        unmarked = re.sub(r'<span class="hidden-char"[^>]*>.</span>', "", page)
+        assert [unmarked[at.start() - 60 : at.end()] for at in HIDDEN.finditer(unmarked)] == []
+    assert "<title>gpj[U+202E].py" in client.get(f"{path}/files/{name}").html
+    assert "<title>Commits of gpj[U+202E].py" in client.get(f"{path}/commits?path={name}").html
+
+
 def test_a_new_title_with_hidden_turns_is_refused(visit, team_repo, alice):
     typed = {"title": "Fix \u202ereversed", "body": "", "kind": "issue", "priority": "normal"}
     page = visit(alice).post(f"/{team_repo.path}/threads/new", **typed)

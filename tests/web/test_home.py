@@ -109,6 +109,23 @@ def test_a_pull_is_ready_once_git_has_found_no_conflict(visit, team_repo, make, 
     assert not shown("Waiting for others")
 
 
+def test_a_pull_with_nothing_to_merge_is_not_ready(visit, team_repo, make, alice, tmp_path):
+    clone = Clone(tmp_path / "clone", team_repo, alice)
+    clone.commit("main", {"README": "A place to meet.\n"})
+    clone.push("main", "main:feature")
+    pull = make.pull(team_repo, by=alice, title="Add an arch")
+    assert check_next_conflict()
+    [nothing] = rows(visit(alice).get("/").gives(), "Waiting for you")
+    assert "your pull · main already has all of its commits nothing to merge" in nothing
+    page = visit(alice).get(f"/teams/acme/api/pulls/{pull.number}").gives()
+    assert "The target already has all of these changes." in page.text
+    clone.commit("feature", {"arch": "open\n"}, onto="main")
+    clone.push("feature")
+    assert check_next_conflict()
+    [ready] = rows(visit(alice).get("/").gives(), "Waiting for you")
+    assert "your pull · no approval is required ready" in ready
+
+
 def test_drafts_and_what_others_merge_wait_for_others_and_a_missing_branch_for_me(
     visit, repo, alice, carol
 ):

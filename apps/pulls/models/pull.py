@@ -133,6 +133,8 @@ class Pull(models.Model):
     changed_files = models.BigIntegerField(default=0)
     has_conflict = models.BooleanField(null=True)
     """Whether `head_sha` and `base_sha` conflict; null while git has not told."""
+    nothing_to_merge = models.BooleanField(default=False, db_default=False)
+    """Whether `base_sha` contains `head_sha`; it holds while `has_conflict` is False."""
     conflict_due_at = models.DateTimeField(null=True)
     """When the worker asks git about conflicts; null when it has told, or a branch lacks."""
     merge_commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001
@@ -229,12 +231,15 @@ class Pull(models.Model):
     def set_git_state(self, state: GitState) -> None:
         """Store what git says of the pull, without saving.
 
-        The worker asks whether the two tips conflict, unless it has been told.
+        The worker asks whether the two tips conflict, unless it has been told. A pull that waits
+        for that already keeps its turn.
         """
         moves = (state.base, state.head) != (self.base_sha, self.head_sha)
         if moves or self.has_conflict is None:
+            now = timezone.now()
+            due_at = min(self.conflict_due_at or now, now)
             self.has_conflict = None
-            self.conflict_due_at = timezone.now() if state.base and state.head else None
+            self.conflict_due_at = due_at if state.base and state.head else None
         self.head_sha, self.base_sha = state.head, state.base
         self.commit_count = state.figures.commit_count
         self.additions, self.deletions = state.figures.additions, state.figures.deletions

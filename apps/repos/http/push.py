@@ -75,6 +75,18 @@ def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
         return carry_out(by, request, rest, body)
 
 
+def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
+    """Refuse every ref of a push for one reason; return the report that `git push` prints.
+
+    Errors: 400 for a malformed push, 503 as in `receive`.
+    """
+    with body_memory.hold(caller) as hold:
+        request, _ = read_commands(reserve_memory(body, hold))
+        drop(body)
+    refused = [(command.ref, reason) for command in request.commands]
+    return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
+
+
 def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
     """Yield the pieces of `body`, and reserve the memory that parsing each will take; 503."""
     size = 0
@@ -388,7 +400,7 @@ def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
 
 
 def end_gently(process: GitProcess) -> None:
-    """Close git's input, so that it removes the push's objects itself; kill it if it does not end."""
+    """Close git's input, so that it removes the push's objects. If it does not end, kill it."""
     with suppress(BrokenPipeError, ValueError):
         cast("IO[bytes]", process.stdin).close()
     if not ends_well(process, LAST_SECONDS):

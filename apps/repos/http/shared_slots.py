@@ -67,7 +67,7 @@ class SharedSlots:
         self.renewing: Thread | None = None
 
     def take(self, limits: Limits) -> tuple[str, str]:
-        """Take a slot. Returns its name, for `give_back`, and the name of an exceeded limit or ""."""
+        """Take a slot; return its name, for `give_back`, and the key of a reached limit or ""."""
         name, names = uuid4().hex, list(limits)
         keys = [f"{self.prefix}:git:{limit}" for limit in names]
         try:

@@ -1,8 +1,8 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
-Errors have the order of the API: 403 for another site → 401 → 429 → 404 → 403, and last 429 while
-too many git requests are under way (transfer_slots.py). They are plain text, which git prints
-behind `remote:`. Bodies are streamed both ways; only a fetch's request is held in memory.
+Errors have the order of the API, and last 429 while too many git requests are under way. They are
+plain text, which git prints behind `remote:`. git prints no text of a failed POST: callers with a
+token get a 429 as a report or an `ERR` packet, with status 200. Bodies are streamed both ways.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from apps.core.errors import (
     BadRequest,
     Forbidden,
     Moved,
+    TooMany,
     Unauthenticated,
     UnsupportedMediaType,
     as_api_error,
@@ -33,7 +34,13 @@ from apps.core.errors import (
 from apps.core.locks import give_back_connection
 from apps.core.middleware import add_headers
 from apps.core.views import base_url, check_same_site
-from apps.git.protocol import ProtocolError, Service, advertisement, check_fetch
+from apps.git.protocol import (
+    ProtocolError,
+    Service,
+    advertisement,
+    check_fetch,
+    error_packet,
+)
 from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.http import push, streams
 from apps.repos.http.transfer_slots import caller_of, transfer_slot
@@ -41,6 +48,9 @@ from apps.site import limits
 
 FETCH_LIMIT = 16 * 1024 * 1024
 """Most bytes of a fetch request. It names the objects that the client has and wants."""
+SMALL_PUSH = 1024 * 1024
+"""Most bytes that git sends in one piece (`http.postBuffer`)."""
+RESULT = "application/x-git-{}-result"
 SERVICES = {f"git-{service}": service for service in Service}
 
 logger = logging.getLogger(__name__)
@@ -93,7 +103,7 @@ def info_refs(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> H
     service = SERVICES.get(request.GET.get("service", ""))
     if service is None:
         raise Forbidden("forbidden", "Only git's smart protocol is supported here. Update git.")
-    repo = open_for(request, names, service, held).repo
+    repo = open_for(request, principal_in(request), names, service, held).repo
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, service, advertise=True, protocol=protocol)
     kind = f"application/x-git-{service}-advertisement"
@@ -103,7 +113,13 @@ def info_refs(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> H
 @git_view("POST")
 def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
     """A clone or fetch: a small request, an answer of any size."""
-    access = open_for(request, names, Service.UPLOAD_PACK, held)
+    principal = principal_in(request)
+    try:
+        access = open_for(request, principal, names, Service.UPLOAD_PACK, held)
+    except TooMany as error:
+        if principal.person is None:
+            raise
+        return HttpResponse(error_packet(error.detail), content_type=RESULT.format("upload-pack"))
     check_content_type(request, Service.UPLOAD_PACK)
     caller = caller_of(request, access.principal)
     fetch = streams.collected(streams.pieces(request), FETCH_LIMIT, held, caller)
@@ -111,16 +127,50 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(access.repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
     feeding = streams.feeding(start, fetch)
-    return streams.answer(request, feeding, "application/x-git-upload-pack-result", held=held)
+    return streams.answer(request, feeding, RESULT.format("upload-pack"), held=held)
 
 
 @git_view("POST")
 def receive_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
     """A push: a request of any size, and a small answer once rows and events are written."""
-    access = open_for(request, names, Service.RECEIVE_PACK, held)
+    principal = principal_in(request)
+    try:
+        access = open_for(request, principal, names, Service.RECEIVE_PACK, held)
+    except TooMany as error:
+        if principal.person is None:
+            raise
+        answer = refused_push(request, principal, error, held)
+        log_refusal(f"{owner_path(names)}/{names['repo_slug']}", principal, error)
+        return answer
     check_content_type(request, Service.RECEIVE_PACK)
     pieces = streams.pieces(request)
     return streams.PushAnswer(push.receive(by=access, body=pieces), pieces, held)
+
+
+def refused_push(
+    request: HttpRequest, principal: Principal, error: TooMany, held: ExitStack
+) -> HttpResponseBase:
+    """The report that refuses each ref of a push, because of `error`.
+
+    The client reads it once it has sent everything. A push for which no slot is free either is
+    answered so only if it is small: it would hold one of the server's threads.
+    """
+    check_content_type(request, Service.RECEIVE_PACK)
+    pieces = streams.pieces(request)
+    caller = caller_of(request, principal)
+    try:
+        held.enter_context(transfer_slot(request, principal))
+    except TooMany:
+        if not 0 < int(request.META.get("CONTENT_LENGTH") or 0) <= SMALL_PUSH:
+            raise error from None
+        pieces = iter([streams.collected(pieces, SMALL_PUSH, held, caller)])
+    report = push.refuse_all(pieces, error.detail, caller)
+    return streams.PushAnswer(report, pieces, held)
+
+
+def log_refusal(path: str, principal: Principal, error: ApiError | Http404) -> None:
+    reason = f"{error.status} {error.code}" if isinstance(error, ApiError) else "not found"
+    logger.info("Refused push to %s by %s: %s", path, principal.user, reason)
 
 
 @contextmanager
@@ -132,26 +182,30 @@ def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
         yield
     except (ApiError, Http404) as error:
         if principal.person is not None and not isinstance(error, Moved):
-            reason = f"{error.status} {error.code}" if isinstance(error, ApiError) else "not found"
-            logger.info("Refused push to %s by %s: %s", path, principal.user, reason)
+            log_refusal(path, principal, error)
         raise
 
 
 def open_for(
-    request: HttpRequest, names: dict[str, Any], service: Service, held: ExitStack
+    request: HttpRequest,
+    principal: Principal,
+    names: dict[str, Any],
+    service: Service,
+    held: ExitStack,
 ) -> RepoAccess:
     """Check the caller's access to the repository and take a slot.
 
-    git may send any username: the token decides. Anonymous callers may fetch public repositories;
-    for all other paths they get 401, whether the repository exists or not. The database connection
-    is given back, because the transfer may take minutes.
+    Any username will do: the token decides. Anonymous callers may fetch public repositories; for
+    all other paths they get 401, which is not counted, because git always begins without a token.
+    The database connection is given back, because the transfer may take minutes.
     """
-    principal = principal_in(request)
     writing = service is Service.RECEIVE_PACK
     needs = Level.WRITE if writing else Level.READ
     owner, slug = owner_path(names), names["repo_slug"]
     if writing:
         held.enter_context(refusal_logged(f"{owner}/{slug}", principal))
+    if principal.person is not None:
+        limits.throttle_git(request, principal.user)
     try:
         access = open_repo(principal, owner, slug, needs=needs, writing=writing, former=True)
     except (Http404, Forbidden):
@@ -175,20 +229,16 @@ def open_for(
 
 
 def principal_in(request: HttpRequest) -> Principal:
-    """The principal of the request, after counting it for the rate limits. 401, 429.
+    """The principal of the request, `ANONYMOUS` without a token. 401, 429.
 
-    A request with an invalid token is counted for the address. A request without one is not counted
-    here, because git always sends one before it signs in.
+    An invalid token is counted for the address.
     """
     try:
         credentials = credentials_of(request.META)
-        principal = principal_of(credentials[1]) if credentials else ANONYMOUS
+        return principal_of(credentials[1]) if credentials else ANONYMOUS
     except Unauthenticated:
         limits.throttle_git(request, None)
         raise
-    if principal.person is not None:
-        limits.throttle_git(request, principal.user)
-    return principal
 
 
 def check_cost(fetch: bytes) -> None:

@@ -56,6 +56,14 @@ def marked(text: str) -> SafeString:
 
 
 @register.filter
+def spelled(text: str) -> str:
+    """The text of a page's title or of a label, which can have no marks: hidden characters become
+    their codes.
+    """
+    return hidden_characters.spelled(text)
+
+
+@register.filter
 def isolated(text: str) -> SafeString:
     """The same for a title or a name of people, in its own direction, which turns nothing else."""
     return format_html("<bdi>{}</bdi>", marked(text))
