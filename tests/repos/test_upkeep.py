@@ -191,29 +191,29 @@ def test_reconcile_writes_down_what_a_hand_has_moved(clone, events):
 
 
 def test_a_healthy_site_has_no_differences(clone):
-    assert told("check_repos") == "1 repositories looked at, 0 differences\n"
+    assert told("check_repos") == "1 repositories checked, 0 differences\n"
 
 
 def test_differences_are_told_and_mended(clone):
     git = clone.repo.git
     clone.git("push", "--quiet", str(git.path), "main:other")
     git.set_head_branch("other")
-    with pytest.raises(CommandError, match="mend with --fix"):
+    with pytest.raises(CommandError, match="repair with --fix"):
         told("check_repos")
     assert not Ref.objects.filter(full_name="refs/heads/other").exists()
     (git.path / "config").write_text("[core]\n\tbare = true\n")
     (git.path / "refs" / "heads" / "main.lock").touch()
     mended = told("check_repos", "--fix", "--older-than=0s")
-    for words in ("HEAD is other", "heads are not git's", "configuration", "temporary files"):
+    for words in ("HEAD is other", "heads differ from git's refs", "configuration", "temporary files"):
         assert words in mended
-    assert told("check_repos") == "1 repositories looked at, 0 differences\n"
+    assert told("check_repos") == "1 repositories checked, 0 differences\n"
     assert git.head_branch() == "main"
     assert not list(git.path.rglob("*.lock"))
 
 
 def test_a_missing_store_is_told_and_nothing_is_made_up(clone):
     shutil.rmtree(clone.repo.git.path)
-    with pytest.raises(CommandError, match="mend with --fix"):
+    with pytest.raises(CommandError, match="repair with --fix"):
         told("check_repos")
     output = StringIO()
     with pytest.raises(CommandError, match="1 of 1 repositories"):
