@@ -21,7 +21,7 @@ from django.utils import timezone
 
 LEASE = dt.timedelta(seconds=60)
 HEARTBEAT = 15.0
-"""Seconds after which a worker extends its lease."""
+"""Seconds between two extensions of a lease."""
 logger = logging.getLogger(__name__)
 
 

@@ -39,7 +39,7 @@ def check_not_last_owner(member: Member) -> None:
 
 
 def check_may_give_up_slug(team: Team) -> None:
-    """429 `rate_limited` if the most former slugs are reserved for the team already.
+    """429 `rate_limited` if `MOST_RESERVED` former slugs are reserved for the team already.
 
     The error tells when the oldest reservation ends. The caller holds the team's lock.
     """

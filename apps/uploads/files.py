@@ -47,7 +47,7 @@ def publish(temporary: Path, digest: str) -> None:
     """Move the file to its final path and sync it. An existing file there has the same content."""
     target = path_of(digest)
     temporary.replace(target)
-    for folder in target.parents[:4]:  # up to the root: each of them may be new
+    for folder in target.parents[:4]:  # the folders above may be new too, up to UPLOADS_DIR
         sync_folder(folder)
 
 

@@ -1,4 +1,4 @@
-"""apps/git/blame.py: each line is from the commit that is named, and stands there as it is here."""
+"""apps/git/blame.py: each line comes from the named commit, which has the same line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines_at(repo: Scratch, commit: str, path: bytes) -> list[bytes]:
 
 
 def written(repo: Scratch, steps: Sequence[tuple[str, int, int]]) -> list[tuple[str, str]]:
-    """Commits that each change a few lines of one file, and sometimes its name."""
+    """A history that changes a few lines of one file in each commit, and sometimes its name."""
     lines, made = [f"line {n} from the beginning on\n" for n in range(9)], list[tuple[str, str]]()
     for number, (name, place, count) in enumerate(steps):
         lines[place : place + count % 3] = [f"{number} in {place}, {n}\n" for n in range(count % 4)]
@@ -37,7 +37,7 @@ def written(repo: Scratch, steps: Sequence[tuple[str, int, int]]) -> list[tuple[
 
 
 def check(repo: Scratch, commit: str, path: str, found: Sequence[BlamedRange]) -> None:
-    """Every line of these ranges, which follow each other, is where they say it is from."""
+    """Check that the ranges are contiguous, and that their commits have the same lines."""
     here = lines_at(repo, commit, path.encode())
     for one in found:
         there = lines_at(repo, one.commit.sha, one.original_path)
@@ -66,7 +66,7 @@ def test_each_line_is_from_the_commit_that_is_named(steps: list[tuple[str, int, 
 
 
 def test_people_and_dates_are_those_of_the_commit(repo: Scratch) -> None:
-    """Also where somebody wrote what looks like another fact, and whatever a mailmap says."""
+    """A message that imitates a header line, and a mailmap, change nothing."""
     odd = Person("filename x", "summary y")
     mailmap = b"Somebody <else@example.org> <bob@example.org>\n"
     first = repo.commit({"f": b"1\n"}, author=odd, message="author\tz\nof\n\nrest")
@@ -106,7 +106,7 @@ def test_a_line_that_is_not_there_is_an_error(repo: Scratch) -> None:
 
 
 def test_a_file_beside_a_tree_bomb_ends_with_its_limits(repo: Scratch) -> None:
-    """To see whether the file had another name, git goes through all there was."""
+    """git searches all former files for a rename."""
     bomb, blob = repo.tree_bomb(), repo.store("blob", [b"x\n"], 2)
     old = repo.commit_of(repo.tree("40000", {"x": bomb}))
     head = repo.commit_of(repo.tree("100644", {"f": blob}), old)
@@ -137,7 +137,7 @@ def test_what_is_no_output_of_blame_is_refused(out: bytes) -> None:
 
 
 def test_alice_is_named_once_for_all_of_her_lines(repo: Scratch) -> None:
-    """git tells who made a commit with the first of its lines alone."""
+    """git writes the header of a commit only with the first of its lines."""
     first = repo.commit({"f": b"1\n2\n"})
     head = repo.commit({"f": b"1\nnew\n2\n"}, first, author=BOB)
     names = [one.commit.author.name for one in blame(repo, head, b"f", 1, 3)]

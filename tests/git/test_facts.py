@@ -1,4 +1,4 @@
-"""apps/git/facts.py: what was asked before a lock is not asked again under it."""
+"""apps/git/facts.py: questions asked before a lock start no git under it."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_a_question_is_asked_once_for_each_repository_and_each_commit(repo: Scra
     two = repo.commit({"a": b"2"}, one)
     facts, before = GitFacts(), run.spawned
     for _ in range(2):
-        # An equal repository is the same one.
+        # Questions about equal repositories are the same question.
         assert facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), one, two)
         assert not facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), two, one)
     assert run.spawned == before + 2

@@ -36,7 +36,7 @@ def names_in(repo, commit):
 @settings(max_examples=10)
 @given(branches())
 def test_each_name_has_a_commit_that_changes_it(history: History) -> None:
-    """Where both sides of a merge made one change, it may be either of the two."""
+    """If both sides of a merge made the same change, either may be named."""
     with TemporaryDirectory() as folder:
         repo, ours, _ = made(folder, history.stream())
         names = names_in(repo, ours)

@@ -1,4 +1,4 @@
-"""Names: what may be a branch, a ref, an object, and that git sees nothing else."""
+"""Rules for the names of branches, refs and objects. git gets no other names."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Names of commits, short or full, that people write."""
+"""apps/git/history.py: finding commits by short and full names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_branch_of_that_name_and_two_commits_of_one_are_not_found(tmp_path):
 
 
 def test_what_no_client_is_shown_is_found_by_its_full_name_alone(tmp_path):
-    """It can be fetched by that name, so nobody may find it by trying short ones."""
+    """Its full name allows fetching it, so that trying short names must not reveal it."""
     repo = Scratch(tmp_path / "a.git")
     repo.create()
     base = repo.commit({"a": b"1"})

@@ -1,4 +1,4 @@
-"""apps/git/protocol.py: pkt-lines of a push, honest and hostile."""
+"""apps/git/protocol.py: pkt-lines of valid and hostile pushes."""
 
 import pytest
 from hypothesis import given

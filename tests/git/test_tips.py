@@ -1,4 +1,4 @@
-"""What branches and tags lead to, as git itself tells it."""
+"""apps/git/tips.py: the commits and annotated tags of refs, compared with git's own output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""apps/git/tree.py: trees and files, whatever names they have."""
+"""apps/git/tree.py: trees and files with names of any bytes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NEW = {"title": "x", "body": "", "kind": "issue"}
 
 
 def put(client: Api, repo: Repo, **sent):
-    """Names as they are, and what is sent beside them."""
+    """PUT the repository with its current names and these values."""
     return client.put(repo.api_path, **{"name": repo.name, "slug": repo.slug, **sent})
 
 
@@ -75,7 +75,7 @@ def test_two_who_archive_at_once_make_one_event(api, team_repo, alice, sam, even
 
 @pytest.mark.django_db(transaction=True)
 def test_of_a_change_and_archiving_at_once_none_comes_after(api, team_repo, alice, sam):
-    """Either the description came first, or it is refused."""
+    """Either the description is changed first, or the change is refused."""
     mine, other = api(alice), api(sam)
     found = at_once(
         lambda: put(mine, team_repo, description="Mine"), lambda: put(other, team_repo, **ARCHIVE)

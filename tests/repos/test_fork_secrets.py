@@ -1,4 +1,6 @@
-"""What a fork's readers cannot get from its upstream: the real git, over each protocol."""
+"""Readers of a fork cannot fetch hidden commits of its upstream, with the real git and each
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ REFUSED = re.compile("not our ref|unadvertised object|couldn't find remote ref")
 
 @pytest.fixture
 def secrets(server, path, git):
-    """Commits of a private repository that no branch reaches: one of them is a pull's head."""
+    """Commits of a private repository that no branch reaches; one is a pull's head."""
     ours, pulls = git(), f"{api_path(path)}/pulls"
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
@@ -34,12 +36,12 @@ def secrets(server, path, git):
 
 @pytest.fixture
 def fork(server, path) -> str:
-    """The address of a fork in a team where carol reads; of its upstream she reads nothing."""
+    """The URL of a fork in a team where carol may read. She may not read its upstream."""
     team, alice = f"t{uuid4().hex[:12]}", server.api("alice")
     alice.post("/teams", name=team, slug=team).gives(201)
     alice.post(f"/teams/{team}/members", username="carol", role="viewer").gives(201)
     asked = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
-    if "DATABASE_URL" in server.environment:  # where the worker is no thread of the server
+    if "DATABASE_URL" in server.environment:  # if the worker is not a thread of the server
         server.run("from apps.repos.jobs import make_next_fork; make_next_fork()")
 
     def made() -> Any:

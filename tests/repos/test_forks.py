@@ -26,7 +26,7 @@ def of_alice(make, folder):
 
 
 def with_upstream(things, folder):
-    """An internal repository of alice's with two branches and a tag, of which `trunk` is HEAD."""
+    """alice's internal repository with two branches and a tag; HEAD is `trunk`."""
     repo = things["repo"]
     repo.visibility = Visibility.INTERNAL
     repo.save(update_fields=["visibility"])
@@ -55,13 +55,13 @@ repo, upstream = given("repo"), given("upstream")
 
 
 def work() -> None:
-    """Do all that is to be done now."""
+    """Run the worker's fork job until no fork is due."""
     while jobs.make_next_fork():
         pass
 
 
 def forked(api, repo, by, **query):
-    """Ask for a fork and have it made; its record."""
+    """Request a fork, make it, and return its record."""
     team = f"?team_slug={query['team_slug']}" if query else ""
     asked = api(by).post(f"{repo.api_path}/forks{team}").gives(201)
     work()

@@ -18,7 +18,7 @@ def api_path(path):
 
 
 def renamed():
-    """A slug that no test has given to a repository of this owner yet."""
+    """A slug that no repository of this owner has had."""
     return f"renamed-{uuid4().hex[:8]}"
 
 
@@ -64,7 +64,7 @@ def test_moving_forcing_and_deleting_are_told_apart(server, path, git):
 
 
 def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
-    """A push begins with the same GET as a fetch, so that it ends at today's address as well."""
+    """A push begins with the same GET as a fetch, and is redirected to the current path too."""
     ours = git()
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
@@ -79,7 +79,7 @@ def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
 
 
 def test_a_push_that_has_begun_arrives_though_the_repository_is_renamed(server, path, git):
-    """git has asked what there is, and sends its objects to the address that it asked."""
+    """git sends its objects to the same URL as its first request."""
     moves = pkt(f"{'0' * 40} {'1' * 40} refs/notes/x\0report-status".encode()) + FLUSH
     assert post(server, f"{path}-unknown", "receive-pack", moves) == 404
     server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
@@ -115,7 +115,7 @@ def test_a_large_push_arrives_chunked_and_a_long_fetch_request_gzipped(git):
     (ours.folder / "noise").write_bytes(os.urandom(3_000_000))
     ours.commit()
     ours("-c", "http.postBuffer=100000", "push", "--quiet", ours.url, "main")
-    # sixty commits that the server has not are named in the request, which git then compresses
+    # the request names sixty commits that the server lacks, and git compresses it
     theirs("-c", "protocol.version=0", "fetch", "--quiet", theirs.url, "main")
     assert ours("rev-parse", "HEAD") == theirs("rev-parse", "FETCH_HEAD")
 
@@ -136,7 +136,7 @@ def test_strangers_and_viewers_do_not_push_and_members_do(server, path, git):
     assert "write access" in carol.fails("push", carol.url, "main:x")
     alice.put(f"{members}/carol", role="member").gives()
     carol("push", "--quiet", carol.url, "main:x")
-    alice.delete(f"{members}/carol").gives(204)  # the team is that of other tests, too
+    alice.delete(f"{members}/carol").gives(204)  # other tests use the team too
 
 
 def test_anonymous_people_fetch_what_is_public_and_are_asked_to_sign_in_otherwise(
@@ -184,7 +184,7 @@ def test_one_bad_ref_lets_the_others_in_unless_the_push_is_atomic(server, path, 
 
 
 def test_a_deletion_has_to_say_what_is_there(server, path, git):
-    """git deletes whatever there is if it does not know the old value, and nobody would have."""
+    """git deletes a ref of any value if it does not have the old object."""
     ours = git()
     tip = ours.commit()
     ours("push", "--quiet", ours.url, "main", "main:topic")
@@ -205,13 +205,13 @@ def test_a_client_that_goes_away_leaves_no_process_and_no_ref(server, path, git)
     connection.putheader("Content-Length", "1000000")
     connection.endheaders(COMMAND + b"PACK")
     connection.close()
-    # The next request to the same repository is answered, and shows nothing of it.
+    # The next request to the same repository is answered without any effect of it.
     assert git()("ls-remote", git().url) == ""
     assert events_of(server, path) == [("repo-created", None)]
 
 
 COMMAND = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x\0report-status".encode()) + FLUSH
-# Two commands. The first is refused, so that the other has to be told what git can do.
+# Two commands. The first is refused, so that the second must carry the capabilities.
 FIRST = f"{'0' * 40} {'1' * 40} refs/x\0".encode()
 OTHER = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x".encode()) + FLUSH
 HOSTILE = {
@@ -285,7 +285,7 @@ def test_a_signed_commit_keeps_every_byte(git):
 
 
 def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path, git):
-    """The limit is git's own `receive.maxInputSize`, 2 GiB; here as much smaller as can be sent."""
+    """The limit is git's `receive.maxInputSize`, 2 GiB, here lowered to a size that can be sent."""
     ours = git()
     first = ours.commit()
     ours("push", "--quiet", ours.url, "main")

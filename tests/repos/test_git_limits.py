@@ -41,7 +41,7 @@ def ask(client, make, team_repo):
         headers = {"Authorization": f"Basic {basic}"} if token else {}
         answer = client.get(f"/teams/acme/api.git/{REFS}", headers=headers)
         if answer.streaming:
-            list(answer.streaming_content)  # git has then come to its end
+            list(answer.streaming_content)  # until git has ended
         return answer
 
     return request
@@ -100,7 +100,7 @@ def test_that_git_asks_without_a_token_first_is_not_counted(ask, team_repo, limi
 
 @pytest.fixture
 def dora(server, tmp_path):
-    """A work tree of a new person's own repository, and their API."""
+    """The work tree of a new person's repository, and that person's API client."""
     name = f"dora{uuid4().hex[:8]}"
     api = server.api(name)
     api.post(f"/users/{name}/repos", name="Api", slug="api").gives(201)

@@ -1,4 +1,4 @@
-"""Which names branches and tags may not be given, and that those who have one keep it."""
+"""Forbidden names of new branches and tags; existing refs keep such names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = {
     "a.lock": "this name is not allowed",
 }
 KEPT = ["0" * 64, "x" * 250]
-"""What could be pushed before."""
+"""Names that could be pushed before these rules."""
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_one_that_was_made_before_the_rule_is_read_moved_and_deleted(api, clone,
     call_command("check_repos")
     sha = new_commit(clone)
     assert f"ok {ref}\n" in pushed(clone, Command(old, sha, ref))
-    # A body names no branch that is longer than new ones may be.
+    # Names in request bodies have the same length limit as new branches.
     status = 200 if len(name) <= MOST_BYTES else 422
     api(alice).put(repo.api_path, name="Api", slug="api", default_branch=name).gives(status)
     assert repo.refs.get(full_name=ref).sha == sha
@@ -112,7 +112,7 @@ PROTECTED = "a protected branch has this name, or may have it"
 
 
 def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
-    """`git fetch URL main` would bring the tag."""
+    """`git fetch URL main` would fetch the tag."""
     sha = new_commit(clone)
     said = pushed(clone, Command(ZERO, sha, f"{TAGS}main"), Command(ZERO, sha, f"{TAGS}v1"))
     assert f"ng {TAGS}main {A_BRANCH}\n" in said
@@ -151,7 +151,7 @@ def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, a
 
 
 def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, capsys):
-    """The branch can be moved too; the tag cannot, since whoever moves it may deceive."""
+    """The branch can be moved too. The tag cannot, because a moved tag could deceive people."""
     sha, old = new_commit(clone), clone.head("main")
     refs = [f"{TAGS}main", f"{TAGS}stable", f"{BRANCHES}heads/main"]
     push = open_journal(actor=alice, repo=clone.repo, moves=[(ref, ZERO, old) for ref in refs])

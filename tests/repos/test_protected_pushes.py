@@ -1,6 +1,4 @@
-"""Nobody pushes to a protected branch, except to create it, and git says so
-beside the ref.
-"""
+"""A protected branch can be created but not pushed to, and git prints why beside the ref."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path
 @pytest.mark.slow
 @pytest.mark.once
 def test_the_reason_is_printed_also_where_much_is_pushed(server, path, git):
-    """git reads no answer before it has sent all, which is more than is read before the answer."""
+    """git reads the answer only after it has sent everything, more than the server reads before."""
     protect(server, path)
     ours = git()
     ours.commit()
@@ -114,7 +112,7 @@ def test_names_that_only_look_alike_are_open(server, path, git):
 
 
 def test_a_command_that_moves_nothing_is_refused(server, path, git):
-    """With "not there" twice git would delete whatever there is."""
+    """With two zeros git would delete the ref whatever its value."""
     protect(server, path)
     ours = git()
     tip = ours.commit()
@@ -145,7 +143,7 @@ def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
 
 @pytest.fixture
 def other(tmp_path):
-    """A repository from which commits are pushed."""
+    """The repository of a person who pushes."""
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
@@ -174,7 +172,7 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
         try:
             create_protection(by=access_of(alice, team_repo), branch="main")
         finally:
-            connection.close()  # that of the thread in which the body is read
+            connection.close()  # the connection of the thread that reads the body
         yield whole[-10:]
 
     assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=slowly())
@@ -188,8 +186,8 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
 
 @pytest.mark.django_db(transaction=True)
 def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, alice, bob):
-    """A long list takes its time, and on SQLite nobody writes under a lock. What is protected in
-    between is protected.
+    """A long list takes time, and on SQLite a lock blocks all writers. Protections that are created
+    meanwhile hold.
     """
     first, second = (other.commit({"a": b"%d" % n}) for n in (1, 2))
     receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
@@ -254,7 +252,7 @@ def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, oth
 
 
 def together(*calls):
-    """Start all of them at the same moment; what each returned, in order."""
+    """Call all functions at the same moment; return their results in order."""
     barrier, found = Barrier(len(calls)), {}
 
     def run(number, call):

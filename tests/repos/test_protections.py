@@ -29,7 +29,7 @@ def test_admins_protect_a_branch_and_readers_see_it(api, repo, alice, bob, carol
         "uuid": "",
         "branch": "main",
         "required_approvals": 1,
-        "is_satisfiable": repo.owner_team is not None,  # or nobody but the author could approve
+        "is_satisfiable": repo.owner_team is not None,  # otherwise only the author could approve
         "approver_count": 0,
         "created_by_username": "alice",
         "created_at": "",
@@ -199,14 +199,14 @@ def test_of_two_who_protect_the_same_pattern_one_wins(api, team_repo, alice, sam
 
 @pytest.fixture
 def fill(team_repo, alice):
-    """`fill(n)`: the repository has so many protections."""
+    """`fill(n)`: give the repository this many protections."""
     return lambda count: Protection.objects.bulk_create(
         Protection(repo=team_repo, branch=f"b{number}", created_by=alice) for number in range(count)
     )
 
 
 def test_a_repository_has_a_hundred_protections_at_most(api, team_repo, alice, fill, events):
-    """And keeps those that it had before there was a limit."""
+    """It keeps protections from before the limit."""
     url, (first, second, *_) = paths.protections(team_repo), fill(101)
     with events():
         detail = api(alice).post(url, branch="main").fails(409, "too_many_protections")

@@ -1,4 +1,4 @@
-"""A repository, and all of one owner, take so many bytes of the disk; a push beyond is refused."""
+"""Limits on the disk space of a repository and of an owner; larger pushes are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def other(tmp_path):
-    """A repository from which commits are pushed."""
+    """The repository of a person who pushes."""
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
@@ -31,7 +31,7 @@ def other(tmp_path):
 
 @pytest.fixture
 def push(team_repo, other, alice):
-    """`push((old, new, ref), …)`: git's report."""
+    """`push((old, new, ref), …)`: push; return git's report."""
 
     def whole(*moves):
         body = push_body(other, [Command(*move) for move in moves])

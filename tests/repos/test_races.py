@@ -1,4 +1,4 @@
-"""Forks, renames and creations that arrive together: each has one defined outcome."""
+"""Simultaneous forks, renames and creations have a defined outcome."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_of_two_repos_that_want_one_slug_one_gets_it(api, make, acme, alice):
 
 
 def test_a_fork_steps_aside_for_whoever_takes_its_slug(api, make, alice, carol):
-    """Whichever is first has the slug: the fork takes the next one, the creation is refused."""
+    """The first gets the slug. A later fork takes the next slug; a later creation is refused."""
     upstream = make.repo(alice, "api", by=alice, visibility="public")
     create_fork(by=access_of(carol, upstream), into=space_access_of(carol, carol))
     caller = api(carol)

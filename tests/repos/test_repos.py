@@ -9,7 +9,7 @@ from tests.api import Api
 
 
 def of(repo: Repo) -> str:
-    """The address of the list that a repository is in."""
+    """The path of the list that contains a repository."""
     return repo.api_path.rpartition("/")[0]
 
 
@@ -123,7 +123,7 @@ def listed(caller: Api, path: str) -> list[str]:
 
 @pytest.fixture
 def three(make, repo, alice) -> str:
-    """Beside the private `api`, an internal and a public repository of the same owner."""
+    """An internal and a public repository of the owner of the private `api`."""
     for visibility in ("internal", "public"):
         make.repo(repo.owner, f"x-{visibility}", by=alice, visibility=visibility)
     return of(repo)

@@ -1,4 +1,4 @@
-"""What a stored head leads to is stored with it, by whatever way it came."""
+"""Every way to store a head stores its tip too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = f"{BRANCHES}main"
 
 
 class Killed(BaseException):
-    """The process has died here."""
+    """Raised where the process dies."""
 
 
 def die(*_: object) -> None:
@@ -33,7 +33,7 @@ def die(*_: object) -> None:
 
 @pytest.fixture
 def clone(team_repo, alice, tmp_path):
-    """A repository with a branch, and a tag of each sort."""
+    """A repository with a branch, and a tag of each kind."""
     made = Clone(tmp_path / "clone", team_repo, alice)
     sha = made.commit("main", {"a": "1\n"}, message="Say hello\n\nto everybody")
     made.push("main")
@@ -45,7 +45,7 @@ def clone(team_repo, alice, tmp_path):
 
 
 def forget(repo):
-    """As rows are that are older than their columns."""
+    """Empty the columns, as in rows from before they existed."""
     repo.refs.update(
         peeled_sha=None, commit_subject="", commit_author="", committed_at="", tag_message=None
     )
@@ -107,7 +107,7 @@ def test_the_worker_reads_the_heads_of_before_and_goes_on_where_one_died(
     assert dict(team_repo.refs.values_list("full_name", "pushed_by")) == people
     assert dict(team_repo.refs.values_list("full_name", "updated_at")) == when
     tips.fill_all_tips(told.append)
-    assert run.spawned == before + 3  # one of them by check_tips
+    assert run.spawned == before + 3  # one of them in check_tips
     assert len(told) == 1
 
 
@@ -142,7 +142,7 @@ def test_a_repository_that_cannot_be_read_keeps_no_other_waiting(clone, team_rep
 
 
 def test_a_fork_knows_what_its_upstream_knows(clone, team_repo, alice, monkeypatch):
-    """But for what moved while it was copied."""
+    """Except for heads that moved during the copy."""
     team_repo.refs.filter(full_name=f"{TAGS}light").update(sha="1" * 40)
     create_fork(by=access_of(alice, team_repo), into=space_access_of(alice, alice))
     jobs.make_next_fork()

@@ -285,8 +285,8 @@ def sets_tag(command: Command) -> bool:
 
 
 def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """New tags with a branch's name and new branches with a tag's name, with the reason for
-    refusing them. The caller holds the repository's lock.
+    """Created or moved tags with a branch's name, and created branches with a tag's name, with the
+    reason for refusing them. The caller holds the repository's lock.
 
     With both, `git fetch URL main` would fetch the tag. If one push creates both, the tag is
     refused. Clashing names from before this rule can be deleted, and their branch can be moved.
