@@ -81,8 +81,8 @@ class Changes:
 def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     """Compare the trees of two commits. `old` is None for the empty tree, before a root commit.
 
-    A file counts as renamed if half of its content is the same. Raises `GitTooLarge` if git's
-    output is too large, `GitTimeout`, or `GitError` if an object is missing.
+    A file counts as renamed if half of its content is the same. Raises `GitTooLarge` if git exceeds
+    its limits, `GitTimeout`, or `GitError` if an object is missing.
     """
     repo, sides = repo.within(LIMITS["diff-tree"].deadline), (_tree(old), _tree(new))
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)

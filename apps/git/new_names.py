@@ -22,13 +22,13 @@ def new_name_problem(name: str) -> str | None:
         return "names of 40 or 64 hexadecimal digits are reserved for commits"
     if name.startswith("-"):
         return "names may not begin with '-'"
-    if begins_like_a_place(name):
+    if begins_like_full_name(name):
         return "names may not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
     if name == "HEAD":
         return "HEAD is reserved for the default branch"
     return None if valid_branch_name(name) else "this name is not allowed"
 
 
-def begins_like_a_place(name: str) -> bool:
+def begins_like_full_name(name: str) -> bool:
     """Whether git may resolve this short name to another ref."""
     return name.startswith(_PREFIXES)

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 
 from apps.git import store
-from apps.git.new_names import begins_like_a_place
+from apps.git.new_names import begins_like_full_name
 from apps.repos.head import point_head
 from apps.repos.models import BRANCHES, TAGS, Fork, ForkStatus, Repo
 from apps.repos.models.protection import glob
@@ -57,7 +57,7 @@ def misleading_names(repo: Repo) -> Iterator[str]:
     globs = [glob(pattern) for pattern in patterns]
     for ref in refs:
         name, is_tag = short_name(ref), ref.startswith(TAGS)
-        if begins_like_a_place(name):
+        if begins_like_full_name(name):
             yield f"{ref} begins like the full name of another ref"
         if is_tag and BRANCHES + name in refs:
             yield f"the tag {name} is named like a branch: git fetch with that name brings the tag"

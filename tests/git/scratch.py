@@ -102,9 +102,9 @@ class Scratch(GitRepo):
 
 def push_body(source: GitRepo, commands: Iterable[Command], caps: str = CAPABILITIES) -> bytes:
     """The request of a `git push` with these commands and all of their objects."""
-    wanted = list(commands)
-    lines = [f"{command.old} {command.new} {command.ref}".encode() for command in wanted]
+    all_commands = list(commands)
+    lines = [f"{command.old} {command.new} {command.ref}".encode() for command in all_commands]
     lines[0] += f"\0 {caps}".encode()
-    tips = "".join(f"{c.new}\n" for c in wanted if not c.deletes).encode()
+    tips = "".join(f"{c.new}\n" for c in all_commands if not c.deletes).encode()
     pack = git(source.path, "pack-objects", "--revs", "--stdout", "-q", stdin=tips) if tips else b""
     return b"".join(map(pkt, lines)) + FLUSH + pack

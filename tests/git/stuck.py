@@ -18,11 +18,11 @@ def stuck(repo: GitRepo, commit: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """
     tree = git(repo.path, "rev-parse", f"{commit}^{{tree}}").decode()
     file = repo.path / "objects" / tree[:2] / tree[2:]
-    kept = file.read_bytes()
+    content = file.read_bytes()
     file.unlink()
     os.mkfifo(file)
     with monkeypatch.context() as impatient:
         impatient.setitem(LIMITS, "merge-tree", Limits(deadline=0.5))
         yield
     file.unlink()
-    file.write_bytes(kept)
+    file.write_bytes(content)

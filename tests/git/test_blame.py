@@ -36,14 +36,14 @@ def written(repo: Scratch, steps: Sequence[tuple[str, int, int]]) -> list[tuple[
     return made
 
 
-def check(repo: Scratch, commit: str, path: str, found: Sequence[BlamedRange]) -> None:
+def check(repo: Scratch, commit: str, path: str, ranges: Sequence[BlamedRange]) -> None:
     """Check that the ranges are contiguous, and that their commits have the same lines."""
     here = lines_at(repo, commit, path.encode())
-    for one in found:
-        there = lines_at(repo, one.commit.sha, one.original_path)
-        start, count = one.original_line - 1, one.last - one.first + 1
-        assert there[start : start + count] == here[one.first - 1 : one.last]
-    assert all(one.last + 1 == after.first for one, after in pairwise(found))
+    for part in ranges:
+        there = lines_at(repo, part.commit.sha, part.original_path)
+        start, count = part.original_line - 1, part.last - part.first + 1
+        assert there[start : start + count] == here[part.first - 1 : part.last]
+    assert all(part.last + 1 == after.first for part, after in pairwise(ranges))
 
 
 @given(st.lists(STEPS, min_size=1, max_size=6))
@@ -72,7 +72,7 @@ def test_people_and_dates_are_those_of_the_commit(repo: Scratch) -> None:
     first = repo.commit({"f": b"1\n"}, author=odd, message="author\tz\nof\n\nrest")
     head = repo.commit({"f": b"1\n2\n", ".mailmap": mailmap}, first, author=BOB)
     repo.update_ref("refs/heads/main", head, "0" * 40)
-    by_odd, by_bob = (one.commit for one in blame(repo, head, b"f", 1, 2))
+    by_odd, by_bob = (part.commit for part in blame(repo, head, b"f", 1, 2))
     assert (by_odd.author.name, by_odd.author.email) == (odd.name, odd.email)
     assert by_odd.subject == "author\tz"
     assert (by_bob.author.name, by_bob.author.email) == (BOB.name, BOB.email)
@@ -122,10 +122,10 @@ RANGE = b"1" * 40 + b" 1 1 1\n"
 @given(st.binary(), st.sampled_from([b"", RANGE, RANGE + b"author x\nfilename f\n\tx\n"]))
 def test_any_bytes_are_ranges_or_refused(rest: bytes, begin: bytes) -> None:
     try:
-        found = parse_blame(begin + rest)
+        ranges = parse_blame(begin + rest)
     except GitError:
         return
-    assert all(one.first <= one.last or one.last == 0 for one in found)
+    assert all(part.first <= part.last or part.last == 0 for part in ranges)
 
 
 @pytest.mark.parametrize(
@@ -140,5 +140,5 @@ def test_alice_is_named_once_for_all_of_her_lines(repo: Scratch) -> None:
     """git writes the header of a commit only with the first of its lines."""
     first = repo.commit({"f": b"1\n2\n"})
     head = repo.commit({"f": b"1\nnew\n2\n"}, first, author=BOB)
-    names = [one.commit.author.name for one in blame(repo, head, b"f", 1, 3)]
+    names = [part.commit.author.name for part in blame(repo, head, b"f", 1, 3)]
     assert names == [ALICE.name, BOB.name, ALICE.name]

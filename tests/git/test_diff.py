@@ -33,12 +33,12 @@ def made(folder: str | Path, stream: bytes) -> tuple[Scratch, str, str]:
 
 
 def entries_of(repo: Scratch, sha: str) -> Entries:
-    found = {}
+    entries = {}
     for line in git(repo.path, "ls-tree", "-r", "-z", sha).split(b"\0")[:-1]:
         head, _, path = line.partition(b"\t")
         mode, _, name = head.decode().split()
-        found[path] = mode, name
-    return found
+        entries[path] = mode, name
+    return entries
 
 
 def content(repo: Scratch, mode: str | None, sha: str | None) -> bytes:
@@ -90,15 +90,15 @@ def applied(old: bytes, hunks: Iterable[Hunk]) -> bytes:
 
 def check(repo: Scratch, old: str | None, new: str) -> None:
     """Check that the changes lead from one tree to the other, and the patches from file to file."""
-    found = changes(repo, old, new)
-    assert changed(entries_of(repo, old) if old else {}, found.files) == entries_of(repo, new)
-    assert found.total == len(found.files)
-    shown = patches(repo, old, new, found.files)
-    assert [*shown] == [file.path for file in found.files]
-    for file in found.files:
+    result = changes(repo, old, new)
+    assert changed(entries_of(repo, old) if old else {}, result.files) == entries_of(repo, new)
+    assert result.total == len(result.files)
+    patch_of = patches(repo, old, new, result.files)
+    assert [*patch_of] == [file.path for file in result.files]
+    for file in result.files:
         before = content(repo, file.previous_mode, file.previous_sha)
         after = content(repo, file.mode, file.sha)
-        patch = shown[file.path]
+        patch = patch_of[file.path]
         assert file.is_binary == (b"\0" in before + after)
         if patch is None:
             assert file.is_binary
@@ -108,8 +108,8 @@ def check(repo: Scratch, old: str | None, new: str) -> None:
             assert applied(before, hunks) == after
             signs = [line.sign for hunk in hunks for line in hunk.lines]
             assert (signs.count("+"), signs.count("-")) == (file.additions, file.deletions)
-    assert found.additions == sum(file.additions or 0 for file in found.files)
-    assert found.deletions == sum(file.deletions or 0 for file in found.files)
+    assert result.additions == sum(file.additions or 0 for file in result.files)
+    assert result.deletions == sum(file.deletions or 0 for file in result.files)
 
 
 @given(branches())
@@ -156,11 +156,11 @@ def test_renames_keep_their_pairs_when_a_few_are_asked_for(repo: Scratch) -> Non
     text = b"".join(b"line %d\n" % n for n in range(30))
     old = repo.commit({f"old{n}": text + b"%d\n" % n for n in range(6)})
     new = repo.commit({f"new{n}": b"%d\n" % n + text + b"%d\n" % n for n in range(6)})
-    found = changes(repo, old, new).files
-    assert {file.status for file in found} == {"renamed"}
-    whole = patches(repo, old, new, found)
+    files = changes(repo, old, new).files
+    assert {file.status for file in files} == {"renamed"}
+    whole = patches(repo, old, new, files)
     for n in range(5):
-        some = found[n : n + 2]
+        some = files[n : n + 2]
         assert patches(repo, old, new, some) == {file.path: whole[file.path] for file in some}
 
 
@@ -171,10 +171,10 @@ def test_lines_that_differ_in_white_space_alone_can_be_left_out(repo: Scratch) -
     old = repo.commit(before)
     new = repo.commit({**after, "moved": same + b"x\n" * 29 + b" x\n"})
     files = changes(repo, old, new).files
-    shown = patches(repo, old, new, files, ignore_space=True)
+    hunks = patches(repo, old, new, files, ignore_space=True)
     lines = {
         path: [line.sign + line.text.decode() for hunk in parse_hunks(patch) for line in hunk.lines]
-        for path, patch in shown.items()
+        for path, patch in hunks.items()
         if patch is not None
     }
     assert lines == {
@@ -194,10 +194,10 @@ def test_what_is_too_large_is_listed_without_a_patch(repo: Scratch) -> None:
     small = {"long": b"", "broad": b"x", "fits": b"x" * diff.SIDE_MAX}
     old, new = repo.commit(small), repo.commit({"long": long, "broad": broad, "fits": b""})
     for before, after in ((old, new), (new, old)):
-        found = {file.path: file for file in changes(repo, before, after).files}
-        assert {path for path, file in found.items() if file.is_too_large} == {b"long", b"broad"}
-        shown = patches(repo, before, after, [*found.values()])
-        assert {path for path, patch in shown.items() if patch is not None} == {b"fits"}
+        files = {file.path: file for file in changes(repo, before, after).files}
+        assert {path for path, file in files.items() if file.is_too_large} == {b"long", b"broad"}
+        hunks = patches(repo, before, after, [*files.values()])
+        assert {path for path, patch in hunks.items() if patch is not None} == {b"fits"}
 
 
 def test_a_path_that_no_command_line_takes_has_no_patch(repo: Scratch) -> None:
@@ -222,10 +222,10 @@ def test_patches_have_so_many_bytes_together(
     whole = patches(repo, None, new, files)
     monkeypatch.setattr(diff, "PATCHES_MAX", 7000)
     some = patches(repo, None, new, files)
-    shown = [path for path, patch in some.items() if patch is not None]
-    assert shown == [b"%d" % n for n in range(len(shown))]
-    assert 3 < len(shown) < 7
-    assert all(some[path] == whole[path] for path in shown)
+    paths = [path for path, patch in some.items() if patch is not None]
+    assert paths == [b"%d" % n for n in range(len(paths))]
+    assert 3 < len(paths) < 7
+    assert all(some[path] == whole[path] for path in paths)
 
 
 def test_wherever_the_room_ends_what_is_shown_is_whole(
@@ -250,9 +250,9 @@ def test_more_files_than_are_listed_are_counted(
     old = repo.commit({f"{n}": b"a\nb\n" for n in range(7)})
     new = repo.commit({f"{n}": b"a\n" for n in range(7)})
     monkeypatch.setattr(diff, "FILES_MAX", 3)
-    found = changes(repo, old, new)
-    assert [file.path for file in found.files] == [b"0", b"1", b"2"]
-    assert (found.total, found.additions, found.deletions) == (7, 0, 7)
+    result = changes(repo, old, new)
+    assert [file.path for file in result.files] == [b"0", b"1", b"2"]
+    assert (result.total, result.additions, result.deletions) == (7, 0, 7)
 
 
 def test_a_large_blob_is_compared_by_its_name_alone(
@@ -262,13 +262,13 @@ def test_a_large_blob_is_compared_by_its_name_alone(
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=32 * MIB))
     old = repo.commit_of(repo.tree("100644", {"old": repo.zeros(40)}))
     new = repo.commit_of(repo.tree("100644", {"new": repo.zeros(41)}))
-    found = changes(repo, old, new)
-    assert [(file.path, file.status) for file in found.files] == [
+    result = changes(repo, old, new)
+    assert [(file.path, file.status) for file in result.files] == [
         (b"new", "added"),
         (b"old", "removed"),
     ]
-    assert all(file.is_binary and file.is_too_large for file in found.files)
-    assert patches(repo, old, new, found.files) == {b"new": None, b"old": None}
+    assert all(file.is_binary and file.is_too_large for file in result.files)
+    assert patches(repo, old, new, result.files) == {b"new": None, b"old": None}
 
 
 def test_all_of_it_ends_together(repo: Scratch) -> None:

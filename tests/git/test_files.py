@@ -48,12 +48,12 @@ def test_what_has_the_same_content_has_its_own_mode(code):
     files |= {b"%d" % number: (SCRIPT, b"%d" % number) for number in range(200)}
     commit = code.commit_with(files | {b"d/x": b"", b"xf": (SCRIPT, b"f")})
     for path in (*files, b"d", b"xf"):
-        found = ask(code, commit, path)
-        assert found.entry == entry_at(code, commit, path)
-        assert bool(found.content) == (path not in {b"m", b"d"})
+        file = ask(code, commit, path)
+        assert file.entry == entry_at(code, commit, path)
+        assert bool(file.content) == (path not in {b"m", b"d"})
     itself = code.commit_with({b"m": (SUBMODULE, commit.encode())})
-    found = ask(code, itself, b"m")
-    assert found.entry is not None and found.entry.kind == "submodule"
+    file = ask(code, itself, b"m")
+    assert file.entry is not None and file.entry.kind == "submodule"
 
 
 @pytest.mark.parametrize("mode", ["0100644", "100664", "104755", "0120000", "102644"])
@@ -65,9 +65,9 @@ def test_a_mode_that_git_takes_for_another_is_that_one(code, mode):
 
 def test_a_large_file_is_read_as_far_as_is_asked_for(code):
     commit = code.commit_of(code.tree("100644", {"zeros": code.zeros(64)}))
-    found = ask(code, commit, b"zeros")
-    assert found.entry is not None
-    assert (found.entry.size, found.content) == (64 * 1024 * 1024, bytes(3))
+    file = ask(code, commit, b"zeros")
+    assert file.entry is not None
+    assert (file.entry.size, file.content) == (64 * 1024 * 1024, bytes(3))
 
 
 def test_what_is_in_a_large_folder_is_found_without_holding_all_of_it(code):

@@ -146,16 +146,16 @@ def test_pushes_go_on_while_a_repository_is_tidied_again_and_again(repo: Scratch
         worker.join()
     assert failed == []
     assert repo.ref(MAIN) == head
-    kept = {f"refs/heads/b{n}" for n in range(1, 40, 2)} | {MAIN}
-    assert {*repo.refs()} == kept
+    expected = {f"refs/heads/b{n}" for n in range(1, 40, 2)} | {MAIN}
+    assert {*repo.refs()} == expected
     assert len(git(repo.path, "rev-list", MAIN).splitlines()) == 41
     git(repo.path, "fsck", "--strict", "--connectivity-only")
 
 
 def head_of(repo: Scratch, n: int) -> str:
-    found = repo.ref(f"refs/heads/b{n}")
-    assert found
-    return found
+    head = repo.ref(f"refs/heads/b{n}")
+    assert head
+    return head
 
 
 UPKEEP = (

@@ -30,7 +30,7 @@ def code(tmp_path: Path) -> Code:
 
 
 def names_in(repo, commit):
-    return [one.path for one in list_tree(repo, commit, start=0, stop=1000).entries]
+    return [entry.path for entry in list_tree(repo, commit, start=0, stop=1000).entries]
 
 
 @settings(max_examples=10)
@@ -43,11 +43,11 @@ def test_each_name_has_a_commit_that_changes_it(history: History) -> None:
         walk = last_changes(repo, ours, b"", names, LONG)
         assert walk.is_whole and {*walk.by_name} == {*names}
         for name, change in walk.by_name.items():
-            asked = ("--full-history", "--format=%H", ours, "--", os.fsdecode(name))
-            assert change.sha in git(repo.path, "log", *asked).decode().split()
-            [known] = log(repo, change.sha, count=1)
-            assert (change.subject, change.date) == (known.subject, known.committer.date)
-            assert (change.name, change.email) == (known.author.name, known.author.email)
+            options = ("--full-history", "--format=%H", ours, "--", os.fsdecode(name))
+            assert change.sha in git(repo.path, "log", *options).decode().split()
+            [commit] = log(repo, change.sha, count=1)
+            assert (change.subject, change.date) == (commit.subject, commit.committer.date)
+            assert (change.name, change.email) == (commit.author.name, commit.author.email)
 
 
 def test_odd_names_and_merges_are_read(code: Code) -> None:

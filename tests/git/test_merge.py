@@ -121,10 +121,10 @@ def test_a_rebase_keeps_encoding_and_bytes_but_no_signature(repo: Scratch) -> No
         repo, Strategy.REBASE, base, head, author=zoe, committer=zoe, message="", when=WHEN
     )
     assert isinstance(outcome, Built)
-    kept = repo.git("cat-file", "commit", outcome.sha).out
-    assert b"author Jos\xe9 <j@example.org> 1 +0000\ncommitter Zo? <z@" in kept
-    assert kept.endswith(b"\nencoding ISO-8859-1\n\n  caf\xe9\n\n\n")
-    assert b"gpgsig" not in kept
+    content = repo.git("cat-file", "commit", outcome.sha).out
+    assert b"author Jos\xe9 <j@example.org> 1 +0000\ncommitter Zo? <z@" in content
+    assert content.endswith(b"\nencoding ISO-8859-1\n\n  caf\xe9\n\n\n")
+    assert b"gpgsig" not in content
 
 
 def test_a_rebase_drops_what_becomes_empty_and_keeps_what_was(repo: Scratch) -> None:

@@ -71,8 +71,10 @@ class WorkTree:
         self.git("rebase", "--quit")
         names = self.git("ls-files", "--unmerged", "-z").stdout.decode("utf-8", "replace")
         # `<mode> <object> <stage>\t<path>`; a path moved aside is `path~HEAD`, or `path~theirs`.
-        known = {re.sub(r"~[^/]*", "", one.partition("\t")[2]) for one in names.split("\0") if one}
-        return Conflict(tuple(sorted(known)))
+        paths = {
+            re.sub(r"~[^/]*", "", entry.partition("\t")[2]) for entry in names.split("\0") if entry
+        }
+        return Conflict(tuple(sorted(paths)))
 
 
 def outcome_of(bare: Scratch, strategy: Strategy, ours: str, theirs: str) -> Outcome | str:
@@ -95,10 +97,10 @@ def check(history: History) -> None:
         work = WorkTree(Path(name), bare, history)
         ours, theirs = work.sha("ours"), work.sha("theirs")
         expected = expect(work, ours, theirs)
-        found = {one: outcome_of(bare, one, ours, theirs) for one in Strategy}
+        outcomes = {each: outcome_of(bare, each, ours, theirs) for each in Strategy}
         for strategy, outcome in expected.items():
             event(f"{history.shape}: {strategy} {kind_of(outcome)}")
-        assert found == expected
+        assert outcomes == expected
 
 
 def kind_of(outcome: Outcome | str) -> str:
@@ -114,20 +116,20 @@ def expect(work: WorkTree, ours: str, theirs: str) -> dict[Strategy, Outcome | s
     if base == theirs:
         return dict.fromkeys(Strategy, NothingToMerge())
     forward = work.result(ours, "merge", "--ff-only", "theirs") if base == ours else None
-    found: dict[Strategy, Outcome | str] = {
+    expected: dict[Strategy, Outcome | str] = {
         Strategy.FAST_FORWARD: forward or FastForwardImpossible()
     }
     combining = (Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE)
     if not base:  # git refuses unrelated histories, and so does `build` for all three strategies
-        return found | dict.fromkeys(combining, Conflict())
+        return expected | dict.fromkeys(combining, Conflict())
     merged = work.result(ours, "merge", "--no-ff", "--no-edit", "theirs")
     if isinstance(merged, Conflict):
-        return found | dict.fromkeys(combining, merged)
+        return expected | dict.fromkeys(combining, merged)
     squashed = work.result(ours, "merge", "--squash", "theirs")
     replayed = work.result(theirs, *REBASE)
     rebased = rebase_of(work, replayed, merged, ours) if isinstance(replayed, str) else replayed
     nothing = squashed == tree_of(work.bare, ours)
-    return found | {
+    return expected | {
         Strategy.MERGE: merged,
         Strategy.SQUASH: NothingToMerge() if nothing else squashed,
         Strategy.REBASE: rebased,

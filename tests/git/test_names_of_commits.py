@@ -54,6 +54,6 @@ def test_what_no_client_is_shown_is_found_by_its_full_name_alone(tmp_path):
     refs = {"heads/main": base, "pull/1/head": pulled, "tags/v1": tagged}
     for name, sha in (refs | {f"approved/1/{approved}": approved}).items():
         repo.update_ref(f"refs/{name}", sha, "0" * 40)
-    shown = {sha[:7]: sha for sha in (base, pulled, tagged)}
-    assert find_commits(repo, [*shown, gone[:7], approved[:7]]) == shown
+    visible = {sha[:7]: sha for sha in (base, pulled, tagged)}
+    assert find_commits(repo, [*visible, gone[:7], approved[:7]]) == visible
     assert find_commits(repo, [gone, approved]) == {gone: gone, approved: approved}

@@ -65,9 +65,9 @@ def head(other: Scratch) -> str:
 
 @pytest.mark.usefixtures("head")
 def test_git_push_prints_the_reason_beside_the_ref(repo: Scratch, other: Scratch) -> None:
-    said = push(other, repo, "protected branch", "main", "side")
-    assert "! [remote rejected] main -> main (protected branch)" in said
-    assert "! [remote rejected] side -> side (protected branch)" in said
+    report = push(other, repo, "protected branch", "main", "side")
+    assert "! [remote rejected] main -> main (protected branch)" in report
+    assert "! [remote rejected] side -> side (protected branch)" in report
 
 
 def test_of_a_push_git_hears_only_of_the_refs_that_may_move(
@@ -78,12 +78,12 @@ def test_of_a_push_git_hears_only_of_the_refs_that_may_move(
     parser.feed(body)
     rest = parser.request.without({MAIN})
     answer = receive(repo, rest + parser.rest)
-    told = with_refusals(answer, [(MAIN, "protected branch")], sideband=parser.request.sideband)
+    report = with_refusals(answer, [(MAIN, "protected branch")], sideband=parser.request.sideband)
 
     assert repo.refs() == {SIDE: head}
     assert MAIN.encode() not in answer
-    assert f"ok {SIDE}\n".encode() in told
-    assert f"ng {MAIN} protected branch\n".encode() in told
+    assert f"ok {SIDE}\n".encode() in report
+    assert f"ng {MAIN} protected branch\n".encode() in report
 
 
 def test_a_branch_that_is_there_is_not_created_again(

@@ -174,14 +174,18 @@ def test_what_is_bounded_from_here_does_nothing_before_its_input(
 ) -> None:
     """A waiting git keeps its limits and opens no file of the repository."""
     limits = Limits(memory=123 * MIB, processor=77)
-    with running(run._spawn(repo.path, subcommand, options, limits, DEVNULL, None)) as (one, _, _):
-        eventually(lambda: sleeps(one.pid))
-        assert {file.name for file in Path(f"/proc/{one.pid}/fd").iterdir()} == {"0", "1", "2"}
-        assert str(repo.path) not in Path(f"/proc/{one.pid}/maps").read_text()
-        assert resource.prlimit(one.pid, resource.RLIMIT_DATA) == (123 * MIB, 123 * MIB)
-        assert resource.prlimit(one.pid, resource.RLIMIT_CPU) == (77, 77)
-        assert Path(f"/proc/{one.pid}/comm").read_text() == "git\n"  # no shell in between
-        assert not children(one)
+    with running(run._spawn(repo.path, subcommand, options, limits, DEVNULL, None)) as (
+        process,
+        _,
+        _,
+    ):
+        eventually(lambda: sleeps(process.pid))
+        assert {file.name for file in Path(f"/proc/{process.pid}/fd").iterdir()} == {"0", "1", "2"}
+        assert str(repo.path) not in Path(f"/proc/{process.pid}/maps").read_text()
+        assert resource.prlimit(process.pid, resource.RLIMIT_DATA) == (123 * MIB, 123 * MIB)
+        assert resource.prlimit(process.pid, resource.RLIMIT_CPU) == (77, 77)
+        assert Path(f"/proc/{process.pid}/comm").read_text() == "git\n"  # no shell in between
+        assert not children(process)
 
 
 def sleeps(pid: int) -> bool:
@@ -226,8 +230,8 @@ def test_endless_output_meets_the_cap(repo: Scratch, monkeypatch: pytest.MonkeyP
 
 
 def test_much_input_and_much_output_do_not_wait_for_each_other(repo: Scratch) -> None:
-    asked = f"{EMPTY_TREE}\n".encode() * 50_000
-    assert run_git(repo.path, "cat-file", "--batch-check", stdin=asked).out.count(b"tree") == 50_000
+    stdin = f"{EMPTY_TREE}\n".encode() * 50_000
+    assert run_git(repo.path, "cat-file", "--batch-check", stdin=stdin).out.count(b"tree") == 50_000
 
 
 def test_input_that_git_does_not_read_is_dropped(repo: Scratch) -> None:

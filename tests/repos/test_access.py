@@ -40,21 +40,21 @@ def shared_rows(django_db_setup, django_db_blocker):
 
 def make_people():
     """People with each role in a team, and others."""
-    found = {role.value: UserFactory.create(username=f"a-{role}") for role in Role}
-    found |= {
+    people = {role.value: UserFactory.create(username=f"a-{role}") for role in Role}
+    people |= {
         "idle member": UserFactory.create(),
         "inactive": UserFactory.create(),
         "stranger": UserFactory.create(),
     }
-    acme = TeamFactory.create(slug="acme", owner=found["owner"])
+    acme = TeamFactory.create(slug="acme", owner=people["owner"])
     for role in set(Role) - {Role.OWNER}:
-        acme.members.create(user=found[role], role=role)
-    acme.members.create(user=found["idle member"], role=Role.MEMBER)
+        acme.members.create(user=people[role], role=role)
+    acme.members.create(user=people["idle member"], role=Role.MEMBER)
     for name in ("inactive", "idle member"):
-        found[name].is_active = False
-        found[name].save()
-    found["staff"] = UserFactory.create(staff=True)
-    return {**found, "anonymous": AnonymousUser()}
+        people[name].is_active = False
+        people[name].save()
+    people["staff"] = UserFactory.create(staff=True)
+    return {**people, "anonymous": AnonymousUser()}
 
 
 def make_repos(people):
@@ -104,7 +104,7 @@ def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, r
     """Holds for every credential, with a given role and with the role in the database."""
     assert set(people) == PEOPLE
     roles: dict[tuple[int | None, int | None], str]
-    roles = {(one.user_id, one.team_id): one.role for one in Member.objects.all()}
+    roles = {(member.user_id, member.team_id): member.role for member in Member.objects.all()}
     for name, person in people.items():
         who = replace(principal_of(person), **credential)
         visible = set(Repo.objects.visible_to(who).values_list("pk", flat=True))
@@ -160,14 +160,14 @@ def test_the_api_answers_as_the_level_says(api, people, repos, name):
 
 @pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
 def test_a_list_holds_what_the_level_says(api, people, repos, name):
-    caller, shown = api(people[name]), dict[str, str]()
+    caller, permissions = api(people[name]), dict[str, str]()
     for owner in {repo.owner.path for repo in repos}:
         answer = caller.get(f"/{owner}/repos")
         if answer.status == 200:
             rows = answer.gives()["results"]
-            shown |= {row["path"]: row["caller_permission"] for row in rows}
+            permissions |= {row["path"]: row["caller_permission"] for row in rows}
     levels = {repo.path: access_of(people[name], repo).level for repo in repos}
-    assert shown == {path: level.name.lower() for path, level in levels.items() if level}
+    assert permissions == {path: level.name.lower() for path, level in levels.items() if level}
 
 
 @pytest.fixture(params=["one by one", "together"])
@@ -200,10 +200,10 @@ def test_a_list_across_repositories_holds_what_single_reads_give(
             assert caller.get(own[repo.path]["api_url"]).status == 200
     for query in QUERIES:
         text = query.format(stranger=people["stranger"].username)
-        found = caller.get(f"{path}?per_page=100&{text}").gives()["results"]
-        wanted = {at: one for at, one in own.items() if fits(query, at, name)}
-        assert {one["repo_path"]: one for one in found} == wanted, query
-        assert len(found) == len(wanted), query
+        results = caller.get(f"{path}?per_page=100&{text}").gives()["results"]
+        expected = {at: row for at, row in own.items() if fits(query, at, name)}
+        assert {row["repo_path"]: row for row in results} == expected, query
+        assert len(results) == len(expected), query
 
 
 def fits(query: str, path: str, name: str) -> bool:
@@ -232,8 +232,8 @@ def test_a_list_across_repositories_keeps_to_what_a_credential_reads(
         for narrow in (False, True):
             listed = across.Across(rows, ["number"], who, is_narrow=narrow)
             page = listed.find(after=None, before=None, size=100, newest_first=True)
-            found = {one.repo.path for one in page}
-            assert found == {
+            paths_listed = {row.repo.path for row in page}
+            assert paths_listed == {
                 repo.path for repo in repos if access_to(who, repo).level >= Level.READ
             }
 
@@ -243,5 +243,5 @@ def test_the_teams_that_may_be_read_inside_are_those_with_a_level(people, repos)
         if isinstance(person, User):
             readable = set(Team.objects.readable_by(principal_of(person)))
             assert readable == {
-                one for one in Team.objects.all() if space_access_of(person, one).level
+                team for team in Team.objects.all() if space_access_of(person, team).level
             }, name

@@ -160,7 +160,7 @@ def test_of_two_who_choose_at_once_git_has_the_one_that_is_stored(pushed, alice,
         return Outcome(lambda: actions.update_repo(by=by, default_branch=branch))
 
     pushed.refs.create(full_name="refs/heads/third", sha=pushed.branch_sha("main"))
-    found = at_once(lambda: choose(alice, "next"), lambda: choose(sam, "third"))
-    assert found == {(200, None): 2}
+    answers = at_once(lambda: choose(alice, "next"), lambda: choose(sam, "third"))
+    assert answers == {(200, None): 2}
     stored, head, due = heads()
     assert stored == head in {"next", "third"} and not due

@@ -40,14 +40,14 @@ def fork(server, path) -> str:
     team, alice = f"t{uuid4().hex[:12]}", server.api("alice")
     alice.post("/teams", name=team, slug=team).gives(201)
     alice.post(f"/teams/{team}/members", username="carol", role="viewer").gives(201)
-    asked = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
+    requested = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
     if "DATABASE_URL" in server.environment:  # if the worker is not a thread of the server
         server.run("from apps.repos.jobs import make_next_fork; make_next_fork()")
 
     def made() -> Any:
-        found = alice.get(f"/forks/{asked['uuid']}").gives()
-        assert found["status"] != "failed", found["error"]
-        return found["status"] == "completed" and found["repo_path"]
+        record = alice.get(f"/forks/{requested['uuid']}").gives()
+        assert record["status"] != "failed", record["error"]
+        return record["status"] == "completed" and record["repo_path"]
 
     return f"{server.url}/{eventually(made)}.git"
 
@@ -64,8 +64,8 @@ def test_no_commit_of_the_upstream_that_no_branch_reaches_comes_through_a_fork(
         speaking = ("-c", f"protocol.version={version}")
         carol(*speaking, "fetch", "--quiet", carol.url, "main")
         assert carol(*speaking, "ls-remote", carol.url).count("refs/") == 1
-        for wanted in (*secrets, "refs/pull/1/head", "refs/heads/topic"):
-            said = carol.fails(*speaking, "fetch", carol.url, wanted)
-            assert REFUSED.search(said), said
+        for ref in (*secrets, "refs/pull/1/head", "refs/heads/topic"):
+            output = carol.fails(*speaking, "fetch", carol.url, ref)
+            assert REFUSED.search(output), output
     for sha in secrets:
         carol.fails("cat-file", "-e", sha)

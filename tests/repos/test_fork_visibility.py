@@ -158,11 +158,11 @@ def test_of_a_fork_that_is_shown_while_its_upstream_is_hidden_nothing_is_left_to
     upstream = make.repo(alice, "api", by=alice, visibility="public")
     fork = a_fork(upstream, carol, "private")
     first, second = api(alice), api(carol)
-    found = at_once(
+    answers = at_once(
         lambda: show(first, upstream, "private"),
         lambda: show(second, fork, "public"),
     )
-    assert found[200, None] + found[422, "validation_failed"] == 2
+    assert answers[200, None] + answers[422, "validation_failed"] == 2
     assert visibilities(upstream, fork) == ["private", "private"]
 
 
@@ -179,8 +179,8 @@ def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(
     clone.repo, clone.by = Repo.objects.get(upstream=upstream), carol
     clone.commit("topic", {"a": "1\n"}, onto="main")
     clone.push("topic")
-    wanted = {"title": "t", "body": "", "source_branch": "carol:topic", "target_branch": "main"}
-    pull = api(carol).post(f"{upstream.api_path}/pulls", **wanted).gives(201)
+    body = {"title": "t", "body": "", "source_branch": "carol:topic", "target_branch": "main"}
+    pull = api(carol).post(f"{upstream.api_path}/pulls", **body).gives(201)
     head, caller = clone.commit("topic", {"a": "2\n"}), api(alice)
     hiding = Aside(lambda: show(caller, upstream, "private").gives())
     settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]

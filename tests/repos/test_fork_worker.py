@@ -160,9 +160,9 @@ def test_after_three_attempts_a_fork_fails_with_a_reason_for_people(api, fork, c
         fork.refresh_from_db()
     with events("fork-failed") as recorded:
         jobs.make_next_fork()
-    shown = api(carol).get(f"/forks/{fork.uuid}").gives()
-    assert (shown["status"], shown["repo_path"]) == ("failed", None)
-    assert "Fork again" in shown["error"] and recorded[0].data == {"error": shown["error"]}
+    record = api(carol).get(f"/forks/{fork.uuid}").gives()
+    assert (record["status"], record["repo_path"]) == ("failed", None)
+    assert "Fork again" in record["error"] and recorded[0].data == {"error": record["error"]}
     assert recorded[0].private_to == carol.pk
     assert jobs.make_next_fork() is False
     api(carol).post(f"{fork.upstream.api_path}/forks").gives(201)

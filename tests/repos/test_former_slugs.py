@@ -16,8 +16,8 @@ from tests.factories import TeamFactory
 
 def rename(api, repo, slug: str, by) -> str:
     """Change the repository's slug; return its new path."""
-    found = api(by).put(repo.api_path, name="Api", slug=slug).gives()["api_url"]
-    return str(found).removeprefix("http://testserver")
+    record = api(by).put(repo.api_path, name="Api", slug=slug).gives()["api_url"]
+    return str(record).removeprefix("http://testserver")
 
 
 def leads_to(answer: Answer, path: str) -> None:

@@ -206,8 +206,8 @@ class Pieces:
 @pytest.mark.django_db(transaction=True)
 def test_of_a_push_that_is_refused_no_more_than_16_mib_are_read(team_repo, alice):
     body = Pieces(pushed("refs/pull/1/head"))
-    said = receive(by=access_of(alice, team_repo), body=iter(body))
-    assert b"ng refs/pull/1/head" in said
+    report = receive(by=access_of(alice, team_repo), body=iter(body))
+    assert b"ng refs/pull/1/head" in report
     assert body.read == 16 * MIB
 
 

@@ -23,8 +23,8 @@ def renamed():
 
 
 def events_of(server, path):
-    found = server.api("alice").get(f"/events?scope=repo:{path}").gives()["results"]
-    return [(event["kind"], event["target"].get("name")) for event in reversed(found)]
+    rows = server.api("alice").get(f"/events?scope=repo:{path}").gives()["results"]
+    return [(event["kind"], event["target"].get("name")) for event in reversed(rows)]
 
 
 def test_a_push_is_there_for_the_next_clone_and_in_rows_and_events(server, path, git):
@@ -56,8 +56,8 @@ def test_moving_forcing_and_deleting_are_told_apart(server, path, git):
     ours("push", "--quiet", ours.url, "main:topic")
     ours("push", "--quiet", "--force", ours.url, f"{first}:refs/heads/topic")
     ours("push", "--quiet", ours.url, ":topic")
-    found = server.api("alice").get(f"/events?scope=repo:{path}&kind=branch-pushed").gives()
-    forced, moved = (event["data"] for event in found["results"])
+    page = server.api("alice").get(f"/events?scope=repo:{path}&kind=branch-pushed").gives()
+    forced, moved = (event["data"] for event in page["results"])
     assert moved == {"before": first, "after": second, "forced": False, "commit_count": 1}
     assert forced == {"before": second, "after": first, "forced": True, "commit_count": 0}
     assert events_of(server, path)[-1] == ("branch-deleted", "topic")
@@ -71,8 +71,8 @@ def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
     server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
     head = ours.commit()
     ours("push", "--quiet", ours.url, "main")
-    told = ours("ls-remote", ours.url, "refs/heads/main")
-    assert "redirecting to" in told and head in told
+    output = ours("ls-remote", ours.url, "refs/heads/main")
+    assert "redirecting to" in output and head in output
     stranger = git("carol")
     assert "403" in stranger.fails("ls-remote", stranger.url)
     assert "renamed" not in stranger.fails("ls-remote", stranger.url)
@@ -168,8 +168,8 @@ def test_only_branches_and_tags_are_pushed_and_the_reason_stands_beside_the_ref(
     ours = git()
     ours.commit()
     for ref in ("refs/pull/1/head", "refs/notes/x", "refs/secret"):
-        said = ours.fails("push", ours.url, f"HEAD:{ref}")
-        assert f"{ref} (only branches and tags can be pushed)" in said
+        output = ours.fails("push", ours.url, f"HEAD:{ref}")
+        assert f"{ref} (only branches and tags can be pushed)" in output
     assert events_of(server, path) == [("repo-created", None)]
 
 
@@ -294,7 +294,7 @@ def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path
     config = store / f"{uuid}.git" / "config"
     config.write_text(config.read_text().replace("maxInputSize = 2g", "maxInputSize = 64k"))
     ours.commit("large", os.urandom(200_000).hex())
-    said = ours.fails("push", ours.url, "main")
-    assert "pack exceeds maximum allowed size" in said
+    output = ours.fails("push", ours.url, "main")
+    assert "pack exceeds maximum allowed size" in output
     assert ours("ls-remote", ours.url, "main").split()[0] == first
     assert not list(config.parent.rglob("tmp_*"))

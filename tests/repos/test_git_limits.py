@@ -62,9 +62,14 @@ def test_every_answer_says_how_the_tightest_limit_stands(ask, alice, carol, limi
     limit("git", 5)
     limit("anonymous", 3)
     answers = [ask(alice), ask(carol), ask(token="ght_wrong"), ask(alice)]
-    told = [(one.status_code, one["X-RateLimit-Remaining"]) for one in answers]
-    assert told == [(200, "4"), (403, "4"), (401, "2"), (200, "3")]
-    assert [one["X-RateLimit-Resource"] for one in answers] == ["git", "git", "anonymous", "git"]
+    values = [(answer.status_code, answer["X-RateLimit-Remaining"]) for answer in answers]
+    assert values == [(200, "4"), (403, "4"), (401, "2"), (200, "3")]
+    assert [answer["X-RateLimit-Resource"] for answer in answers] == [
+        "git",
+        "git",
+        "anonymous",
+        "git",
+    ]
     assert answers[0]["X-RateLimit-Limit"] == "5"
     assert time.time() < int(answers[0]["X-RateLimit-Reset"]) <= time.time() + 2 * DAY
 

@@ -209,12 +209,12 @@ def unread_clones(
 
 def gits(server: Server) -> list[int]:
     """The ids of the git processes of the server's processes."""
-    found = []
+    pids = []
     for worker in server.children():
         for task in Path(f"/proc/{worker}/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
-                found += [int(child) for child in (task / "children").read_text().split()]
-    return found
+                pids += [int(child) for child in (task / "children").read_text().split()]
+    return pids
 
 
 @pytest.mark.slow

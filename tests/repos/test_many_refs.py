@@ -90,13 +90,13 @@ def check_settled(repo):
 
 def test_many_refs_are_settled_in_batches_of_few_statements(clone, bob, events):
     push = move(clone, tags(clone), bob)
-    with events(*["tag-created"] * MANY) as found, CaptureQueriesContext(connection) as asked:
+    with events(*["tag-created"] * MANY) as recorded, CaptureQueriesContext(connection) as queries:
         settle(repo=clone.repo, push=push)
-    assert [event.target["name"] for event in found] == [f"v{n:05}" for n in range(MANY)]
-    assert {event.actor for event in found} == {bob}
-    written = [query for query in asked if query["sql"].startswith('UPDATE "repos_repo"')]
+    assert [event.target["name"] for event in recorded] == [f"v{n:05}" for n in range(MANY)]
+    assert {event.actor for event in recorded} == {bob}
+    written = [query for query in queries if query["sql"].startswith('UPDATE "repos_repo"')]
     assert len(written) == 3
-    assert len(asked) < MANY / 5
+    assert len(queries) < MANY / 5
     check_settled(clone.repo)
 
 
@@ -108,9 +108,9 @@ def test_the_journal_explains_what_a_dead_process_has_not_settled(clone, bob, ev
         settle(repo=clone.repo, push=push)
     assert clone.repo.refs.count() == 1 + BATCH
     assert PushJournal.objects.count() == MANY - BATCH
-    with events(*["tag-created"] * (MANY - BATCH)) as found:
+    with events(*["tag-created"] * (MANY - BATCH)) as recorded:
         jobs.settle_journals()
-    assert {event.actor for event in found} == {bob}
+    assert {event.actor for event in recorded} == {bob}
     check_settled(clone.repo)
 
 
@@ -142,9 +142,11 @@ def test_a_push_between_two_batches_keeps_order_and_people(clone, alice, bob, at
     at_batches(None, meanwhile, None, None)
     settle(repo=clone.repo, push=push)
     for name in (early, late):
-        found = Event.objects.filter(target__name=name.removeprefix(BRANCHES)).order_by("id")
-        told = [(event.kind, event.actor, event.data["after"]) for event in found]
-        assert told == [("branch-created", alice, old), ("branch-pushed", bob, new)]
+        events_of_ref = Event.objects.filter(target__name=name.removeprefix(BRANCHES)).order_by(
+            "id"
+        )
+        values = [(event.kind, event.actor, event.data["after"]) for event in events_of_ref]
+        assert values == [("branch-created", alice, old), ("branch-pushed", bob, new)]
         assert clone.repo.refs.get(full_name=name).pushed_by == bob
     assert Event.objects.filter(kind="branch-created").count() == 1 + MANY
     check_settled(clone.repo)
@@ -216,25 +218,25 @@ def test_git_is_asked_once_how_many_branches_have_moved(clone, bob, events):
     settle(repo=repo, push=move(clone, first, bob))
     # To its own tip, to another's tip (forced), or back (forced).
     names = sorted(tips)
-    wanted = {
+    expected = {
         name: [tips[name][-1], tips[names[at - 1]][-1], base][at % 3]
         for at, name in enumerate(names)
     }
-    pairs = [(tips[name][0], new) for name, new in wanted.items()]
+    pairs = [(tips[name][0], new) for name, new in expected.items()]
     second = [
         (BRANCHES + name, old, new)
-        for name, (old, new) in zip(wanted, pairs, strict=True)
+        for name, (old, new) in zip(expected, pairs, strict=True)
         if old != new
     ]
     push = move(clone, second, bob)
     before = run.spawned
-    with events(*["branch-pushed"] * len(second)) as found:
+    with events(*["branch-pushed"] * len(second)) as recorded:
         settle(repo=repo, push=push)
     assert run.spawned - before <= 3  # the third reads the tips
-    for event, (_, old, new) in zip(found, second, strict=True):
+    for event, (_, old, new) in zip(recorded, second, strict=True):
         alone = GitRepo.distance(repo.git, old, new)
-        told = (event.data["forced"], event.data["commit_count"])
-        assert told == (alone.lost > 0, alone.gained)
+        values = (event.data["forced"], event.data["commit_count"])
+        assert values == (alone.lost > 0, alone.gained)
 
 
 @pytest.mark.parametrize("ref", [f"{BRANCHES}x\x85", f"{TAGS}v1\u202e0.2", f"{BRANCHES}a\u2066"])
@@ -277,9 +279,9 @@ def test_what_is_over_twenty_thousand_refs_is_refused_in_words():
 def test_what_is_over_twenty_thousand_refs_is_compared_with_no_protection():
     """Otherwise a list of 80,000 would keep the server busy."""
     moved = tuple(Command("1" * 40, "2" * 40, f"{BRANCHES}b{n}") for n in range(MOST_REFS + 1))
-    found = refusals(PushRequest(moved, frozenset(), (), b""), ["a", "b*"], {})
-    assert found.pop(moved[-1].ref).startswith("one push may move at most 20,000 refs")
-    assert found == {command.ref: "protected branch" for command in moved[:-1]}
+    refused = refusals(PushRequest(moved, frozenset(), (), b""), ["a", "b*"], {})
+    assert refused.pop(moved[-1].ref).startswith("one push may move at most 20,000 refs")
+    assert refused == {command.ref: "protected branch" for command in moved[:-1]}
 
 
 @pytest.mark.slow
@@ -288,18 +290,18 @@ def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, al
     source = Scratch(tmp_path / "source.git")
     source.create()
     sha = source.commit({"a": b"1"})
-    wanted = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
+    creations = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
 
     def push(*some):
         body = push_body(source, some, "report-status")
         return receive(by=access_of(alice, clone.repo), body=iter([body]))
 
-    said = push(*wanted)
-    assert (said.count(b"ok refs/tags/"), said.count(b"ng refs/tags/")) == (MOST_REFS, 1)
+    report = push(*creations)
+    assert (report.count(b"ok refs/tags/"), report.count(b"ng refs/tags/")) == (MOST_REFS, 1)
     check_settled(clone.repo)
-    assert push(wanted[-1]).count(b"ok refs/tags/") == 1
-    assert clone.repo.refs.count() == 1 + len(wanted)
-    assert Event.objects.filter(kind="tag-created").count() == len(wanted)
+    assert push(creations[-1]).count(b"ok refs/tags/") == 1
+    assert clone.repo.refs.count() == 1 + len(creations)
+    assert Event.objects.filter(kind="tag-created").count() == len(creations)
 
 
 def test_twenty_thousand_refs_of_any_name_fit_into_a_push():

@@ -16,11 +16,11 @@ def says(api, alice):
     """`says(protection)`: the value in alice's list and record, which must be equal."""
 
     def ask(protection):
-        one = api(alice).get(paths.protection(protection)).gives()
+        record = api(alice).get(paths.protection(protection)).gives()
         rows = api(alice).get(paths.protections(protection.repo)).gives()["results"]
-        [row] = [row for row in rows if row["uuid"] == one["uuid"]]
-        assert row == one
-        return one["is_satisfiable"]
+        [row] = [row for row in rows if row["uuid"] == record["uuid"]]
+        assert row == record
+        return record["is_satisfiable"]
 
     return ask
 
@@ -31,8 +31,8 @@ def guarded(make, alice):
 
     def protect(repo, required, *approvers):
         protection = make.protection(repo, by=alice, approver=approvers[0] if approvers else None)
-        for one in approvers[1:]:
-            protection.approvers.create(user=one, added_by=alice)
+        for approver in approvers[1:]:
+            protection.approvers.create(user=approver, added_by=alice)
         Protection.objects.filter(pk=protection.pk).update(required_approvals=required)
         return protection
 
@@ -87,9 +87,9 @@ def test_staff_writes_everywhere(says, guarded, make, alice):
 def test_who_is_of_the_team_and_staff_as_well_counts_once_and_in_nobodys_place(
     says, guarded, team_repo, alice, bob
 ):
-    for one in (alice, bob):
-        one.is_staff = True
-        one.save()
+    for person in (alice, bob):
+        person.is_staff = True
+        person.save()
     protection = guarded(team_repo, 2)
     assert not says(protection)
     UserFactory.create(username="sam", staff=True)
@@ -146,8 +146,8 @@ def test_however_many_there_are_the_queries_are_as_many(api, guarded, make, team
         with CaptureQueriesContext(connection) as queries:
             rows = api(alice).get(url).gives()["results"]
         assert all(row["is_satisfiable"] for row in rows)
-        for one in queries.captured_queries:
-            assert "COUNT(" not in one["sql"]
+        for query in queries.captured_queries:
+            assert "COUNT(" not in query["sql"]
         return len(queries)
 
     before = asked()

@@ -341,8 +341,8 @@ def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, oth
         assert team_repo.git.remove_quarantines() == 0
         yield body[200_000:]
 
-    said = receive(by=access_of(bob, team_repo), body=slow())
-    assert b"ok refs/heads/main" in said
+    report = receive(by=access_of(bob, team_repo), body=slow())
+    assert b"ok refs/heads/main" in report
     assert quarantines(team_repo) == [killed]
     assert team_repo.git.remove_quarantines() == 1
 

@@ -127,7 +127,7 @@ def test_a_push_on_top_of_one_that_died_before_its_rows_is_taken(clone, alice, b
     new = store.commit({"b": b"2"}, died)
     assert f"ok {MAIN}\n" in pushed(clone.repo, bob, Command(died, new, MAIN))
     heads = Event.objects.filter(kind="branch-pushed").order_by("id")
-    assert [(one.actor, one.data["after"]) for one in heads] == [(alice, died), (bob, new)]
+    assert [(event.actor, event.data["after"]) for event in heads] == [(alice, died), (bob, new)]
 
 
 def test_rows_that_are_behind_the_disk_without_a_journal_hold_up_no_push(clone, bob):
@@ -146,9 +146,9 @@ def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behin
     new = store.commit({"b": b"1"}, before)
     commands = [Command(before, new, MAIN), Command(ZERO, new, "refs/heads/other")]
     body = push_body(store, commands, "report-status atomic")
-    said = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
-    assert f"ng {MAIN} {REASON}\n" in said
-    assert "ng refs/heads/other atomic push failed\n" in said
+    report = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
+    assert f"ng {MAIN} {REASON}\n" in report
+    assert "ng refs/heads/other atomic push failed\n" in report
 
 
 @pytest.mark.django_db(transaction=True)

@@ -175,8 +175,8 @@ def test_steps_between_commits_that_git_has_lost_are_written_down_without_figure
     push_and_die(clone, "main", bob)
     with events(*["branch-pushed"] * 3) as recorded:
         jobs.settle_journals()
-    told = [(event.actor, event.data["forced"], event.data["commit_count"]) for event in recorded]
-    assert told == [(bob, None, None), (bob, None, None), (bob, False, 1)]
+    values = [(event.actor, event.data["forced"], event.data["commit_count"]) for event in recorded]
+    assert values == [(bob, None, None), (bob, None, None), (bob, False, 1)]
     assert clone.repo.branch_sha("main") == new
     assert not PushJournal.objects.exists()
 
@@ -267,20 +267,20 @@ def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
     unfinished = GitRepo(old.path.with_name(f"{uuid4()}.git.tmp-dead"))
     unfinished.create()
     os.utime(unfinished.path, (0, 0))
-    kept = Repo(uuid=waiting.repo_uuid).git
-    kept.create()
-    os.utime(kept.path, (0, 0))
+    fork_git = Repo(uuid=waiting.repo_uuid).git
+    fork_git.create()
+    os.utime(fork_git.path, (0, 0))
     os.utime(clone.repo.git.path, (0, 0))
     assert {old.path.name, unfinished.path.name} <= set(upkeep.sweep())
     assert not old.exists() and not unfinished.exists()
-    assert young.exists() and kept.exists() and clone.repo.git.exists()
+    assert young.exists() and fork_git.exists() and clone.repo.git.exists()
 
 
 def test_sweeping_asks_the_database_once_for_many_folders(make, alice, django_assert_num_queries):
-    kept = [make.repo(alice, by=alice).git for _ in range(3)]
-    for git in kept:
+    used = [make.repo(alice, by=alice).git for _ in range(3)]
+    for git in used:
         os.utime(git.path, (0, 0))
     gone = [nobodys(2 * 24 * 3600) for _ in range(3)]
     with django_assert_num_queries(2):
         upkeep.sweep()
-    assert all(git.exists() for git in kept) and not any(git.exists() for git in gone)
+    assert all(git.exists() for git in used) and not any(git.exists() for git in gone)
