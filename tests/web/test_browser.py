@@ -480,7 +480,7 @@ def test_a_token_is_made_and_revoked_by_keyboard_alone(page):
     expect_heading(page, "Revoke laptop?")
     tab_to(page, "Revoke token")
     keyboard.press("Space")
-    expect(page.get_by_text("The token laptop is revoked.")).to_be_visible()
+    expect(page.get_by_text("Token laptop revoked.")).to_be_visible()
     expect_heading(page, "Tokens")
 
 
@@ -510,7 +510,7 @@ def test_everything_works_without_javascript(site):
         expect(page.locator("input.secret")).to_be_visible()
         page.get_by_role("link", name="Revoke phone").click()
         page.get_by_role("button", name="Revoke token").click()
-        expect(page.get_by_text("The token phone is revoked.")).to_be_visible()
+        expect(page.get_by_text("Token phone revoked.")).to_be_visible()
         expect(page).to_have_url("/settings/tokens")
         page.click("summary")
         page.click("header button")
