@@ -144,11 +144,11 @@ def find_last_changes(
     def ask() -> Any:
         with heavy_slots.slot(who, waits=False):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
-        known = {one.sha: one for one in (walk.newest, *walk.found.values()) if one}
+        known = {one.sha: one for one in (walk.newest, *walk.by_name.values()) if one}
         answer = {
             "commits": [asdict(one) for one in known.values()],
             "newest": walk.newest and walk.newest.sha,
-            "by_name": {name.decode(ENCODING): one.sha for name, one in walk.found.items()},
+            "by_name": {name.decode(ENCODING): one.sha for name, one in walk.by_name.items()},
         }
         return answer if walk.is_whole else ForNow(answer)
 

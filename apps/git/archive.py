@@ -8,20 +8,23 @@ from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitProcess, GitTooLarge, spawn_archive
 
 ENTRIES_MAX: Final = 100_000
-"""Files and folders of an archive."""
+"""Most files and folders that an archive may have."""
 BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
-"""Bytes of its files."""
+"""Most bytes that its files may have together."""
 WRITTEN_MAX: Final = BYTES_MAX + ENTRIES_MAX * 4096
-"""Bytes that git may write for it, with the headers of its files. A file may ask for the message of
-its commit as often as it likes (`export-subst`), so what is written has no limit by itself.
+"""Most bytes that git may write for it, the headers of its files included. `check_size` is not
+enough: with `export-subst` a small file can expand to its commit's message any number of times.
 """
 
 
 def check_size(repo: GitRepo, tree: str) -> None:
-    """`GitTooLarge` when a tree has more files or bytes than an archive may; `GitTimeout`."""
+    """Raise `GitTooLarge` if the tree has more entries or bytes than an archive may have.
+
+    `GitTimeout` if counting them takes too long.
+    """
     entries = size = 0
     rest = b""
-    # A tree that takes 10^10 files to unfold is small: nothing but to list it shows what it is.
+    # A few kilobytes of trees can name 10^10 files. Only listing them tells how many there are.
     with closing(repo.read("ls-tree", "-r", "-t", "-z", "--long", _sha(tree))) as pieces:
         for piece in pieces:
             *lines, rest = (rest + piece).split(b"\0")
@@ -35,8 +38,8 @@ def check_size(repo: GitRepo, tree: str) -> None:
 def stream_archive(repo: GitRepo, commit: str, form: str, prefix: str, path: bytes) -> GitProcess:
     """Start the git that writes an archive of a commit as `tar` or `zip`.
 
-    `prefix` stands before each path. `path`: only what is below it; all without one. The caller
-    has asked `check_size`.
+    Each path in the archive begins with `prefix`. With a `path`, the archive holds only that file
+    or folder. Call `check_size` first.
     """
     below = ["--", os.fsdecode(path)] if path else []
     options = (f"--format={form}", f"--prefix={prefix}")
@@ -45,5 +48,5 @@ def stream_archive(repo: GitRepo, commit: str, form: str, prefix: str, path: byt
 
 def _sha(text: str) -> str:
     if not is_sha(text):
-        raise ValueError(f"no full object name: {text!r}")
+        raise ValueError(f"not a full object name: {text!r}")
     return text

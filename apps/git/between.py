@@ -1,4 +1,4 @@
-"""What one commit has that another one has not, by gits that run beside each other."""
+"""Compare two commits with several git processes that run at the same time."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from apps.git.tree import ask_for_commits, read_commits
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """How far `new` is from `old`, and the newest commits that only `new` has, newest first.
+    """The distance from `old` to `new`, and the commits that only `new` has, newest first.
 
-    `names` are the commits that the two names lead to: None for one that leads to none, and then
-    the others say nothing.
+    `names` holds the commits of the two names, None for a name of no commit. If either is None,
+    the distance is 0 and there are no commits.
     """
 
     names: list[str | None]
@@ -23,15 +23,15 @@ class Between:
 
 
 def between(repo: GitRepo, old: str, new: str, *, most: int) -> Between:
-    """Ask about these two commits, or the tags that lead to them; at most so many are listed."""
-    arguments, wanted = command(new, count=most, exclude=old)
+    """Compare two commits or annotated tags by full name; list at most `most` commits."""
+    arguments, revisions = command(new, count=most, exclude=old)
     with ExitStack() as started:
 
         def start(subcommand: str, *args: str, stdin: bytes = b"") -> Started:
             return started.enter_context(repo.start(subcommand, *args, stdin=stdin))
 
         counting = start(*DISTANCE, stdin=f"{old}...{new}\n".encode())
-        listing = start("log", *arguments, stdin=wanted)
+        listing = start("log", *arguments, stdin=revisions)
         options, stdin = ask_for_commits(old, new)
         names = read_commits(start("cat-file", *options, stdin=stdin).result())
         if None in names:

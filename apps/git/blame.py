@@ -1,4 +1,4 @@
-"""Which commit each line of a file is from, as `git blame` tells."""
+"""The commit that each line of a file comes from, by `git blame`."""
 
 import datetime as dt
 import os
@@ -19,7 +19,7 @@ _ZONE: Final = re.compile(r"([+-])(\d\d)(\d\d)")
 
 @dataclass(frozen=True, slots=True)
 class BlamedCommit:
-    """A commit that lines are from; `subject` is the first line of its message."""
+    """A commit that lines come from; `subject` is the first line of its message."""
 
     sha: str
     subject: str
@@ -29,8 +29,9 @@ class BlamedCommit:
 
 @dataclass(frozen=True, slots=True)
 class BlamedRange:
-    """The lines `first` to `last`, from 1, which came together with one commit. In it they begin
-    at `original_line` of the file `original_path`.
+    """The lines `first` to `last`, counted from 1, that one commit added together.
+
+    In that commit they begin at `original_line` of the file `original_path`.
     """
 
     first: int
@@ -41,80 +42,87 @@ class BlamedRange:
 
 
 def blame(repo: GitRepo, commit: str, path: bytes, first: int, last: int) -> list[BlamedRange]:
-    """Where the lines `first` to `last` of a file are from, in their order; the file has them all.
+    """The ranges of the lines `first` to `last` of a file, in order. The file must have these
+    lines.
 
-    Renames of the whole file are followed. `GitTimeout`, and `GitTooLarge` where the file or the
-    folders around it were once larger than git can hold.
+    Renames of the whole file are followed. Raises `GitTimeout`, or `GitTooLarge` if a former
+    version of the file or of its folders does not fit into git's memory limit.
     """
     if not is_sha(commit):
-        raise ValueError(f"no full object name: {commit!r}")
+        raise ValueError(f"not a full object name: {commit!r}")
     lines = f"-L{first},{last}"
     options = ("--porcelain", "--encoding=UTF-8", "--no-progress", lines)
-    # Else a `.mailmap` of the default branch would say who wrote what.
+    # A `.mailmap` of the default branch would replace the names of authors.
     config = {"mailmap.blob": "refs/none"}
     out = repo.git("blame", *options, commit, "--", os.fsdecode(path), config=config).out
     return parse_blame(out)
 
 
 @dataclass
-class _Told:
-    """What git says of a commit, the first time that it names it."""
+class _CommitHeader:
+    """The header lines of a commit. git writes them only where it names the commit first."""
 
-    facts: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
     path: bytes = b""
 
 
 def parse_blame(out: bytes) -> list[BlamedRange]:
-    """The ranges of an output of `git blame --porcelain`. `GitError`: it has another form."""
-    told: dict[str, _Told] = {}
+    """Parse the output of `git blame --porcelain`; `GitError` if it is malformed."""
+    headers: dict[str, _CommitHeader] = {}
     ranges: list[tuple[int, int, str, bytes, int]] = []
     lines = iter(out.split(b"\n")[:-1])
-    for head in lines:
-        if not (found := _RANGE.fullmatch(head)):
+    for line in lines:
+        if not (match := _RANGE.fullmatch(line)):
             raise _unreadable()
-        sha = found[1].decode()
-        original, first, count = (int(number) for number in found.groups()[1:])
-        one = told.setdefault(sha, _Told())
-        _read_facts(lines, one)
+        sha = match[1].decode()
+        original, first, count = (int(number) for number in match.groups()[1:])
+        header = headers.setdefault(sha, _CommitHeader())
+        _read_header(lines, header)
         for _ in range(count - 1):
             if not _ONE_MORE.fullmatch(next(lines, b"")) or next(lines, b"")[:1] != b"\t":
                 raise _unreadable()
-        ranges.append((first, first + count - 1, sha, one.path, original))
-    commits = {sha: _commit(sha, one.facts) for sha, one in told.items()}
-    return [BlamedRange(one[0], one[1], commits[one[2]], *one[3:]) for one in ranges]
+        ranges.append((first, first + count - 1, sha, header.path, original))
+    commits = {sha: _commit(sha, header.fields) for sha, header in headers.items()}
+    return [
+        BlamedRange(first, last, commits[sha], path, original)
+        for first, last, sha, path, original in ranges
+    ]
 
 
-def _read_facts(lines: Iterator[bytes], told: _Told) -> None:
-    """Read on to the line itself, which begins with a tab."""
+def _read_header(lines: Iterator[bytes], header: _CommitHeader) -> None:
+    """Read header lines up to the line of the file, which begins with a tab."""
     for line in lines:
         name, _, value = line.partition(b" ")
         if line.startswith(b"\t"):
             return
         if name == b"filename":
-            told.path = unquoted(value)
+            header.path = unquoted(value)
         else:
-            told.facts[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+            header.fields[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
     raise _unreadable()
 
 
-def _commit(sha: str, facts: dict[str, str]) -> BlamedCommit:
+def _commit(sha: str, fields: dict[str, str]) -> BlamedCommit:
     return BlamedCommit(
-        sha, facts.get("summary", ""), _signature(facts, "author"), _signature(facts, "committer")
+        sha,
+        fields.get("summary", ""),
+        _signature(fields, "author"),
+        _signature(fields, "committer"),
     )
 
 
-def _signature(facts: dict[str, str], role: str) -> Signature:
-    email = facts.get(f"{role}-mail", "").removeprefix("<").removesuffix(">")
-    date = _date(facts.get(f"{role}-time", ""), facts.get(f"{role}-tz", ""))
-    return Signature(facts.get(role, ""), email, date)
+def _signature(fields: dict[str, str], role: str) -> Signature:
+    email = fields.get(f"{role}-mail", "").removeprefix("<").removesuffix(">")
+    date = _date(fields.get(f"{role}-time", ""), fields.get(f"{role}-tz", ""))
+    return Signature(fields.get(role, ""), email, date)
 
 
 def _date(seconds: str, zone: str) -> str:
-    """ISO 8601 with the offset that the commit has: UTC for one that no clock has."""
+    """ISO 8601 with the commit's own offset, or in UTC if that offset is a day or more."""
     offset = dt.timedelta()
-    if found := _ZONE.fullmatch(zone):
-        size = dt.timedelta(hours=int(found[2]), minutes=int(found[3]))
-        offset = size if found[1] == "+" else -size
+    if match := _ZONE.fullmatch(zone):
+        size = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))
+        offset = size if match[1] == "+" else -size
     if abs(offset) >= dt.timedelta(days=1):
         offset = dt.timedelta()
     try:
@@ -124,4 +132,4 @@ def _date(seconds: str, zone: str) -> str:
 
 
 def _unreadable() -> GitError:
-    return GitError("git blame wrote something else than lines and commits")
+    return GitError("unexpected output of git blame")

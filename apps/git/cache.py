@@ -1,7 +1,6 @@
-"""Answers of git that a process keeps in memory, because they are read again and again.
+"""Answers of git that a server process caches in memory, because they are needed again and again.
 
-An answer about two full object names never changes. What one piece of work asks twice is kept in
-its own `GitFacts` instead.
+An answer about two full object names never changes. A `GitFacts` caches the answers of one action.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,51 +18,51 @@ from apps.git.repo import GitRepo
 from apps.git.run import GitTimeout
 
 SLOW_SECONDS: Final = 600.0
-"""For so long git is not asked again what it could not tell in time."""
+"""Seconds in which a merge that timed out is not tried again."""
 Answer = TypeVar("Answer")
 
 
-class _Slow:
-    """Two commits that git could not merge in time, and until when it is not asked to again."""
+class _Timeouts:
+    """Pairs of commits whose merge timed out, with the time at which it may be tried again."""
 
     def __init__(self) -> None:
         self.until: dict[tuple[Path, str, str], float] = {}
 
     def check(self, repo: GitRepo, target: str, head: str) -> None:
         if monotonic() < self.until.get((repo.path, target, head), 0.0):
-            raise GitTimeout(f"merging {head} into {target} took too long a while ago")
+            raise GitTimeout(f"merging {head} into {target} timed out recently")
 
     @contextmanager
-    def noted(self, repo: GitRepo, target: str, head: str) -> Iterator[None]:
-        """Inside, git is asked about the two; `GitTimeout` at once where it was too slow before."""
+    def recorded(self, repo: GitRepo, target: str, head: str) -> Iterator[None]:
+        """Record a timeout of the block. Raises `GitTimeout` at once if one is recorded already."""
         self.check(repo, target, head)
         try:
             yield
         except GitTimeout:
-            self.note(repo, target, head)
+            self.record(repo, target, head)
             raise
 
-    def note(self, repo: GitRepo, target: str, head: str) -> None:
+    def record(self, repo: GitRepo, target: str, head: str) -> None:
         now = monotonic()
-        kept = {pair: until for pair, until in [*self.until.items()] if until > now}
-        self.until = {**kept, (repo.path, target, head): now + SLOW_SECONDS}
+        current = {pair: until for pair, until in [*self.until.items()] if until > now}
+        self.until = {**current, (repo.path, target, head): now + SLOW_SECONDS}
 
 
-_merges: Final = _Slow()
-_rebases: Final = _Slow()
+_slow_merges: Final = _Timeouts()
+_slow_rebases: Final = _Timeouts()
 
 
 class _Question(Generic[Answer]):
-    """What is known of two commits."""
+    """A question about two commits. `answers` has one element once it is answered."""
 
     def __init__(self) -> None:
-        self.asking = Lock()
+        self.lock = Lock()
         self.answers: list[Answer] = []
 
 
-class _Answers(Generic[Answer]):
-    """The answers that a function gives about two commits; for each pair one thread asks git, and
-    the others wait for it. Of errors only `GitTimeout` is kept.
+class _AnswerCache(Generic[Answer]):
+    """A cache of a function of two commits. For each pair one thread asks git, and others wait for
+    its answer. Of errors only `GitTimeout` is cached.
     """
 
     def __init__(self, function: Callable[[GitRepo, str, str], Answer], most: int) -> None:
@@ -71,60 +70,60 @@ class _Answers(Generic[Answer]):
             return _Question()
 
         self.function = function
-        self.finding = Lock()
-        self.find = lru_cache(most)(begin)
+        self.lock = Lock()
+        self.question = lru_cache(most)(begin)
 
-    def of(self, repo: GitRepo, target: str, head: str) -> Answer:
-        with self.finding:  # else two threads could begin the same question
-            question = self.find(repo, target, head)
-        with question.asking:
+    def get(self, repo: GitRepo, target: str, head: str) -> Answer:
+        with self.lock:  # without it, two threads could create the same question
+            question = self.question(repo, target, head)
+        with question.lock:
             if not question.answers:
-                with _merges.noted(repo, target, head):
+                with _slow_merges.recorded(repo, target, head):
                     question.answers.append(self.function(repo, target, head))
             return question.answers[0]
 
 
-def _noting_rebases(repo: GitRepo, target: str, head: str) -> Mergeability:
-    found = _ask_mergeability(repo, target, head)
-    if found.rebase_too_slow:
-        _rebases.note(repo, target, head)
-    return found
+def _record_slow_rebases(repo: GitRepo, target: str, head: str) -> Mergeability:
+    answer = _ask_mergeability(repo, target, head)
+    if answer.rebase_too_slow:
+        _slow_rebases.record(repo, target, head)
+    return answer
 
 
-_mergeability: Final = _Answers(_noting_rebases, 1_024)
-_merged_tree: Final = _Answers(_ask_merged_tree, 4_096)
+_mergeability: Final = _AnswerCache(_record_slow_rebases, 1_024)
+_merged_tree: Final = _AnswerCache(_ask_merged_tree, 4_096)
 
 
 def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
-    """See `merge.mergeability`. What took too long is a `GitTimeout` at once for ten minutes.
+    """Cached `merge.mergeability`. After a timeout it raises `GitTimeout` at once for ten minutes.
 
-    Clients poll whether a pull can be merged, and to tell takes several git processes: three for
-    each commit that a rebase would replay. An answer names up to a hundred files.
+    Clients poll whether a pull can be merged. Without the cache each poll would start several git
+    processes: three for each commit that a rebase replays. An answer names up to 100 files.
     """
-    return _mergeability.of(repo, target, head)
+    return _mergeability.get(repo, target, head)
 
 
 def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
-    """See `merge.merged_tree`. What took too long is a `GitTimeout` at once for ten minutes.
+    """Cached `merge.merged_tree`. After a timeout it raises `GitTimeout` at once for ten minutes.
 
-    Whether approvals still count is asked again and again, for the same few commits.
+    Reads that decide whether approvals still count need it for the same few commits.
     """
-    return _merged_tree.of(repo, target, head)
+    return _merged_tree.get(repo, target, head)
 
 
 @contextmanager
 def building(repo: GitRepo, strategy: Strategy, target: str, head: str) -> Iterator[None]:
-    """Inside, the two are merged by `merge.build`. What took too long, here or for the answers
-    above, is a `GitTimeout` at once for ten minutes.
+    """Run `merge.build` in this block. If the same merge timed out in the last ten minutes, here or
+    in the functions above, it raises `GitTimeout` at once.
 
-    A fast-forward merges nothing, so that it is never too slow.
+    A fast-forward merges no trees and is never refused.
     """
     if strategy is Strategy.FAST_FORWARD:
         yield
     elif strategy is Strategy.REBASE:
-        _merges.check(repo, target, head)
-        with _rebases.noted(repo, target, head):
+        _slow_merges.check(repo, target, head)
+        with _slow_rebases.recorded(repo, target, head):
             yield
     else:
-        with _merges.noted(repo, target, head):
+        with _slow_merges.recorded(repo, target, head):
             yield

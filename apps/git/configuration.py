@@ -1,9 +1,9 @@
-"""What git's own file `config` says in each repository."""
+"""The file `config` of each repository."""
 
 from typing import Final
 
 MOST_PUSHED: Final = 2 * 1024**3
-"""Bytes of the objects of one push: `maxInputSize` below."""
+"""Most bytes of the pack of one push. The same as `maxInputSize` below."""
 CONFIG: Final = """\
 [core]
 	repositoryFormatVersion = 0

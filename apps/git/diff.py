@@ -1,4 +1,4 @@
-"""Which files differ between two commits, and how, as `git diff-tree` tells; copies are files."""
+"""The files that differ between two commits, by `git diff-tree`. Copies count as added files."""
 
 import os
 import re
@@ -14,17 +14,17 @@ from apps.git.repo import EMPTY_TREE, GitRepo, is_sha
 from apps.git.run import LIMITS, GitError, GitTooLarge, Started
 
 FILES_MAX: Final = 3000
-"""Files that are kept of a comparison."""
+"""Most files that a comparison holds."""
 SIDE_MAX: Final = 1024 * 1024
-"""Bytes of a file on either side, over which nobody is shown its patch."""
+"""Bytes. If the file is larger on either side, its patch is not shown."""
 LINES_MAX: Final = 20_000
-"""Changed lines, over which nobody is shown the patch of a file."""
+"""If more lines of a file have changed, its patch is not shown."""
 PATH_MAX: Final = 4096
-"""Bytes of a path, over which nobody is shown the file's patch: git is asked for 30 by name, which
-a system takes only so many bytes of.
+"""Bytes. If the path is longer, the file's patch is not shown: the paths of up to 30 files are
+arguments of one git, and the system limits the size of arguments.
 """
 PATCHES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of the patches that are shown at once."""
+"""Most bytes of the patches of one answer together."""
 
 _RENAMES: Final = ("-M50", "-l1000")
 _SIZES: Final = ("cat-file", "--batch-check=%(objectsize)")
@@ -47,11 +47,11 @@ _SUBMODULE: Final = "160000"
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What became of one file. What its absent side would have is None.
+    """The change of one file. The fields of a side on which the file is absent are None.
 
-    `status` is added, modified, removed, renamed or type_changed, such as from a file to a link.
-    The path of a file that was removed is where it was. `additions`, `deletions`: in lines, None
-    where git finds a file binary. `sha`: of the content, of a submodule its commit.
+    `status` is added, modified, removed, renamed or type_changed (for example from a file to a
+    link). A removed file has its old path. `additions` and `deletions` are lines, None for a file
+    that git takes as binary. `sha` is the blob's name, for a submodule the commit's.
     """
 
     path: bytes
@@ -65,12 +65,12 @@ class FileChange:
     mode: str | None
     previous_mode: str | None
     is_too_large: bool = False
-    """Whether it is too large for its patch to be shown: `changes` finds that out."""
+    """Whether the file is too large for its patch to be shown; `changes` sets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """At most `FILES_MAX` files in git's order; the three numbers are those of all."""
+    """At most `FILES_MAX` files in git's order. The three numbers count all files."""
 
     files: tuple[FileChange, ...]
     total: int
@@ -79,55 +79,56 @@ class Changes:
 
 
 def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
-    """What `new` has that `old` has not; None is the empty tree, which the first commit began with.
+    """Compare the trees of two commits. `old` is None for the empty tree, before a root commit.
 
-    Renames are found where a file stays the same by half. `GitTooLarge` for more files than git
-    can hold, `GitTimeout`; `GitError` when an object is missing.
+    A file counts as renamed if half of its content is the same. Raises `GitTooLarge` if git exceeds
+    its limits, `GitTimeout`, or `GitError` if an object is missing.
     """
     repo, sides = repo.within(LIMITS["diff-tree"].deadline), (_tree(old), _tree(new))
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
-    with repo.start(*_SIZES, stdin=None) as measuring:  # while the other one works
+    with repo.start(*_SIZES, stdin=None) as measuring:  # starts while diff-tree runs
         try:
-            found = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
-        except GitTooLarge:  # to see whether a large file was renamed, git reads both sides
+            result = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
+        except GitTooLarge:  # finding renames of large files takes too much memory
             plain = (*options, "--no-renames", *sides, "--")
-            found = _read(repo.read("diff-tree", *plain), FILES_MAX)
-        return replace(found, files=tuple(_measured(measuring, found.files)))
+            result = _read(repo.read("diff-tree", *plain), FILES_MAX)
+        return replace(result, files=tuple(_measured(measuring, result.files)))
 
 
 def parse_changes(out: bytes) -> list[FileChange]:
-    """The files of `git diff-tree --raw --numstat -z`. `GitError`: it has another form."""
+    """Parse the output of `git diff-tree --raw --numstat -z`; `GitError` if it is malformed."""
     return [*_read([out], None).files]
 
 
 def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
-    """All files are counted, and at most so many kept: first come all of them with their modes
-    and names, then all of them once more with their lines.
+    """Count all files, and return at most `most` of them.
+
+    git writes the modes and names of all files first, then the line counts of all files.
     """
     fields = _fields(pieces)
-    kept: dict[bytes, FileChange] = {}
+    by_path: dict[bytes, FileChange] = {}
     total = added = deleted = 0
     for field in fields:
         if entry := _RAW.fullmatch(field):
             change = _change(entry, fields)
             total += 1
             if most is None or total <= most:
-                kept[change.path] = change
+                by_path[change.path] = change
         else:
             path, additions, deletions = _lines(field, fields)
             added, deleted = added + (additions or 0), deleted + (deletions or 0)
-            if path in kept:
-                kept[path] = replace(
-                    kept[path],
+            if path in by_path:
+                by_path[path] = replace(
+                    by_path[path],
                     additions=additions,
                     deletions=deletions,
                     is_binary=additions is None,
                 )
-    return Changes(tuple(kept.values()), total, added, deleted)
+    return Changes(tuple(by_path.values()), total, added, deleted)
 
 
 def _fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What stands before each NUL."""
+    """The fields of an output in which NUL ends each field."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\0")
@@ -137,7 +138,7 @@ def _fields(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _change(entry: re.Match[bytes], names: Iterator[bytes]) -> FileChange:
-    """The file of one entry, whose names follow it. Its lines are not known yet."""
+    """The file of one `--raw` entry. Its names follow in `names`; its lines come later."""
     previous_mode, mode, previous_sha, sha, letter = (part.decode() for part in entry.groups())
     previous_path = _next(names) if letter == "R" else None
     return FileChange(
@@ -155,7 +156,7 @@ def _change(entry: re.Match[bytes], names: Iterator[bytes]) -> FileChange:
 
 
 def _lines(field: bytes, fields: Iterator[bytes]) -> tuple[bytes, int | None, int | None]:
-    """A path, and how many lines it gained and lost. Both names of a rename follow."""
+    """A path with its added and deleted lines. For a rename, both names follow in `fields`."""
     if not (counts := _LINES.fullmatch(field)):
         raise _unreadable()
     additions, deletions = (None if text == b"-" else int(text) for text in counts.groups()[:2])
@@ -172,25 +173,23 @@ def _next(fields: Iterator[bytes]) -> bytes:
 
 
 def _unreadable() -> GitError:
-    return GitError("git diff-tree wrote something else than changes")
+    return GitError("unexpected output of git diff-tree")
 
 
 def _tree(sha: str | None) -> str:
     if sha is not None and not is_sha(sha):
-        raise ValueError(f"no full object name: {sha!r}")
+        raise ValueError(f"not a full object name: {sha!r}")
     return sha or EMPTY_TREE
 
 
 def _measured(git: Started, files: Collection[FileChange]) -> list[FileChange]:
-    """The same files; it is known of each whether it is too large to be shown, by a git that waits
-    for what it is to measure.
-    """
+    """The same files with `is_too_large` set. `git` is a `cat-file` that has no input yet."""
     sides = {file: _contents(file) for file in files}
     shas = [*dict.fromkeys(chain.from_iterable(sides.values()))]
     stdin = "".join(f"{sha}\n" for sha in shas).encode()
     sizes = git.feed(stdin).result().out.split(b"\n") if shas else []
     if missing := [size for size in sizes if size and not size.isdigit()]:
-        raise GitError(f"git has no sizes: {missing[0]!r}")
+        raise GitError(f"git cat-file gave no size: {missing[0]!r}")
     large = {sha for sha, size in zip(shas, sizes, strict=False) if int(size) > SIDE_MAX}
     return [
         replace(file, is_too_large=True) if _is_long(file) or not large.isdisjoint(shas) else file
@@ -199,7 +198,7 @@ def _measured(git: Started, files: Collection[FileChange]) -> list[FileChange]:
 
 
 def _contents(file: FileChange) -> list[str]:
-    """The names of a file's content on both sides: none where it is a submodule."""
+    """The names of a file's blobs on both sides; a submodule has none."""
     sides = ((file.previous_mode, file.previous_sha), (file.mode, file.sha))
     return [sha for mode, sha in sides if sha and mode != _SUBMODULE]
 
@@ -220,21 +219,21 @@ def patches(
     *,
     ignore_space: bool = False,
 ) -> dict[bytes, bytes | None]:
-    """Path -> hunks of each of these files, which `changes` of the same two has found.
+    """Path -> hunks of each of these files. `files` come from `changes` of the same two commits.
 
-    They begin with the first `@@`; a file of which only mode or name changed has none. None for
-    one that is binary or too large, and for those that git would write last when all of them have
-    more than `PATCHES_MAX` bytes together. With `ignore_space` lines that differ in white space
-    alone are the same. Errors as of `changes`.
+    The hunks begin with the first `@@`; they are empty if only the mode or the name changed. The
+    value is None for a file that is binary or too large, and for the last files in git's order once
+    the patches have `PATCHES_MAX` bytes. With `ignore_space`, lines that differ only in white space
+    are equal. Raises the errors of `changes`.
     """
-    found: dict[bytes, bytes | None] = {file.path: None for file in files}
+    hunks_by_path: dict[bytes, bytes | None] = {file.path: None for file in files}
     with repo.start(*_SIZES, stdin=None) as measuring:
-        shown = [file for file in _measured(measuring, files) if not file.is_binary]
-    shown = [file for file in shown if not file.is_too_large]
+        visible = [file for file in _measured(measuring, files) if not file.is_binary]
+    visible = [file for file in visible if not file.is_too_large]
     before, after = _tree(old), _tree(new)
     space = ("-w",) if ignore_space else ()
     plain = ("--no-renames", *space)
-    # Where a file took the place of a folder, its name would mean all that is in the folder too.
+    # A path argument also matches everything in a folder of that name on the other side.
     for status, sides, options in (
         ("added", (EMPTY_TREE, after), plain),
         ("removed", (before, EMPTY_TREE), plain),
@@ -242,10 +241,10 @@ def patches(
         ("type_changed", (before, after), plain),
         ("renamed", (before, after), (*_RENAMES, "--diff-filter=R", *space)),
     ):
-        group = [file for file in shown if file.status == status]
-        room = PATCHES_MAX - sum(len(patch) for patch in found.values() if patch)
-        found |= _patches(repo, sides, options, group, room)
-    return found
+        group = [file for file in visible if file.status == status]
+        bytes_left = PATCHES_MAX - sum(len(patch) for patch in hunks_by_path.values() if patch)
+        hunks_by_path |= _patches(repo, sides, options, group, bytes_left)
+    return hunks_by_path
 
 
 def _patches(
@@ -253,29 +252,31 @@ def _patches(
     sides: tuple[str, str],
     options: tuple[str, ...],
     files: Sequence[FileChange],
-    room: int,
+    bytes_left: int,
 ) -> dict[bytes, bytes]:
-    """Path -> hunks of those files that git shows so, as far as there is room."""
-    if not files or room <= 0:
+    """Path -> hunks of the files that git reports with these options, up to `bytes_left`."""
+    if not files or bytes_left <= 0:
         return {}
     names = [name for file in files for name in (file.previous_path, file.path) if name]
     paths = [os.fsdecode(name) for name in names]
-    asked = ("--raw", "-r", "-p", "--full-index", *_PLAIN, *options, *sides, "--", *paths)
-    out, is_cut = _up_to(repo.read("diff-tree", *asked), room)
-    shown = _shown(out, is_cut)
-    wanted = {(file.previous_path, file.path): file for file in files}
-    found = {pair[1]: hunks for pair, hunks in shown.items() if pair in wanted}
+    arguments = ("--raw", "-r", "-p", "--full-index", *_PLAIN, *options, *sides, "--", *paths)
+    out, is_cut = _up_to(repo.read("diff-tree", *arguments), bytes_left)
+    hunks_by_pair = _parse_patches(out, is_cut)
+    files_by_pair = {(file.previous_path, file.path): file for file in files}
+    hunks_by_path = {
+        pair[1]: hunks for pair, hunks in hunks_by_pair.items() if pair in files_by_pair
+    }
     if len(files) > 1 and not is_cut:
-        # Of several files that are alike git may take others for each other than among all.
+        # Among fewer files git may pair renames differently. Alone, each file gets its own pair.
         for file in files:
-            if file.path not in found:
-                left = room - sum(map(len, found.values()))
-                found |= _patches(repo, sides, options, [file], left)
-    return found
+            if file.path not in hunks_by_path:
+                left = bytes_left - sum(map(len, hunks_by_path.values()))
+                hunks_by_path |= _patches(repo, sides, options, [file], left)
+    return hunks_by_path
 
 
 def _up_to(pieces: Generator[bytes, None, None], most: int) -> tuple[bytes, bool]:
-    """At most so many bytes, and whether there were more."""
+    """The first `most` bytes, and whether there were more."""
     whole = bytearray()
     with closing(pieces):
         for piece in pieces:
@@ -285,33 +286,33 @@ def _up_to(pieces: Generator[bytes, None, None], most: int) -> tuple[bytes, bool
     return bytes(whole), False
 
 
-def _shown(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
-    """(Previous path, path) -> hunks, of an output that has all entries before all patches.
+def _parse_patches(out: bytes, is_cut: bool) -> dict[tuple[bytes | None, bytes], bytes]:
+    """(Previous path, path) -> hunks of an output with all entries before all patches.
 
-    git leaves out the patch of a file of which only white space has changed that it ignores.
+    For a file in which only ignored white space changed, git writes an entry but no patch.
     """
     head, end, rest = out.partition(b"\n\n")
-    if is_cut and not end:  # within the entries
+    if is_cut and not end:  # cut within the entries
         return {}
     sections = deque(_SECTION.split(rest)[1:])
     if is_cut and sections:
         sections.pop()
-    found = {}
+    hunks_by_pair = {}
     for line in filter(None, head.split(b"\n")):
         *names, path = map(unquoted, line.split(b"\t")[1:])
         count = 2 if _TYPE_CHANGED.match(line) else 1
         pair = names[0] if names else None, path
         if _is_left_out(line, sections, is_cut):
-            found[pair] = b""
+            hunks_by_pair[pair] = b""
         elif len(sections) >= count:
-            found[pair] = b"".join(_hunks(sections.popleft()) for _ in range(count))
+            hunks_by_pair[pair] = b"".join(_hunks(sections.popleft()) for _ in range(count))
         elif not is_cut:
             raise _unreadable()
-    return found
+    return hunks_by_pair
 
 
 def _is_left_out(entry: bytes, sections: Sequence[bytes], is_cut: bool) -> bool:
-    """Whether git has written no patch of a file that has another content than before."""
+    """Whether git wrote no patch for a file whose content differs."""
     old, new, status = entry.partition(b"\t")[0].split(b" ")[2:5]
     if status != b"M" or old == new:
         return False
@@ -322,6 +323,6 @@ def _is_left_out(entry: bytes, sections: Sequence[bytes], is_cut: bool) -> bool:
 
 
 def _hunks(section: bytes) -> bytes:
-    """What follows the header lines of one file."""
+    """The hunks of one file, without its header lines."""
     start = _FIRST_HUNK.search(section)
     return section[start.start() :] if start else b""

@@ -8,26 +8,29 @@ T = TypeVar("T")
 
 
 class GitFacts:
-    """What git has said about full object names; such an answer never changes.
+    """Cached answers of git about full object names. Such an answer never changes.
 
-    Code that will hold a lock asks its questions before it takes the lock. The same questions then
-    start no git under the lock; a new question does. No error is kept.
+    Code that is going to take a lock asks its questions first. Asked again under the lock, the same
+    questions start no git process; new ones do. Errors are not cached.
     """
 
     def __init__(self) -> None:
         self._answers: dict[object, object] = {}
 
     def ask(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The answer of a function of this package, as `ask(GitRepo.distance, repo, old, new)`."""
+        """Call a function of this package, or return its cached answer.
+
+        For example: `ask(GitRepo.distance, repo, old, new)`.
+        """
         key = (question, args, tuple(kwargs.items()))
         if key not in self._answers:
             self._answers[key] = question(*args, **kwargs)
         return cast(T, self._answers[key])
 
     def know(self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Keep an answer that follows from what was done: git need not be asked."""
+        """Cache an answer that the caller knows without git, for example of a commit it created."""
         self._answers[question, args, tuple(kwargs.items())] = answer
 
     def knows(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Whether git would not be asked for this."""
+        """Whether the answer is cached."""
         return (question, args, tuple(kwargs.items())) in self._answers

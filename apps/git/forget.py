@@ -1,4 +1,4 @@
-"""Removing a commit, and what only it leads to, from a repository for good: a pushed secret."""
+"""Removes a commit, such as one with a secret, and the objects that only it reaches, for good."""
 
 from collections.abc import Collection
 
@@ -8,26 +8,26 @@ from apps.git.run import GitError
 
 
 def refs_with(repo: GitRepo, sha: str) -> dict[str, str]:
-    """Full name -> object of all refs that lead to a commit, those too that no client is shown."""
+    """Full name -> object of all refs that contain a commit, hidden refs included."""
     out = repo.git("for-each-ref", "--format=%(objectname) %(refname)", f"--contains={_sha(sha)}")
     pairs = (line.split(" ", 1) for line in out.out.decode("utf-8", "surrogateescape").splitlines())
     return {name: at for at, name in pairs if valid_ref_name(name)}
 
 
 def missing(repo: GitRepo, shas: Collection[str]) -> set[str]:
-    """Which of these objects the repository does not have."""
+    """The objects among `shas` that the repository does not have."""
     if not shas:
         return set()
-    asked = "".join(f"{_sha(sha)}\n" for sha in shas).encode()
-    lines = repo.git("cat-file", "--batch-check", stdin=asked).out.decode().splitlines()
+    stdin = "".join(f"{_sha(sha)}\n" for sha in shas).encode()
+    lines = repo.git("cat-file", "--batch-check", stdin=stdin).out.decode().splitlines()
     return {line.removesuffix(" missing") for line in lines if line.endswith(" missing")}
 
 
 def prune(repo: GitRepo, sha: str) -> None:
-    """Remove all objects that no ref leads to. `GitError` if this one is still there.
+    """Remove all objects that no ref reaches. `GitError` if the object `sha` is still there.
 
-    Minutes on a large repository, in which nobody may write to it: git would take for unused what
-    is about to be used.
+    Takes minutes on a large repository. Nobody may write to it meanwhile: git would also remove
+    new objects that no ref reaches yet.
     """
     plain = {"gc.writeCommitGraph": "false"}
     repo.git("gc", "--prune=now", "--quiet", config=plain)
@@ -38,5 +38,5 @@ def prune(repo: GitRepo, sha: str) -> None:
 
 def _sha(text: str) -> str:
     if not is_sha(text):
-        raise ValueError(f"no full object name: {text!r}")
+        raise ValueError(f"not a full object name: {text!r}")
     return text

@@ -1,8 +1,7 @@
-"""The commit-graph of a repository, with the paths that each commit changes: Bloom filters, by
-which git finds the history of one path several times faster.
-
-To make them git compares trees. It stops at 512 changes, but few kilobytes of folders that hold no
-file have none, and take it hours. So each repository has an allowance of time for them.
+"""The commit-graph of a repository, with Bloom filters of the paths that each commit changes, with
+which git finds the history of a path several times faster. To make them git compares trees. A few
+kilobytes of nested folders without files can keep it busy for hours, so each repository has a daily
+allowance of time for them.
 """
 
 import time
@@ -12,23 +11,23 @@ from typing import Final
 from apps.git.run import GitError, GitTooLarge, run_git
 
 ALLOWANCE: Final = 50.0
-"""Seconds a day that git may take for the changed paths of a repository. One that needs more is
-kept without them from then on; git/git, with 200,000 commits, takes 18 once.
+"""Seconds a day that git may spend on the changed paths of a repository. One that needs more gets
+no changed paths from then on. git/git, with 200,000 commits, takes 18 seconds once.
 """
 FREE: Final = 1.0
-"""Seconds of each run that do not count: a repository may be pushed to each minute of the day."""
+"""Seconds of each run that do not count, for repositories with a push every minute."""
 SPENT: Final = "changed-paths-spent"
-"""A file of the repository: the seconds since it had none. It begins anew when it is a day old and
-its allowance is not used up, and when somebody removes it.
+"""A file in the repository with the seconds spent. The count starts again once the file is a day
+old, unless the allowance is used up, or when an operator removes the file.
 """
 _DAY: Final = 24 * 3600
 _WRITE: Final = ("write", "--reachable", "--split")
 
 
 def write_graph(git_dir: Path) -> None:
-    """Add what is new to the commit-graph. `GitError` when git cannot read the repository.
+    """Add new commits to the commit-graph. `GitError` if git cannot read the repository.
 
-    Takes as long as `LIMITS` has it for `commit-graph`; with the changed paths at most once.
+    Runs git once or twice, each time within the limits of `commit-graph`.
     """
     if seconds_spent(git_dir) < ALLOWANCE and _write_changed_paths(git_dir):
         return
@@ -36,7 +35,7 @@ def write_graph(git_dir: Path) -> None:
 
 
 def _write_changed_paths(git_dir: Path) -> bool:
-    """False when there is no time or no memory for them; another `GitError` is the caller's."""
+    """False if time or memory does not suffice. Other errors are raised."""
     begun = time.monotonic()
     try:
         run_git(git_dir, "commit-graph", *_WRITE, "--changed-paths")
@@ -47,19 +46,19 @@ def _write_changed_paths(git_dir: Path) -> bool:
             raise
         return False
     finally:
-        _note(git_dir, time.monotonic() - begun - FREE)
+        _add_seconds(git_dir, time.monotonic() - begun - FREE)
     return True
 
 
 def replace_graph(git_dir: Path) -> None:
-    """Write all of it anew, so that it names no commit that is gone. It has no changed paths
-    until the next write adds some.
+    """Rewrite the whole commit-graph, without commits that no longer exist. It has no changed paths
+    until the next `write_graph`.
     """
     run_git(git_dir, "commit-graph", "write", "--reachable", "--split=replace")
 
 
 def seconds_spent(git_dir: Path) -> float:
-    """What this day's runs have taken. Who has come to the end of an allowance stays there."""
+    """Seconds spent in the current day. A used-up allowance is not renewed the next day."""
     file = git_dir / SPENT
     try:
         spent = float(file.read_text())
@@ -69,6 +68,6 @@ def seconds_spent(git_dir: Path) -> float:
     return 0.0 if is_over and spent < ALLOWANCE else spent
 
 
-def _note(git_dir: Path, seconds: float) -> None:
+def _add_seconds(git_dir: Path, seconds: float) -> None:
     if seconds > 0:
         (git_dir / SPENT).write_text(f"{seconds_spent(git_dir) + seconds:.1f}")

@@ -1,4 +1,4 @@
-"""Questions about several commits at once."""
+"""Questions about several commits, answered by few git processes."""
 
 import re
 from collections import Counter, defaultdict
@@ -13,43 +13,42 @@ _SHORT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
 
 
 def find_commits(repo: GitRepo, names: Collection[str]) -> dict[str, str]:
-    """Name -> full name of those of these commits that are here; one git for all, and another one
-    for those of short names.
+    """Name -> full name of the commits among `names` that exist, by one or two git processes.
 
-    A name has 4 to 40 hexadecimal digits in lower case. One that several commits share is not
-    found, nor is one that is a branch as well. By a short name only what clients are shown is
-    found: whoever knows the full name of another commit can fetch it, so nobody may guess one.
+    A name has 4 to 40 hexadecimal digits in lower case. Ambiguous names and names of branches are
+    left out. A short name finds only commits that a branch, a tag or a pull reaches: git lets
+    clients fetch any commit by its full name, and short names must not help to guess one.
     """
-    wanted = [name for name in names if _SHORT.match(name)]
-    if not wanted:
+    valid_names = [name for name in names if _SHORT.match(name)]
+    if not valid_names:
         return {}
-    form, stdin = "--batch-check=%(objectname) %(objecttype)", "\n".join([*wanted, ""])
+    form, stdin = "--batch-check=%(objectname) %(objecttype)", "\n".join([*valid_names, ""])
     config = {"core.disambiguate": "commit"}
     out = repo.git("cat-file", form, stdin=stdin.encode(), config=config).out.decode()
     answers = [line.split(" ") for line in out.splitlines()]
-    found = {
+    commits = {
         name: sha
-        for name, (sha, kind) in zip(wanted, answers, strict=True)
+        for name, (sha, kind) in zip(valid_names, answers, strict=True)
         if kind == "commit" and sha.startswith(name)
     }
-    hidden = _hidden(repo, {sha for name, sha in found.items() if name != sha})
-    return {name: sha for name, sha in found.items() if name == sha or sha not in hidden}
+    hidden = _hidden(repo, {sha for name, sha in commits.items() if name != sha})
+    return {name: sha for name, sha in commits.items() if name == sha or sha not in hidden}
 
 
 def _hidden(repo: GitRepo, shas: Collection[str]) -> set[str]:
-    """Which of these commits no branch, tag or head of a pull leads to."""
+    """The commits among `shas` that no branch, tag or pull reaches."""
     if not shas:
         return set()
-    shown = ("--branches", "--tags", "--glob=refs/pull/*")
+    visible = ("--branches", "--tags", "--glob=refs/pull/*")
     stdin = "\n".join([*shas, ""]).encode()
-    out = repo.git("rev-list", "--stdin", "--not", *shown, stdin=stdin).out.decode()
+    out = repo.git("rev-list", "--stdin", "--not", *visible, stdin=stdin).out.decode()
     return {*out.splitlines()}.intersection(shas)
 
 
 def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> frozenset[str]:
-    """Which of `heads` have a commit that `new` has and `old` has not. One git for all of them.
+    """The heads that contain a commit which `new` has and `old` has not, by one git process.
 
-    Heads that git lacks share nothing. `GitTooLarge` past some hundred thousand commits.
+    Heads that do not exist are left out. `GitTooLarge` for more than some 100,000 commits.
     """
     if not all(map(is_sha, (old, new, *heads))):
         raise ValueError("full object names are needed")
@@ -68,10 +67,10 @@ def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> f
 
 
 def distances(repo: GitRepo, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Distance]:
-    """`GitRepo.distance` of each (old, new), by two gits for all of them together.
+    """`GitRepo.distance` of each (old, new), by two git processes for all pairs.
 
-    Pairs that git cannot compare are left out. Where it cannot compare all at once, because an
-    object is missing or the history is too long for one answer, each is asked about by itself.
+    Pairs that git cannot compare are left out. If git cannot compare all at once, because an object
+    is missing or the history is too long for one answer, each pair is compared alone.
     """
     pairs = list(dict.fromkeys(pairs))
     if not all(is_sha(sha) for pair in pairs for sha in pair):
@@ -79,19 +78,20 @@ def distances(repo: GitRepo, pairs: Collection[tuple[str, str]]) -> dict[tuple[s
     if len(pairs) > 1:
         with suppress(GitError):
             return _distances_at_once(repo, pairs)
-    found = {}
+    by_pair = {}
     for old, new in pairs:
         with suppress(GitError):
-            found[old, new] = repo.distance(old, new)
-    return found
+            by_pair[old, new] = repo.distance(old, new)
+    return by_pair
 
 
 def _distances_at_once(
     repo: GitRepo, pairs: list[tuple[str, str]]
 ) -> dict[tuple[str, str], Distance]:
-    """Walk from all tips to what all have in common, noting at each commit which tips have it.
+    """Walk from all tips to their common ancestor, and mark each commit with the tips that reach
+    it.
 
-    Such a note is a number of which each bit stands for a pair.
+    A mark is an integer with one bit for each pair.
     """
     tips = {sha for pair in pairs for sha in pair}
     base = repo.git("merge-base", "--octopus", *tips, ok=(0, 1)).word
@@ -99,9 +99,9 @@ def _distances_at_once(
     options = ("--topo-order", "--parents", "--stdin")
     history = repo.git("rev-list", *options, stdin="\n".join(lines).encode()).out.decode()
     of_old, of_new = defaultdict[str, int](int), defaultdict[str, int](int)
-    for place, (old, new) in enumerate(pairs):
-        of_old[old] |= 1 << place
-        of_new[new] |= 1 << place
+    for index, (old, new) in enumerate(pairs):
+        of_old[old] |= 1 << index
+        of_new[new] |= 1 << index
     lost, gained = Counter[int](), Counter[int]()
     for line in history.splitlines():  # children before parents
         commit, *parents = line.split(" ")
@@ -112,13 +112,13 @@ def _distances_at_once(
         lost[old_bits & ~new_bits] += 1
         gained[new_bits & ~old_bits] += 1
     losses, gains = _counts(lost, len(pairs)), _counts(gained, len(pairs))
-    return {pair: Distance(losses[at], gains[at]) for at, pair in enumerate(pairs)}
+    return {pair: Distance(losses[index], gains[index]) for index, pair in enumerate(pairs)}
 
 
-def _counts(noted: Counter[int], size: int) -> list[int]:
-    """How often each of `size` bits was noted."""
+def _counts(marks: Counter[int], size: int) -> list[int]:
+    """How often each of `size` bits is set in the counted marks."""
     counts = [0] * size
-    for bits, times in noted.items():
+    for bits, times in marks.items():
         rest = bits
         while rest:
             lowest = rest & -rest

@@ -11,10 +11,10 @@ _HEADER: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its LF; a CR before that stays.
+    """One line without its LF. A CR before the LF is part of `text`.
 
-    `sign` is a space for a line of both sides, `-` for one that went, `+` for one that came.
-    `has_newline` is false for the last line of a file that ends without LF.
+    `sign` is a space for a line of both sides, `-` for a removed line, `+` for an added line.
+    `has_newline` is False for the last line of a file that does not end with LF.
     """
 
     sign: str
@@ -24,8 +24,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Lines that changed, and those around them. Lines are counted from 1; a side without lines
-    has count 0, and its start is the line after which the others come.
+    """Changed lines with their context. Lines are counted from 1. A side without lines has count 0,
+    and its start is the line before the hunk.
     """
 
     old_start: int
@@ -37,33 +37,33 @@ class Hunk:
 
 
 def parse_hunks(patch: bytes) -> list[Hunk]:
-    """The hunks of one file, which begin with the first `@@`. `ValueError`: it has another form.
+    """Parse the patch of one file, from its first `@@`; `ValueError` if it is malformed.
 
-    A file that became something else, such as a link, has two: all of it goes, and all comes.
+    A file that became a symbolic link, or the reverse, has two hunks: all lines removed, all added.
     """
     lines = deque(patch.split(b"\n"))
     if lines.pop():
-        raise ValueError("a patch ends with a line")
+        raise ValueError("the patch does not end with a newline")
     hunks = []
     while lines:
         header = lines.popleft()
-        if not (found := _HEADER.fullmatch(header)):
-            raise ValueError(f"no beginning of a hunk: {header[:80]!r}")
+        if not (match := _HEADER.fullmatch(header)):
+            raise ValueError(f"not a hunk header: {header[:80]!r}")
         old_start, old_count, new_start, new_count = (
-            1 if number is None else int(number) for number in found.groups()[:4]
+            1 if number is None else int(number) for number in match.groups()[:4]
         )
         body = tuple(_body(lines, old_count, new_count))
-        hunks.append(Hunk(old_start, old_count, new_start, new_count, found[5], body))
+        hunks.append(Hunk(old_start, old_count, new_start, new_count, match[5], body))
     return hunks
 
 
 def _body(lines: deque[bytes], old: int, new: int) -> Iterator[Line]:
-    """The lines of a hunk, of which so many are in the old file, and so many in the new one."""
+    """The lines of a hunk: `old` of them are in the old file, `new` in the new file."""
     while old > 0 or new > 0:
         line = lines.popleft() if lines else b""
         sign, text = line[:1].decode("latin-1"), line[1:]
         if sign not in {" ", "+", "-"}:
-            raise ValueError(f"no line of a hunk: {line[:80]!r}")
+            raise ValueError(f"not a line of a hunk: {line[:80]!r}")
         old -= sign != "+"
         new -= sign != "-"
         is_last = bool(lines) and lines[0].startswith(b"\\")

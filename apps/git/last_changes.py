@@ -1,4 +1,4 @@
-"""Which commit was the last to change each entry of a folder: one walk back through history."""
+"""The commit that last changed each entry of a folder, by one walk through history."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-from apps.git.log import shown
+from apps.git.log import calendar_date
 from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitError, GitTimeout, GitTooLarge
 
@@ -17,36 +17,36 @@ _PLAIN: Final = ("--no-mailmap", "--no-show-signature", "--no-decorate", "--enco
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """A commit, as far as a list of files shows it; what is not UTF-8 is U+FFFD."""
+    """The fields of a commit that a list of files shows. Bytes that are not UTF-8 become U+FFFD."""
 
     sha: str
     date: str
-    """Of the committer: ISO 8601 with the offset that the commit has."""
+    """The committer's date: ISO 8601 with the commit's own offset."""
     name: str
     email: str
-    """Of the author."""
+    """`name` and `email` are the author's."""
     subject: str
 
 
 @dataclass(slots=True)
 class Walk:
-    """What was found: the newest commit that changed any of it, and for each entry the last one."""
+    """The result: the last change of the folder, and of its entries by name."""
 
     newest: LastChange | None = None
-    found: dict[bytes, LastChange] = field(default_factory=dict)
+    by_name: dict[bytes, LastChange] = field(default_factory=dict)
     is_whole: bool = False
-    """Whether there is nothing more to be found."""
+    """Whether the walk ended by itself, rather than at a limit of time or size."""
 
 
 def last_changes(
     repo: GitRepo, commit: str, path: bytes, names: Collection[bytes], seconds: float
 ) -> Walk:
-    """Look for the last change of each of these names in a folder, for so many seconds at most.
+    """Find the last change of each name in the folder `path`, within `seconds`.
 
-    A merge counts where it differs from all of its parents. `GitError` when an object is missing.
+    A merge counts only if it differs from all of its parents. `GitError` if an object is missing.
     """
     if not is_sha(commit):
-        raise ValueError(f"no full object name: {commit!r}")
+        raise ValueError(f"not a full object name: {commit!r}")
     walk, left, ends = Walk(), {*names}, time.monotonic() + seconds
     paths = [os.fsdecode(path)] if path else []
     form = "--format=%x00/" + "%x00".join(_FIELDS)
@@ -58,7 +58,7 @@ def last_changes(
                     return walk
                 walk.newest = walk.newest or change
                 if name in left:
-                    walk.found[name] = change
+                    walk.by_name[name] = change
                     left.remove(name)
                 if not left:
                     break
@@ -69,10 +69,10 @@ def last_changes(
 
 
 def _changed(pieces: Iterator[bytes], skip: int) -> Iterator[tuple[LastChange, bytes]]:
-    """Each commit with each name that it changes, without the first `skip` bytes of its path.
+    """Each commit with each entry that it changes. `skip` is the length of the folder's prefix.
 
-    What begins with a slash is no path but a commit. git puts a line end before the first path, or
-    after a merge an empty field.
+    A token that begins with a slash is a commit, any other is a path. git writes a line end before
+    the first path, and an empty field after a merge.
     """
     change, is_first = None, False
     tokens = _tokens(pieces)
@@ -87,7 +87,7 @@ def _changed(pieces: Iterator[bytes], skip: int) -> Iterator[tuple[LastChange, b
 
 
 def _tokens(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What stands before each NUL."""
+    """The fields of an output in which NUL ends each field."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + piece).split(b"\0")
@@ -95,7 +95,7 @@ def _tokens(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _change(header: list[bytes]) -> LastChange:
-    sha, date, name, email, subject = (one.decode("utf-8", "replace") for one in header)
+    sha, date, name, email, subject = (text.decode("utf-8", "replace") for text in header)
     if not is_sha(sha):
-        raise GitError("git log wrote something else than commits")
-    return LastChange(sha, shown(date), name, email, subject)
+        raise GitError("unexpected output of git log")
+    return LastChange(sha, calendar_date(date), name, email, subject)

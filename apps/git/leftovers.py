@@ -1,4 +1,4 @@
-"""What killed gits leave in a repository."""
+"""Temporary files and locks that killed git processes leave in a repository."""
 
 import shutil
 import time
@@ -15,10 +15,11 @@ LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
 
 
 def remove_leftovers(repo: Path, age: float) -> int:
-    """Remove what killed gits left: a lock file blocks its branch for ever, half a list of
-    packed refs keeps each of them from being deleted, half a pack may be large.
+    """Remove files of killed git processes that are at least `age` seconds old; return their
+    number.
 
-    Only what is at least `age` seconds old goes. Returns how many files and folders went.
+    A lock file blocks its branch for ever, an unfinished `packed-refs.new` blocks the deletion of
+    packed refs, and an unfinished pack may be large.
     """
     removed = 0
     for pattern in PATTERNS:

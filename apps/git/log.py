@@ -1,4 +1,4 @@
-"""Commits as git lists them, newest first."""
+"""Lists of commits, by `git log`."""
 
 import datetime as dt
 import os
@@ -11,18 +11,18 @@ from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitError
 
 FIELDS: Final = ("%H", "%T", "%P", "%an", "%ae", "%aI", "%cn", "%ce", "%cI", "%B")
-"""None of them can hold the NUL that stands between them: git cuts names and messages there."""
+"""Separated by NUL, which none of them can contain: git cuts names and messages there."""
 EPOCH: Final = "1970-01-01T00:00:00+00:00"
-"""What is shown for a date that is missing or that no calendar has."""
+"""The date shown in place of one that is missing or invalid."""
 _DATE: Final = re.compile(r"(.{10}T.{8})([+-])(\d\d):(\d\d)")
 _FIRST: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST: Final = dt.datetime(2099, 12, 31, tzinfo=dt.UTC)
-"""git reads dates of these years alone, and takes others for now."""
+"""git reads only dates of these years, and takes any other date as now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Who made a commit, and when: ISO 8601 with the offset that the commit has."""
+    """The author or committer of a commit. `date` is ISO 8601 with the commit's own offset."""
 
     name: str
     email: str
@@ -31,7 +31,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit; what is not UTF-8 in its texts is U+FFFD."""
+    """A commit. Bytes of its texts that are not UTF-8 become U+FFFD."""
 
     sha: str
     tree: str
@@ -48,7 +48,7 @@ class Commit:
 
 
 class Options(TypedDict, total=False):
-    """What `log` can be asked."""
+    """The options of `log`."""
 
     count: Required[int]
     skip: int
@@ -61,15 +61,16 @@ class Options(TypedDict, total=False):
 
 
 def log(repo: GitRepo, sha: str, **options: Unpack[Options]) -> list[Commit]:
-    """At most `count` commits that `sha` has and `exclude` has not, after the first `skip`.
+    """At most `count` commits that `sha` has and `exclude` has not, newest first, after `skip`.
 
-    `path`: those that change it or what is below it. `author`: this text is in name or email,
-    in capitals or not. `since`, `until`: ISO 8601 with an offset, of the committer; git stops at
-    the first commits that are older than `since`. `reverse` turns around what was chosen.
+    `path`: only commits that change this file or folder. `author`: only commits with this text in
+    the author's name or email, in any case. `since`, `until`: limits of the committer's date, ISO
+    8601 with an offset; git stops at the first commits older than `since`. `reverse` reverses the
+    chosen commits.
 
-    No commits for what is none itself. `GitError` when an object is missing, `GitTimeout` for a
-    long walk, `GitTooLarge` when the messages have more bytes than git may write. `ValueError`
-    for what is no full name and no date.
+    The list is empty if `sha` is not a commit. Raises `GitError` if an object is missing,
+    `GitTimeout` for a long walk, `GitTooLarge` if git's output is too large, and `ValueError` if
+    a name is not a full object name or a date is invalid.
     """
     arguments, stdin = command(sha, **options)
     return parse_log(repo.git("log", *arguments, stdin=stdin).out)
@@ -87,48 +88,48 @@ def command(
     exclude: str = "",
     reverse: bool = False,
 ) -> tuple[list[str], bytes]:
-    """The arguments of `git log` for that, and its input, for which it waits."""
+    """The arguments and the standard input of `git log` for these options."""
     if not is_sha(sha) or (exclude and not is_sha(exclude)):
-        raise ValueError(f"no full object names: {sha!r}, {exclude!r}")
+        raise ValueError(f"not full object names: {sha!r}, {exclude!r}")
     options = [f"--max-count={count}", f"--skip={skip}"]
     if author:
         options += ["-i", "-F", f"--author={author}"]
     for name, text in (("since", since), ("until", until)):
         if text:
-            options.append(f"--{name}={_readable(text)}")
+            options.append(f"--{name}={_git_date(text)}")
     if reverse:
         options.append("--reverse")
     revisions = f"{sha}\n^{exclude}\n" if exclude else f"{sha}\n"
     form = f"--format={'%x00'.join(FIELDS)}"
-    # A `.mailmap` of the default branch would decide what `--author` finds, and may be huge.
+    # A `.mailmap` of the default branch would change what `--author` finds, and may be huge.
     plain = ("-z", "--no-mailmap", "--no-show-signature", "--no-decorate", "--encoding=UTF-8")
     paths = [os.fsdecode(path)] if path else []
     return [*plain, form, *options, "--stdin", "--", *paths], revisions.encode()
 
 
 def parse_log(out: bytes) -> list[Commit]:
-    """The commits of an output in which NUL ends each field. `GitError`: it has another form."""
+    """Parse output of `git log` with NUL-terminated fields; `GitError` if it is malformed."""
     *texts, rest = out.decode("utf-8", "replace").split("\0")
     if rest or len(texts) % len(FIELDS):
-        raise GitError("git log wrote something else than commits")
+        raise GitError("unexpected output of git log")
     return [_commit(texts[at : at + len(FIELDS)]) for at in range(0, len(texts), len(FIELDS))]
 
 
 def _commit(texts: list[str]) -> Commit:
     sha, tree, parents, name, email, date, *committer, message = texts
     if not is_sha(sha) or not is_sha(tree):
-        raise GitError("git log wrote something else than commits")
-    author = Signature(name, email, shown(date))
+        raise GitError("unexpected output of git log")
+    author = Signature(name, email, calendar_date(date))
     name, email, date = committer
-    people = author, Signature(name, email, shown(date))
+    people = author, Signature(name, email, calendar_date(date))
     return Commit(sha, tree, tuple(parents.split()), *people, message)
 
 
-def shown(text: str) -> str:
-    """A date of git's as a calendar has it, from the year 1 to 9999.
+def calendar_date(text: str) -> str:
+    """A date that git wrote, as a valid ISO 8601 date from the year 1 to 9999.
 
-    Anybody writes what they like into a commit: an offset that no clock has counts as UTC, and
-    `EPOCH` is what git has for a date that it cannot read.
+    A commit may contain any date. An impossible offset is converted to UTC; `EPOCH` replaces an
+    impossible date.
     """
     try:
         return dt.datetime.fromisoformat(text).isoformat()
@@ -145,9 +146,9 @@ def shown(text: str) -> str:
         return EPOCH
 
 
-def _readable(text: str) -> str:
-    """A date as git reads it; `ValueError`."""
+def _git_date(text: str) -> str:
+    """An ISO 8601 date in the form that git reads; `ValueError` if it is invalid."""
     moment = dt.datetime.fromisoformat(text)
     if moment.tzinfo is None:
-        raise ValueError(f"a date without an offset: {text!r}")
+        raise ValueError(f"the date has no offset: {text!r}")
     return min(max(moment, _FIRST), _LAST).astimezone(dt.UTC).isoformat(timespec="seconds")

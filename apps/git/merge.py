@@ -1,8 +1,8 @@
-"""Merging without a work tree: what is written are objects; no ref moves.
+"""Merging without a work tree: it writes objects and moves no ref.
 
-All strategies end in the same tree, or are refused: what was reviewed is what gets into the target.
-`Conflict` without paths means that git cannot do that: unrelated histories, trees too large for
-their limits, a rebase of more than `REBASE_LIMIT` commits.
+A strategy that would give another tree than a merge is refused, because reviewers saw the merge.
+`Conflict` without paths means that git cannot merge: unrelated histories, trees too large for its
+limits, or a rebase of more than `REBASE_LIMIT` commits.
 """
 
 import re
@@ -18,20 +18,20 @@ from apps.git.repo import EMPTY_TREE, GitRepo, Person, is_sha
 from apps.git.run import GitError, GitTimeout, GitTooLarge
 
 REBASE_LIMIT: Final = 250
-"""A rebase runs git three times per commit; this many take a few seconds."""
+"""Most commits of a rebase. It runs git three times per commit, a few seconds for this many."""
 REBASE_SECONDS: Final = 10.0
-"""After which one is given up: each of its commits may rename many files."""
+"""Seconds after which a rebase is given up: each of its commits may rename many files."""
 RENAME_LIMIT: Final = 400
-"""Of so many files that one side adds and removes git looks which are alike; where there are more,
-only those count as renamed that are the same or keep their last name. The time grows with the
-square."""
+"""Most added and removed files of one side that git compares for renames. Of more files it finds
+only renames that keep the content or the file name. The time grows with the square of this number.
+"""
 MOST_CONFLICT_PATHS: Final = 100
 
 _UNFIT_FOR_IDENT: Final = re.compile(r"[<>\x00-\x1f\x7f]")
 
 
 class Strategy(StrEnum):
-    """How a pull is merged: by which commits, and of what."""
+    """How the commits of a pull get into its target."""
 
     MERGE = "merge"
     SQUASH = "squash"
@@ -41,14 +41,14 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The two merge without a conflict, and this is the tree."""
+    """The tree of a merge without conflicts."""
 
     tree: str
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The two do not merge; the first 100 paths in order, as text that can always be encoded."""
+    """A failed merge, with the first 100 paths in conflict, sorted. They are valid UTF-8."""
 
     paths: tuple[str, ...] = ()
 
@@ -59,17 +59,17 @@ class Built:
 
     sha: str
     content: bytes = b""
-    """What that is made of, where it was written now."""
+    """The commit object's bytes, if it was just created."""
 
 
 @dataclass(frozen=True, slots=True)
 class FastForwardImpossible:
-    """The target has commits that the head has not."""
+    """The target has commits that the head does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class NothingToMerge:
-    """The target contains the head, or, for squash and rebase, all that it changes."""
+    """The target contains the head or, for squash and rebase, all of its changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ Outcome: TypeAlias = Built | Conflict | FastForwardImpossible | NothingToMerge |
 
 @dataclass(frozen=True, slots=True)
 class Mergeability:
-    """What `build` would answer now, for each strategy."""
+    """The outcome that `build` would have, for each strategy."""
 
     conflict_paths: tuple[str, ...]
     allowed_strategies: tuple[Strategy, ...]
@@ -91,7 +91,7 @@ class Mergeability:
 
 
 def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
-    """Which strategies `build` can carry out now. Leaves nothing behind in the repository."""
+    """Try all strategies of `build`, and leave no objects in the repository."""
     base = repo.merge_base(target, head)
     if base == head:
         return Mergeability((), (), nothing_to_merge=True)
@@ -113,11 +113,9 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
 
 
 def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
-    """The tree that merging `head` into `target` gives; None where they conflict. Leaves nothing
-    behind.
-    """
+    """The tree of merging `head` into `target`; None if they conflict. Leaves no objects."""
     if not is_sha(target) or not is_sha(head):
-        raise ValueError(f"no full object name: {target!r}, {head!r}")
+        raise ValueError(f"not a full object name: {target!r}, {head!r}")
     with repo.dry() as dry:
         merged = _merge_histories(dry, target, head)
     return merged.tree if isinstance(merged, Merged) else None
@@ -137,9 +135,9 @@ def build(
 ) -> Outcome:
     """Write the commits that merge `head_sha` into `target_sha`; the caller moves the ref.
 
-    `author` and `message` count for merge and squash, `committer` and `when` (with an offset)
-    also for rebase, none for fast_forward. `ahead`: how many commits the head has that the target
-    has not, where that is known; it saves asking git.
+    Merge and squash use `author` and `message`; merge, squash and rebase use `committer` and `when`
+    (with an offset); fast_forward uses none of them. `ahead` is the number of commits that only the
+    head has; a caller that knows it saves a git process.
     """
     if strategy is Strategy.FAST_FORWARD or not ahead:
         base = repo.merge_base(target_sha, head_sha)
@@ -161,7 +159,7 @@ def build(
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """A commit as git stores it, without signatures: those end with what they signed."""
+    """The fields of a commit object, without its signature: a rewritten commit makes it invalid."""
 
     tree: str
     parents: tuple[str, ...]
@@ -184,11 +182,11 @@ class _Commit:
         return cls(fields[b"tree"][0].decode(), parents, author, committer, encoding, message)
 
     def write(self, repo: GitRepo) -> str:
-        """Store it with `hash-object`, which keeps every byte; `commit-tree` would not."""
+        """Store the commit with `hash-object`: unlike `commit-tree`, it changes no byte."""
         return self.built(repo).sha
 
     def built(self, repo: GitRepo) -> Built:
-        """The same, with what has been stored."""
+        """Store the commit, and return its name with its bytes."""
         lines = [f"tree {self.tree}".encode(), *(f"parent {sha}".encode() for sha in self.parents)]
         lines += [b"author " + self.author, b"committer " + self.committer]
         if self.encoding:
@@ -199,12 +197,12 @@ class _Commit:
 
 
 def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict:
-    """The tree that merges the two, unless their histories have nothing in common."""
+    """The tree that merges the two; a `Conflict` if their histories are unrelated."""
     try:
         return _merge_trees(repo, target, head)
     except GitTimeout:
         raise
-    except GitError:  # git refuses unrelated histories, among other things
+    except GitError:  # among others, for unrelated histories
         if repo.merge_base(target, head) is not None:
             raise
         return Conflict()
@@ -212,8 +210,8 @@ def _merge_histories(repo: GitRepo, target: str, head: str) -> Merged | Conflict
 
 def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged | Conflict:
     args = ("--stdin", "--name-only", "--no-messages", *options)
-    # git 2.43 to 2.45 take the attributes of HEAD here, by which a push to one branch could decide
-    # how others are merged (`merge=union`).
+    # git 2.43 to 2.45 read the attributes of HEAD here: a push to the default branch could change
+    # how other branches are merged (`merge=union`).
     config = {"merge.renameLimit": str(RENAME_LIMIT), "attr.tree": EMPTY_TREE}
     try:
         result = repo.git("merge-tree", *args, stdin=f"{ours} {theirs}\n".encode(), config=config)
@@ -221,19 +219,19 @@ def _merge_trees(repo: GitRepo, ours: str, theirs: str, *options: str) -> Merged
         return Conflict()
     fields = [field.decode("utf-8", "replace") for field in result.out.split(b"\0")]
     clean, tree, *names = fields if len(fields) > 1 else ("", "")
-    # git 2.39 takes a missing tree as empty.
+    # git 2.39 treats a missing tree as an empty one.
     if not is_sha(tree) or result.err.startswith(b"error:"):
         raise GitError(f"git merge-tree lacks objects: {result.err!r}")
     if clean == "1":
         return Merged(tree)
-    # What is in the way of another it calls `name~<commit>` or `name~<commit>_0`.
+    # git renames a file that blocks a folder to `name~<commit>` or `name~<commit>_0`.
     moved_aside = re.compile(rf"~({ours}|{theirs})(_[0-9]+)?(?=/|\Z)")
-    known = {moved_aside.sub("", name) for name in names if name}
-    return Conflict(tuple(sorted(known)[:MOST_CONFLICT_PATHS]))
+    paths = {moved_aside.sub("", name) for name in names if name}
+    return Conflict(tuple(sorted(paths)[:MOST_CONFLICT_PATHS]))
 
 
 def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
-    """The same tree as the merge, but one parent, and a line for everybody else who wrote it."""
+    """A commit with the merge's tree, one parent, and a `Co-authored-by` for each other author."""
     target, head = merge.parents
     if merge.tree == _commit(repo, target).tree:
         return NothingToMerge()
@@ -247,18 +245,18 @@ def _squash(repo: GitRepo, merge: _Commit, author: Person) -> Outcome:
 
 
 def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes) -> Outcome:
-    """Replay the commits of `head` on `target`, leaving out merges, if that ends in `result`."""
+    """Replay the commits of `head` on `target` without merges. The last tree must be `result`."""
     order = ("--reverse", "--topo-order", "--no-merges", f"--max-count={REBASE_LIMIT + 1}")
     shas = repo.git("rev-list", *order, f"{target}..{head}").word.split()
     if len(shas) > REBASE_LIMIT:
         return Conflict()
     try:
-        picked = _commits(repo, shas)
-        parents = _commits(repo, {sha for commit in picked.values() for sha in commit.parents})
+        commits = _commits(repo, shas)
+        parents = _commits(repo, {sha for commit in commits.values() for sha in commit.parents})
     except GitTooLarge:
         return Conflict()
     tip, tree, ends = Built(target), _commit(repo, target).tree, monotonic() + REBASE_SECONDS
-    for sha, commit in picked.items():
+    for sha, commit in commits.items():
         if monotonic() > ends:
             raise GitTimeout(f"replaying {len(shas)} commits takes more than {REBASE_SECONDS} s")
         before = parents[commit.parents[0]].tree if commit.parents else EMPTY_TREE
@@ -268,19 +266,22 @@ def _rebase(repo: GitRepo, target: str, head: str, result: str, committer: bytes
         if merged.tree == tree and commit.tree != before:
             continue  # the target has this change already
         tree = merged.tree
-        # A commit in another encoding says so of its committer as well.
-        who = committer.decode().encode("ascii", "replace") if commit.encoding else committer
-        tip = replace(commit, tree=tree, parents=(tip.sha,), committer=who).built(repo)
+        # The encoding of a commit also applies to its committer.
+        commit_committer = (
+            committer.decode().encode("ascii", "replace") if commit.encoding else committer
+        )
+        tip = replace(commit, tree=tree, parents=(tip.sha,), committer=commit_committer).built(repo)
     if tree != result:
         return StrategyDiffers()
     return NothingToMerge() if tip.sha == target else tip
 
 
 def _pick(repo: GitRepo, sha: str, commit: _Commit, before: str, current: str) -> Merged | Conflict:
-    """The tree that the change of one commit makes of the tree `current`."""
+    """Apply the change of one commit to the tree `current`."""
     if before == current:
         return Merged(commit.tree)
-    # merge-tree finds its base by itself. This commit makes the parent of the picked one the base.
+    # merge-tree chooses the merge base itself. With the parents of the picked commit, this commit
+    # makes the picked commit's parent the base.
     synthetic = replace(commit, tree=current, message=b"")
     return _merge_trees(repo, synthetic.write(repo), sha, "--allow-unrelated-histories")
 
@@ -290,29 +291,29 @@ def _commit(repo: GitRepo, sha: str) -> _Commit:
 
 
 def _commits(repo: GitRepo, shas: Iterable[str]) -> dict[str, _Commit]:
-    """Read many commits with one git, in the order asked for."""
-    wanted = list(shas)
-    out = repo.git("cat-file", "--batch", stdin="".join(f"{sha}\n" for sha in wanted).encode()).out
-    found, start = {}, 0
-    for sha in wanted:
+    """Read many commits with one git process, in the given order."""
+    names = list(shas)
+    out = repo.git("cat-file", "--batch", stdin="".join(f"{sha}\n" for sha in names).encode()).out
+    commits, start = {}, 0
+    for sha in names:
         end = out.index(b"\n", start)
         _, kind, *size = out[start:end].split()
         if kind != b"commit":
-            raise GitError(f"{sha} is no commit but {kind!r}")
+            raise GitError(f"{sha} is not a commit but {kind!r}")
         start = end + 1 + int(size[0]) + 1
-        found[sha] = _Commit.parse(out[end + 1 : start - 1])
-    return found
+        commits[sha] = _Commit.parse(out[end + 1 : start - 1])
+    return commits
 
 
 def _ident(person: Person, when: datetime) -> bytes:
     if when.utcoffset() is None:
-        raise ValueError("a commit needs a time with an offset")
+        raise ValueError("the time of a commit needs an offset")
     at = f"{int(when.timestamp())} {when.strftime('%z')[:5]}"
     return f"{_name(person)} <{_fit(person.email)}> {at}".encode()
 
 
 def _name(person: Person) -> str:
-    """git refuses a commit by nobody."""
+    """A name for the commit: git refuses an empty one."""
     return _fit(person.name) or _fit(person.email) or "unknown"
 
 
@@ -321,6 +322,6 @@ def _fit(text: str) -> str:
 
 
 def _text(message: str) -> bytes:
-    """A message as git keeps it: no NUL, one line end at the end."""
+    """The message in git's form: no NUL, LF as line ends, one of them at the end."""
     plain = message.replace("\r\n", "\n").replace("\0", "").strip()
     return f"{plain}\n".encode("utf-8", "replace")

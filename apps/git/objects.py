@@ -1,4 +1,4 @@
-"""Commits and tags as git stores them: their fields as text, whatever bytes they have."""
+"""Parses commit and tag objects into text, also from bytes that are not valid text."""
 
 import codecs
 import datetime as dt
@@ -12,12 +12,12 @@ _CHARSETS: Final = re.compile(
     r"|gbk|gb2312|big5)",
     re.IGNORECASE,
 )
-"""What git's messages come in beside UTF-8. Of Python's other codecs some take very long."""
+"""Encodings of messages besides UTF-8. Some of Python's other codecs are very slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Who did something and when: ISO 8601 with their own offset, "" where git has no such time."""
+    """A person and a time of a commit or tag. `at` is ISO 8601 with an offset, "" if invalid."""
 
     name: str = ""
     email: str = ""
@@ -26,20 +26,20 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The header of a commit or a tag by key, each key's first line alone, and the message."""
+    """The header of a commit or tag, with the first line of each key, and its message."""
 
     header: dict[bytes, bytes]
     message: str
 
     @classmethod
     def parse(cls, content: bytes) -> "Stored":
-        """`content` may have been cut off anywhere. A message ends at a NUL, as for git."""
+        """Parse an object that may be cut off. As in git, the message ends at a NUL."""
         head, _, message = content.partition(b"\n\n")
         header: dict[bytes, bytes] = {}
         for line in head.split(b"\n"):
             key, _, value = line.partition(b" ")
             header.setdefault(key, value)
-        text = shown(message.partition(b"\0")[0], header.get(b"encoding", b""))
+        text = decode_text(message.partition(b"\0")[0], header.get(b"encoding", b""))
         return cls(header, text)
 
     @property
@@ -54,25 +54,26 @@ class Stored:
         return " ".join(lines)
 
     def stamp(self, key: bytes) -> Stamp:
-        """The person and the time of a line of the header."""
-        found = _IDENT.match(self.header.get(key, b""))
-        if found is None:
+        """The person and the time in a header line, such as `author`."""
+        match = _IDENT.match(self.header.get(key, b""))
+        if match is None:
             return Stamp()
-        name, email, seconds, offset = found.groups()
+        name, email, seconds, offset = match.groups()
         charset = self.header.get(b"encoding", b"")
         at = moment(int(seconds), offset.decode() if offset else "+0000") if seconds else ""
-        return Stamp(shown(name, charset).strip(), shown(email, charset).strip(), at)
+        return Stamp(decode_text(name, charset).strip(), decode_text(email, charset).strip(), at)
 
 
-def shown(raw: bytes, charset: bytes = b"") -> str:
-    """Bytes of git as text that any database keeps: without NUL, U+FFFD for what is no text."""
+def decode_text(raw: bytes, charset: bytes = b"") -> str:
+    """Decode bytes of git to text that any database stores. U+FFFD replaces NUL and bad bytes."""
     name = charset.decode("ascii", "replace").strip()
-    encoding = codecs.lookup(name).name if _CHARSETS.fullmatch(name) and known(name) else "utf-8"
+    is_charset = _CHARSETS.fullmatch(name) and is_known_charset(name)
+    encoding = codecs.lookup(name).name if is_charset else "utf-8"
     return raw.decode(encoding, "replace").replace("\0", "\ufffd")
 
 
-def known(charset: str) -> bool:
-    """Whether Python has this one."""
+def is_known_charset(charset: str) -> bool:
+    """Whether Python has a codec for this charset."""
     try:
         codecs.lookup(charset)
     except LookupError:
@@ -81,9 +82,9 @@ def known(charset: str) -> bool:
 
 
 def moment(seconds: int, offset: str) -> str:
-    """Seconds since 1970 as ISO 8601 with this offset (`+0130`); "" for what is in no calendar.
+    """Seconds since 1970 as ISO 8601 with an offset such as `+0130`; "" if out of range.
 
-    An offset of a day or more counts as none.
+    UTC replaces an offset of a day or more.
     """
     away = dt.timedelta(hours=int(offset[1:3]), minutes=int(offset[3:]))
     zone = dt.timezone(-away if offset[0] == "-" else away) if away < dt.timedelta(1) else dt.UTC

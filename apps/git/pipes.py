@@ -1,4 +1,4 @@
-"""The pipes of a process, and its end."""
+"""Reads and writes the pipes of a process, and waits for its end."""
 
 import os
 from select import POLLIN, poll
@@ -6,11 +6,11 @@ from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from typing import IO, Final, Protocol, cast
 
 PIECE: Final = 65536
-"""Bytes that are read or written at once."""
+"""Most bytes of one read or write."""
 
 
 class Process(Protocol):
-    """What is needed of one here."""
+    """The attributes of `Popen` that this module uses."""
 
     pid: int
     stdin: IO[bytes] | None
@@ -19,7 +19,7 @@ class Process(Protocol):
 
 
 def register(pipes: DefaultSelector, process: Process) -> None:
-    """Have the selector tell when the process takes input, if it is to get any, or gives output."""
+    """Register the process's output, and its input unless that is closed, with the selector."""
     stdin = cast(IO[bytes], process.stdin)
     if not stdin.closed:
         pipes.register(stdin, EVENT_WRITE)
@@ -28,15 +28,15 @@ def register(pipes: DefaultSelector, process: Process) -> None:
 
 
 def write(fd: int, rest: memoryview) -> memoryview:
-    """Write as much as fits; what is left. Nothing when the process reads no further."""
+    """Write as much as fits, and return the rest. It is empty if the process stopped reading."""
     try:
         return rest[os.write(fd, rest[:PIECE]) :]
-    except BrokenPipeError:  # git has read as much as it wanted
+    except BrokenPipeError:  # the process needs no more input
         return rest[:0]
 
 
 def ends_within(process: Process, seconds: float) -> bool:
-    """Wait for the end without reaping: until then nobody else can get the group's number."""
+    """Wait for the process to end, but do not reap it, so that its group id is not reused."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:

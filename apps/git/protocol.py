@@ -1,7 +1,7 @@
 """The wire format of a push and its report, as pure functions over bytes.
 
-Ref names are decoded with `surrogateescape`, so that a report can repeat every name byte
-for byte; names that are not UTF-8 are refused later, by `repo.valid_ref_name`.
+Ref names are decoded with `surrogateescape`, so that a report can repeat each name byte for byte.
+`repo.valid_ref_name` refuses names that are not UTF-8 later.
 """
 
 import re
@@ -17,19 +17,19 @@ FLUSH: Final = b"0000"
 DELIMITER: Final = b"0001"
 MAX_PAYLOAD: Final = 65516
 MAX_COMMAND_LIST: Final = 8 * 1024 * 1024
-"""Bytes; 20,000 refs whose names are as long as names may be."""
+"""Bytes. Enough for 20,000 refs with names of the greatest length."""
 MAX_FILTER: Final = 256
-"""Bytes of a filter specification, and it may combine others once: git parses it in a time that
-grows with the square of its length.
+"""Most bytes of a filter specification. git's time to parse one grows with the square of its
+length.
 """
 MOST_LINES: Final = {b"have": 131_072, b"shallow": 65_536, b"ref-prefix": 8_192, b"deepen-not": 100}
-"""Lines of each kind that the request of a fetch may have: git looks through its history or its
-refs for each. A client that has a million commits of another project sends 90,000 haves in the end,
-all others much less.
+"""Most lines of each kind in a fetch request. For each such line git searches its history or its
+refs. A client with a million commits of another project sends 90,000 haves; all others send far
+fewer.
 """
 MOST_OTHERS: Final = 1000
-"""All other lines together, but those that name an object: git sends a dozen. 4 million empty ones
-pack into 16 KB, and would take seconds to look through.
+"""Most other lines, not counting those that name an object. git sends a dozen. 4 million empty
+lines compress to 16 KB and would take seconds to parse.
 """
 
 _HEADER: Final = 4
@@ -38,9 +38,9 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 _OBJECTS: Final = frozenset({b"want", b"oid"})
 _LENGTH: Final = re.compile(rb"[0-9a-fA-F]{4}\Z")
 _SHALLOW: Final = re.compile(r"shallow ([0-9a-f]{40})\Z")
-# A name of any length would leave no room in a packet for the reason of its refusal.
+# The length of a name is limited, so that a packet has room for the reason of its refusal.
 _COMMAND: Final = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) (.{1,4096})\Z")
-# They have to fit behind another command, should the first be refused.
+# The capabilities must fit behind another command if the first one is refused.
 _CAPABILITIES: Final = re.compile(rb"[ -~]{0,4096}\Z")
 
 
@@ -52,12 +52,12 @@ class Service(StrEnum):
 
 
 class ProtocolError(Exception):
-    """The client sent something that is no push; the text may be shown to it."""
+    """The client's request is malformed or too large. The text may be shown to the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One ref of a push: its name, what it was, what it shall be; `ZERO` is "no such ref"."""
+    """One ref of a push with its old and new object. `ZERO` means that the ref does not exist."""
 
     old: str
     new: str
@@ -74,7 +74,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class PushRequest:
-    """What a push asks for, and in `raw` the bytes that said so, flush included."""
+    """A parsed push request. `raw` holds its bytes, flush packet included."""
 
     commands: tuple[Command, ...]
     capabilities: frozenset[str]
@@ -83,33 +83,33 @@ class PushRequest:
 
     @property
     def atomic(self) -> bool:
-        """Either all refs are moved or none."""
+        """Whether git must move all refs or none."""
         return "atomic" in self.capabilities
 
     @property
     def sideband(self) -> bool:
-        """The answer travels in band 1 of a multiplexed stream."""
+        """Whether the client expects the answer in band 1 of a multiplexed stream."""
         return "side-band-64k" in self.capabilities
 
     @property
     def wants_report(self) -> bool:
-        """Without it the client reads no answer at all."""
+        """Whether the client reads an answer at all."""
         return not self.capabilities.isdisjoint({"report-status", "report-status-v2"})
 
     def without(self, refs: Container[str]) -> bytes:
-        """The bytes that ask for the same push, but say nothing of these refs."""
+        """The bytes of the same push request without the commands for these refs."""
         lines = [f"shallow {sha}" for sha in self.shallow]
-        kept = [f"{c.old} {c.new} {c.ref}" for c in self.commands if c.ref not in refs]
+        commands = [f"{c.old} {c.new} {c.ref}" for c in self.commands if c.ref not in refs]
         capabilities = " ".join(sorted(self.capabilities))
-        lines += [f"{line}\0{capabilities}" for line in kept[:1]] + kept[1:]
+        lines += [f"{line}\0{capabilities}" for line in commands[:1]] + commands[1:]
         return b"".join(pkt(line.encode("utf-8", "surrogateescape")) for line in lines) + FLUSH
 
 
 class PushParser:
-    """Reads a push up to the flush that ends its command list, piece by piece.
+    """Parses a push request piece by piece, up to the flush packet that ends its command list.
 
-    Holds `MAX_COMMAND_LIST` bytes and one piece at most, and raises nothing but `ProtocolError`.
-    `rest` is what followed the flush in the last piece: the beginning of the pack.
+    Buffers at most `MAX_COMMAND_LIST` bytes and one piece, and raises only `ProtocolError`. `rest`
+    holds the bytes of the last piece behind the flush packet: the beginning of the pack.
     """
 
     def __init__(self) -> None:
@@ -122,9 +122,9 @@ class PushParser:
         self._request: PushRequest | None = None
 
     def feed(self, piece: bytes) -> bool:
-        """Take the next bytes of the request; true once the list is complete."""
+        """Parse the next bytes of the request; return True once the command list is complete."""
         if self._request is not None:
-            raise ProtocolError("the command list has ended already")
+            raise ProtocolError("the command list is already complete")
         self._buffer += piece
         while (size := self._packet_size()) is not None:
             start, self._read = self._read, self._read + max(size, _HEADER)
@@ -136,21 +136,21 @@ class PushParser:
 
     @property
     def request(self) -> PushRequest:
-        """The whole push; `ProtocolError` as long as its list has not ended."""
+        """The parsed request; `ProtocolError` until its command list is complete."""
         if self._request is None:
-            raise ProtocolError("the command list has no end")
+            raise ProtocolError("the command list is incomplete")
         return self._request
 
     def _packet_size(self) -> int | None:
-        """The size of the next packet, 0 for a flush, None while it is incomplete."""
+        """The size of the next packet, 0 for a flush packet, None if the packet is incomplete."""
         header = bytes(self._buffer[self._read : self._read + _HEADER])
         if len(header) < _HEADER:
             return None
         if not _LENGTH.match(header):
-            raise ProtocolError("a packet has no length")
+            raise ProtocolError("a packet has no valid length")
         size = int(header, 16)
         if 0 < size <= _HEADER or size > MAX_PAYLOAD + _HEADER:
-            raise ProtocolError(f"a packet of length {size} does not belong here")
+            raise ProtocolError(f"a packet has the invalid length {size}")
         if self._read + max(size, _HEADER) > MAX_COMMAND_LIST:
             raise ProtocolError("the command list is too long: push fewer refs at a time")
         return size if self._read + size <= len(self._buffer) else None
@@ -164,11 +164,11 @@ class PushParser:
         command = _COMMAND.match(line)
         if not command:
             raise ProtocolError("expected old, new and ref")
-        # git obeys capabilities on any line; what is not read here, git must not see.
+        # git reads capabilities on any line. Those that are not parsed here must not reach git.
         if nul and self._commands:
-            raise ProtocolError("capabilities belong to the first command")
+            raise ProtocolError("only the first command may have capabilities")
         if not _CAPABILITIES.match(capabilities):
-            raise ProtocolError("the capabilities are none that git has")
+            raise ProtocolError("the capabilities are invalid")
         if nul:
             self._capabilities = frozenset(capabilities.decode().split())
         self._commands.append(Command(command[1], command[2], command[3]))
@@ -188,7 +188,7 @@ class PushParser:
 
 
 def pkt(payload: bytes) -> bytes:
-    """One packet; `ValueError` for more than `MAX_PAYLOAD` bytes or none."""
+    """Encode one packet; `ValueError` if the payload is empty or exceeds `MAX_PAYLOAD` bytes."""
     if not 0 < len(payload) <= MAX_PAYLOAD:
         raise ValueError(f"a packet cannot hold {len(payload)} bytes")
     return b"%04x%b" % (len(payload) + _HEADER, payload)
@@ -197,7 +197,7 @@ def pkt(payload: bytes) -> bytes:
 def report(
     results: Iterable[tuple[str, str]], *, unpack: str = "ok", sideband: bool = False
 ) -> bytes:
-    """The answer to a push: for each ref "ok" or the reason that `git push` prints beside it."""
+    """The answer to a push. Each ref has "ok" or a reason, which `git push` prints."""
     first = pkt(f"unpack {_one_line(unpack)}\n".encode())
     body = first + b"".join(map(pkt, _report_lines(results))) + FLUSH
     return _in_band(body) + FLUSH if sideband else body
@@ -211,9 +211,9 @@ def error_packet(text: str) -> bytes:
 def with_refusals(
     answer: bytes, refused: Iterable[tuple[str, str]], *, sideband: bool = False
 ) -> bytes:
-    """git's answer to the rest of a push, so that it reports these refs as well.
+    """Add refused refs to git's answer to the other commands of a push.
 
-    An answer without a whole report, because git ended before, stays as it is.
+    An answer with an incomplete report, because git ended early, is returned unchanged.
     """
     packets = _packets(answer)
     if packets is None:
@@ -228,14 +228,14 @@ def with_refusals(
 
 
 def _packets(stream: bytes) -> list[bytes] | None:
-    """What the packets up to a flush hold; None unless the stream ends with just that flush."""
-    found: list[bytes] = []
+    """The payloads of the packets; None unless the stream ends with its first flush packet."""
+    payloads: list[bytes] = []
     at = 0
     while _LENGTH.match(stream[at : at + _HEADER]):
         size = int(stream[at : at + _HEADER], 16)
         if size <= _HEADER:
-            return found if size == 0 and at + _HEADER == len(stream) else None
-        found.append(stream[at + _HEADER : at + size])
+            return payloads if size == 0 and at + _HEADER == len(stream) else None
+        payloads.append(stream[at + _HEADER : at + size])
         at += size
     return None
 
@@ -258,43 +258,45 @@ def _one_line(text: str) -> str:
 
 
 def check_fetch(fetch: bytes) -> None:
-    """Raise `ProtocolError` if git would take very long to understand the request of a fetch."""
-    found = Counter[bytes]()
+    """Raise `ProtocolError` if git would need too long to parse a fetch request."""
+    counts = Counter[bytes]()
     at = others = 0
     while _LENGTH.match(header := fetch[at : at + _HEADER]):
-        size = max(int(header, 16), _HEADER)  # what is shorter has no payload
+        size = max(int(header, 16), _HEADER)  # special packets have no payload
         word, _, rest = fetch[at + _HEADER : at + size].removesuffix(b"\n").partition(b" ")
         at += size
         if word in MOST_LINES:
-            found[word] += 1
-            if found[word] > MOST_LINES[word]:
+            counts[word] += 1
+            if counts[word] > MOST_LINES[word]:
                 most = f"{MOST_LINES[word]:,} lines with {word.decode()}"
-                raise ProtocolError(f"A fetch may have {most}")
+                raise ProtocolError(f"A fetch may have at most {most}")
         elif word not in _OBJECTS or len(rest) < len(ZERO):
             others += 1
             if others > MOST_OTHERS:
-                raise ProtocolError(f"A fetch may have {MOST_OTHERS:,} lines that name no object")
+                most = f"{MOST_OTHERS:,} lines that name no object"
+                raise ProtocolError(f"A fetch may have at most {most}")
         if word == b"filter":
             _check_filter(rest)
 
 
 def _check_filter(spec: bytes) -> None:
-    """Refuse one that is long or nested, or takes its paths from a file: git then visits a tree
-    once for each path that leads to it.
+    """Refuse a filter that is too long or nested, or that is sparse: for a sparse filter git visits
+    a tree once for each path that leads to it.
     """
     plain = _decoded(spec[:MAX_FILTER])
     if len(spec) > MAX_FILTER or plain.count(b"combine:") > 1 or b"sparse:" in plain:
-        most = f"{MAX_FILTER} bytes long and combine others once"
-        raise ProtocolError(f"A filter may be {most}, and not be a sparse one")
+        raise ProtocolError(
+            f"A filter may have at most {MAX_FILTER} bytes and one level of combine, and no sparse"
+        )
 
 
 def _decoded(spec: bytes) -> bytes:
-    """Without the percent signs in which one filter stands inside another, however deep."""
+    """The filter without percent-encoding, at any depth of nesting."""
     while (plain := unquote_to_bytes(spec)) != spec:
         spec = plain
     return spec
 
 
 def advertisement(service: Service) -> bytes:
-    """How the answer to `info/refs` begins: the line that names the service. git's own follows."""
+    """The first packets of an answer to `info/refs`: the service's name. git writes the rest."""
     return pkt(f"# service=git-{service}\n".encode()) + FLUSH

@@ -1,7 +1,7 @@
 """The folders in which receive-pack stores the objects of a push until its refs may move.
 
-git leaves its folder behind when a signal ends it. Each receive-pack and what it starts hold a
-shared lock; when it can be had exclusively, no push is under way and all folders are leftovers.
+A receive-pack that is killed leaves its folder behind. Each receive-pack and its children hold a
+shared lock. When the exclusive lock is free, no push is in progress and all folders are leftovers.
 """
 
 import fcntl
@@ -16,15 +16,15 @@ from typing import Final
 QUARANTINES: Final = "objects/tmp_objdir-incoming-*"
 LOCK: Final = "pushing"
 _PAUSE: Final = 0.02
-"""Seconds between two tries: `flock` waits either for ever or not at all."""
+"""Seconds between two attempts: `flock` has no timeout."""
 
 
 @contextmanager
 def push_lock(repo: Path, kind: int = fcntl.LOCK_SH) -> Iterator[int]:
     """Hold the repository's lock of pushes; yields its file descriptor.
 
-    A process that inherits the descriptor holds the lock until it ends. `OSError` where the file
-    system has no locks, or `BlockingIOError` with `LOCK_NB` while others hold it.
+    A process that inherits the descriptor holds the lock until it ends. `OSError` if the file
+    system has no locks; with `LOCK_NB`, `BlockingIOError` while others hold the lock.
     """
     descriptor = os.open(repo / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -35,9 +35,9 @@ def push_lock(repo: Path, kind: int = fcntl.LOCK_SH) -> Iterator[int]:
 
 
 def remove_quarantines(repo: Path, within: float = 0) -> int:
-    """Remove the folders of ended pushes; returns how many. None goes while a push is under way.
+    """Remove the folders of ended pushes; return their number, 0 if a push is in progress.
 
-    `within`: seconds to wait for the end of the pushes, as of a process that has just been killed.
+    `within`: seconds to wait for pushes to end, for example for a process that was just killed.
     """
     ends = time.monotonic() + within
     while any(repo.glob(QUARANTINES)):
@@ -51,6 +51,6 @@ def remove_quarantines(repo: Path, within: float = 0) -> int:
             if time.monotonic() >= ends:
                 return 0
             time.sleep(_PAUSE)
-        except OSError:  # a file system without locks: `remove_leftovers` goes by the age
+        except OSError:  # no locks: `remove_leftovers` will remove old folders
             return 0
     return 0

@@ -1,4 +1,4 @@
-"""Paths as git writes them where it does not end them with NUL."""
+"""Decodes the paths that git quotes in output without `-z`."""
 
 import re
 from typing import Final
@@ -16,12 +16,12 @@ _ESCAPES: Final = {
 
 
 def unquoted(name: bytes) -> bytes:
-    """A path as it is: git writes one with unusual bytes as C has its strings."""
+    """The path itself. git quotes a path with unusual bytes like a string in C."""
     if not name.startswith(b'"'):
         return name
-    return _ESCAPED.sub(_meant, name[1:-1])
+    return _ESCAPED.sub(_unescaped, name[1:-1])
 
 
-def _meant(escaped: re.Match[bytes]) -> bytes:
+def _unescaped(escaped: re.Match[bytes]) -> bytes:
     text = escaped[1]
     return bytes([int(text, 8) & 0xFF]) if len(text) == 3 else _ESCAPES.get(text, text)

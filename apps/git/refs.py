@@ -1,7 +1,7 @@
-"""Single refs, as git keeps them: a file each, or lines of `packed-refs`.
+"""Reads single refs from git's files: one file for each ref, or a line of `packed-refs`.
 
-A push asks for one or two under the lock of its repository, and a git process takes longer than all
-else that it does there. git moves a ref by renaming a file, so that a reader finds old or new.
+A push reads one or two refs under the lock of its repository, where a git process would take longer
+than everything else. git moves a ref by renaming a file: a reader gets the old or the new value.
 """
 
 import re
@@ -14,17 +14,17 @@ _PACKED: Final = re.compile(r"^([0-9a-f]{40}) (.+)$", re.MULTILINE)
 
 
 def read_refs(git_dir: Path, names: Collection[str]) -> dict[str, str]:
-    """Full name -> object of those of `names` that exist; the caller has checked them.
+    """Full name -> object of the refs among `names` that exist. The caller has checked the names.
 
-    A file counts before a line. It is looked for first: git writes the line before it removes the
-    file. `ValueError` for what is neither, as a symbolic ref.
+    A ref's own file takes precedence over `packed-refs` and is read first, because git writes
+    `packed-refs` before it removes the file. `ValueError` for other files, such as symbolic refs.
     """
     loose = {name: _read_loose(git_dir / name) for name in names}
     if None not in loose.values():
         return {name: sha for name, sha in loose.items() if sha}
     packed = _read_packed(git_dir / "packed-refs")
-    found = {name: sha or packed.get(name) for name, sha in loose.items()}
-    return {name: sha for name, sha in found.items() if sha}
+    shas = {name: sha or packed.get(name) for name, sha in loose.items()}
+    return {name: sha for name, sha in shas.items() if sha}
 
 
 def _read_loose(path: Path) -> str | None:
@@ -32,10 +32,10 @@ def _read_loose(path: Path) -> str | None:
         text = path.read_text("ascii")
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
-    found = _LOOSE.match(text)
-    if found is None:
-        raise ValueError(f"no ref: {path}")
-    return found[1]
+    match = _LOOSE.match(text)
+    if match is None:
+        raise ValueError(f"not a ref: {path}")
+    return match[1]
 
 
 def _read_packed(path: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""One bare repository on disk. Every name is checked here before git gets it.
+"""One bare repository on disk. It checks every name before git gets it; `ValueError` if invalid.
 
-git gets full object names and valid ref names only: user text as a revision would be an option
-(`--output=x` writes a file) or a search through all of history (`:/text`). `ValueError` otherwise.
+git gets only full object names and valid ref names. Text of a user, taken as a revision, could be
+an option (`--output=x` writes a file) or a search through all of history (`:/text`).
 """
 
 import json
@@ -47,9 +47,9 @@ _BAD_NAME: Final = re.compile(
     r"""
       [\x00-\x20\x7f~^:?*\[\\]        # git's own rules, see git-check-ref-format(1)
     | \.\. | @\{ | // | (\A|/)\. | \.lock(/|\Z) | \A/ | /\Z | \.\Z
-    | \A- | \AHEAD\Z | \A@\Z          # would be read as an option or as another revision
+    | \A- | \AHEAD\Z | \A@\Z          # git would read an option or another revision
     | \A[0-9a-fA-F]{40}\Z
-    | [\ud800-\udfff]                 # bytes that were no UTF-8
+    | [\ud800-\udfff]                 # bytes that are not UTF-8
     """,
     re.VERBOSE,
 )
@@ -61,7 +61,7 @@ _MOST_AUTHORS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody's name and email address, as commits have them."""
+    """The name and email address of an author or committer."""
 
     name: str
     email: str
@@ -69,7 +69,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class DiffStat:
-    """What a pull changes. If the diff is too large to be counted, its three numbers are 0."""
+    """The size of a pull's diff. If it is too large to count, the three numbers are 0."""
 
     commit_count: int
     additions: int = 0
@@ -80,19 +80,19 @@ class DiffStat:
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How many commits a move loses, and how many it gains. A fast-forward loses none."""
+    """The number of commits that moving a ref loses and gains. A fast-forward loses none."""
 
     lost: int
     gained: int
 
 
 def is_sha(text: str) -> bool:
-    """A full object name in lower case, the only form that git is given."""
+    """Whether the text is a full object name in lower case."""
     return _SHA.match(text) is not None
 
 
 def valid_branch_name(text: str) -> bool:
-    """A name that git takes, that no command can misread and that every file system can hold."""
+    """Whether git, its commands and the file system all accept this name for a branch."""
     return (
         text != ""
         and not _BAD_NAME.search(text)
@@ -102,7 +102,7 @@ def valid_branch_name(text: str) -> bool:
 
 
 def valid_ref_name(text: str) -> bool:
-    """A full name of a branch, a tag, or a commit that a pull keeps: no other refs exist here."""
+    """Whether this is the full name of a branch, a tag, or a commit that a pull keeps."""
     for namespace in ("refs/heads/", "refs/tags/"):
         if text.startswith(namespace):
             return valid_branch_name(text.removeprefix(namespace))
@@ -110,26 +110,28 @@ def valid_ref_name(text: str) -> bool:
 
 
 def pull_ref(number: int) -> str:
-    """Where the head of a pull is kept, so that it outlives its branch."""
+    """The ref of a pull's head. It keeps the head when the branch is deleted."""
     return f"refs/pull/{number}/head"
 
 
 def approved_ref(number: int, sha: str) -> str:
-    """Where a commit is kept that was approved as the head of a pull. No client is shown it."""
+    """The ref of a commit that was approved as the head of a pull. Hidden from clients."""
     return f"refs/approved/{number}/{sha}"
 
 
 def version_ref(number: int, version: int) -> str:
-    """Where the head of a version of a pull is kept. No client is shown it: git hides refs by how
-    their names begin, so these are no `refs/pull/`.
+    """The ref of the head of a pull's version. Hidden from clients, unlike `refs/pull/`: git hides
+    refs by prefix.
     """
     return f"refs/versions/{number}/{version}"
 
 
 @dataclass(frozen=True, slots=True)
 class GitRepo:
-    """A bare repository; `objects` is where new objects go, if not into itself, and `others` is
-    another repository whose objects can be read as well. `ends`: see `within`.
+    """A bare repository.
+
+    `objects` is the folder for new objects, if not its own. `others` is another repository whose
+    objects are readable too. `ends`: see `within`.
     """
 
     path: Path
@@ -146,9 +148,7 @@ class GitRepo:
         config: Mapping[str, str] | None = None,
         take: Callable[[bytes], object] | None = None,
     ) -> Result:
-        """Run git here; see `run_git`. The caller has checked the arguments: they may hold no text
-        of a user.
-        """
+        """Run git in this repository; see `run_git`. Check text of users before you pass it."""
         return run_git(
             self.path,
             subcommand,
@@ -162,24 +162,24 @@ class GitRepo:
         )
 
     def read(self, command: str, *args: str, stdin: bytes = b"") -> Generator[bytes, None, None]:
-        """What git writes here, in pieces; see `run.read_git`."""
+        """Run git in this repository and yield its output in pieces; see `run.read_git`."""
         env, ends = self._environment(), self.ends
         return read_git(self.path, command, *args, stdin=stdin, env=env, ends=ends)
 
     def start(self, command: str, *args: str, stdin: bytes | None = b"") -> StartedGit:
-        """Start git here, beside others; see `run.start_git`."""
+        """Start git in this repository, next to other processes; see `run.start_git`."""
         env, ends = self._environment(), self.ends
         return start_git(self.path, command, *args, stdin=stdin, env=env, ends=ends)
 
     def _environment(self) -> dict[str, str]:
         env = {"GIT_OBJECT_DIRECTORY": str(self.objects)} if self.objects else {}
-        if self.others:  # in quotes, because a colon would end a path
+        if self.others:  # quoted, because an unquoted colon ends a path
             store = json.dumps(str(self.others.resolve() / "objects"), ensure_ascii=False)
             env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = store
         return env
 
     def within(self, seconds: float) -> "GitRepo":
-        """The same repository; all gits that run here end so many seconds from now."""
+        """The same repository, with a deadline in `seconds` for all git processes together."""
         return replace(self, ends=min(self.ends, time.monotonic() + seconds))
 
     # The repository itself
@@ -188,10 +188,9 @@ class GitRepo:
         return (self.path / "HEAD").is_file()
 
     def create(self, default_branch: str = "main") -> None:
-        """Make it, complete or not at all. `FileExistsError` when it is there already.
+        """Create the repository, completely or not at all. `FileExistsError` if it exists.
 
-        The folders, a HEAD and a configuration are all that git asks for
-        (gitrepository-layout(5)).
+        git needs only the folders, a HEAD and a configuration (gitrepository-layout(5)).
         """
         head = _branch_ref(default_branch)
         if self.path.exists():
@@ -209,7 +208,9 @@ class GitRepo:
             raise
 
     def unfinished(self, mark: str) -> "GitRepo":
-        """Where this one is made before it is renamed; `mark` tells attempts apart."""
+        """The folder in which the repository is made before it is renamed. `mark` is unique per
+        attempt.
+        """
         return GitRepo(self.path.with_name(f"{self.path.name}.tmp-{mark}"))
 
     def _write_config(self) -> None:
@@ -217,10 +218,10 @@ class GitRepo:
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
-        """The same repository; what is written to it is deleted at the end. For reads that merge.
+        """The same repository, without the objects written in this block. For reads that merge.
 
-        The folder lies where git keeps such of its own, so that `remove_leftovers` finds it
-        when the process dies meanwhile.
+        The temporary folder is named like git's own, so that `remove_leftovers` removes it if the
+        process dies.
         """
         with TemporaryDirectory(prefix=_DRY, dir=self.path.resolve() / "objects") as folder:
             info = Path(folder) / "info"
@@ -229,25 +230,25 @@ class GitRepo:
             yield replace(self, objects=Path(folder))
 
     def upkeep(self) -> None:
-        """Keep reads fast and the folder small. Minutes on a large one: for the worker."""
+        """Pack refs and objects. Only for the worker: it takes minutes on a large repository."""
         self.remove_leftovers()
         self.git("pack-refs", "--all")
-        # By itself it would write the commit-graph too, and all of it each time.
+        # By default gc also rewrites the whole commit-graph each time.
         self.git(
             "gc", "--auto", "--quiet", config={"gc.auto": "6700", "gc.writeCommitGraph": "false"}
         )
         write_graph(self.path)
 
     def remove_leftovers(self, age: float = LEFTOVER_SECONDS) -> int:
-        """Remove what killed gits left; see `leftovers.remove_leftovers`."""
+        """Remove files of killed git processes; see `leftovers.remove_leftovers`."""
         return remove_leftovers(self.path, age)
 
     def remove_quarantines(self, within: float = 0) -> int:
-        """Remove what pushes left that were killed; see `quarantines.remove_quarantines`."""
+        """Remove folders of killed pushes; see `quarantines.remove_quarantines`."""
         return remove_quarantines(self.path, within)
 
     def mend_config(self) -> bool:
-        """Rewrite the configuration if it differs from the present one; returns whether it did."""
+        """Rewrite the configuration if it differs from `CONFIG`; return whether it did."""
         if (self.path / "config").read_text() == CONFIG:
             return False
         self._write_config()
@@ -263,7 +264,7 @@ class GitRepo:
     ) -> GitProcess:
         """Start one exchange of a fetch or a push; see `run.spawn_service`.
 
-        `most`: bytes of the objects of a push, where it may have fewer than `MOST_PUSHED`.
+        `most`: bytes of a push's pack, if it may have fewer than `MOST_PUSHED`.
         """
         config = {} if most is None else {"receive.maxInputSize": str(most)}
         return spawn_service(
@@ -273,23 +274,23 @@ class GitRepo:
     # Refs
 
     def refs(self, *, pulls: bool = False) -> dict[str, str]:
-        """Full name -> object of all branches and tags, and of the heads of pulls if asked."""
+        """Full name -> object of all branches and tags; with `pulls`, of the heads of pulls too."""
         return self._refs("refs/heads", "refs/tags", *(["refs/pull"] if pulls else []))
 
     def some_refs(self, names: Collection[str]) -> dict[str, str]:
-        """Full name -> object of those of `names` that exist, and perhaps of others.
+        """Full name -> object of the refs among `names` that exist. It may contain other refs.
 
-        Reads files; starts git only where they cannot be read, to get its error.
+        Reads git's files. Only if that fails, git is started.
         """
         checked = [_ref(name) for name in names]
         with suppress(OSError, ValueError):
-            found = read_refs(self.path, checked)
-            if self.exists():  # else all refs would seem to have gone with a disk that has
-                return found
+            refs = read_refs(self.path, checked)
+            if self.exists():  # if the disk is gone, the refs are not deleted
+                return refs
         return self._refs(*checked) if checked else {}
 
     def ref(self, name: str) -> str | None:
-        """What one ref points to, or None."""
+        """The object of one ref, or None."""
         return self.some_refs([name]).get(name)
 
     def _refs(self, *under: str) -> dict[str, str]:
@@ -299,7 +300,7 @@ class GitRepo:
         return {name: sha for sha, name in pairs if valid_ref_name(name)}
 
     def head_branch(self) -> str:
-        """The branch that a clone checks out; it need not exist."""
+        """The default branch. It need not exist."""
         out = self.git("symbolic-ref", "HEAD").out.decode("utf-8", "surrogateescape")
         return out.removesuffix("\n").removeprefix("refs/heads/")
 
@@ -307,19 +308,19 @@ class GitRepo:
         self.git("symbolic-ref", "HEAD", _branch_ref(name))
 
     def update_ref(self, ref: str, new: str, old: str) -> bool:
-        """As `update_refs`, of one."""
+        """`update_refs` for one ref."""
         return self.update_refs([(ref, new, old)])
 
     def update_refs(self, moves: Sequence[tuple[str, str, str]]) -> bool:
-        """Move all these refs, each from its `old` to its `new`: `(ref, new, old)`; or none, and
-        return False: somebody else moved one first.
+        """Move all refs, given as `(ref, new, old)`, or none.
 
-        `ZERO` as `old`: it must not exist. `ZERO` as `new`: delete it. `GitError` for other
-        failures, such as `a/b` beside `a`.
+        Returns False if another process moved one of them first. `ZERO` as `old`: the ref must not
+        exist. `ZERO` as `new`: delete the ref. `GitError` for other failures, such as `a/b` if
+        there is an `a`.
         """
-        # git would take the two as "delete it, whatever it is".
+        # git takes two zeros as "delete the ref, whatever its object".
         if any(new == old == ZERO for _, new, old in moves):
-            raise ValueError("a ref cannot be moved from nothing to nothing")
+            raise ValueError("old and new are both ZERO")
         lines = [f"update {_ref(ref)}\0{_sha(new)}\0{_sha(old)}\0" for ref, new, old in moves]
         try:
             self.git("update-ref", "--stdin", "-z", stdin="".join(lines).encode())
@@ -337,7 +338,7 @@ class GitRepo:
         return out.split()[1] == b"commit"
 
     def is_ancestor(self, a: str, b: str) -> bool:
-        """`b` contains `a`; a commit contains itself."""
+        """Whether `b` contains `a`. A commit contains itself."""
         return not self.git("merge-base", "--is-ancestor", _sha(a), _sha(b), ok=(0, 1)).code
 
     def merge_base(self, a: str, b: str) -> str | None:
@@ -345,16 +346,16 @@ class GitRepo:
         return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
 
     def distance(self, old: str, new: str) -> Distance:
-        """How many commits of `old` are not in `new`, and how many of `new` are not in `old`."""
+        """The number of commits that only `old` has, and the number that only `new` has."""
         both = f"{_sha(old)}...{_sha(new)}\n".encode()
         lost, gained = self.git(*DISTANCE, stdin=both).word.split()
         return Distance(int(lost), int(gained))
 
     def commit_authors(self, base: str, head: str) -> tuple[Person, ...]:
-        """Who wrote `base..head`, each email once, oldest first; of the newest 1,000 commits."""
-        which = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
-        shown = ("--no-commit-header", "--format=%an%x00%ae")
-        out = self.git("rev-list", *which, *shown, f"{_sha(base)}..{_sha(head)}").out
+        """The authors of the newest 1,000 commits of `base..head`, oldest first, by email."""
+        selection = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
+        fields = ("--no-commit-header", "--format=%an%x00%ae")
+        out = self.git("rev-list", *selection, *fields, f"{_sha(base)}..{_sha(head)}").out
         lines = out.decode("utf-8", "replace").split("\n")
         pairs = (line.split("\0") for line in lines if line)
         people: dict[str, Person] = {}
@@ -363,15 +364,15 @@ class GitRepo:
         return tuple(people.values())
 
     def diff_stat(self, base: str, head: str) -> DiffStat:
-        """What `head` changes since it left `base`; a rename counts as one file."""
+        """The size of the diff from the merge base to `head`. A rename counts as one file."""
         distance = self.distance(base, head)
         start = self.merge_base(base, head) or EMPTY_TREE if distance.lost else base
         commits = distance.gained
         try:
-            said = self.git("diff-tree", "--shortstat", "-M", "-l200", start, head).word
+            summary = self.git("diff-tree", "--shortstat", "-M", "-l200", start, head).word
         except GitTooLarge:
             return DiffStat(commits, too_large=True)
-        count = {word: int(number) for number, word in re.findall(r"(\d+) (file|ins|del)", said)}
+        count = {word: int(number) for number, word in re.findall(r"(\d+) (file|ins|del)", summary)}
         return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
 
     # From another repository
@@ -379,15 +380,15 @@ class GitRepo:
     def fetch_objects(self, source: "GitRepo", sha: str) -> None:
         """Copy one commit and its history from a repository on the same disk.
 
-        Nothing refers to them yet: `upkeep` removes them after two weeks.
+        It creates no ref. Without one, `upkeep` removes the objects after two weeks.
         """
         self._fetch(source, _sha(sha))
 
     def create_as_copy(self, source: "GitRepo") -> None:
-        """Make it with the branches, the tags and the HEAD of `source`, and what they reach.
+        """Create the repository with the branches, tags, HEAD and objects of `source`.
 
-        It shares no object store with its source: over protocol v2 a reader of the copy could
-        otherwise fetch what the source no longer shows. Minutes for a large one.
+        Takes minutes for a large source. The two share no objects: over protocol v2, readers of the
+        copy could otherwise fetch objects that the source no longer shows.
         """
         self.create(source.head_branch())
         self._fetch(source, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
@@ -395,21 +396,21 @@ class GitRepo:
     def _fetch(self, source: "GitRepo", *refspecs: str) -> None:
         quiet = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance")
         plain = ("--no-recurse-submodules", "--no-show-forced-updates")
-        # A pack appears whole or not at all. Of single objects a killed git leaves some, and a
-        # commit that is there passes for one with all its files.
+        # A pack is complete or absent. With single objects, a killed git could leave a commit
+        # without its files, and git takes a commit that exists as complete.
         whole = {"fetch.unpackLimit": "1"}
         self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
 
 
 def _sha(text: str) -> str:
     if not is_sha(text):
-        raise ValueError(f"no full object name: {text!r}")
+        raise ValueError(f"not a full object name: {text!r}")
     return text
 
 
 def _ref(text: str) -> str:
     if not valid_ref_name(text):
-        raise ValueError(f"no valid ref name: {text!r}")
+        raise ValueError(f"not a valid ref name: {text!r}")
     return text
 
 

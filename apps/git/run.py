@@ -1,8 +1,8 @@
 """Starts git processes; no other module does. `LIMITS` lists the allowed subcommands.
 
-Each has a deadline, after which its whole process group is ended, and limits of output, of memory
-and of processor time: 48 KB of hostile objects can otherwise take all that the machine has. Needs
-Linux (`RLIMIT_DATA`, pidfd).
+Each process has limits of output, memory and processor time, and a deadline at which its process
+group is killed. Without them, 48 KB of hostile objects could use up the machine. Needs Linux
+(`RLIMIT_DATA`, pidfd).
 """
 
 import os
@@ -25,7 +25,7 @@ from apps.git.quarantines import push_lock
 
 _MIB: Final = 1024 * 1024
 _GIB: Final = 1024 * _MIB
-_KEPT_OF_STDERR: Final = 65536
+_STDERR_MAX: Final = 65536
 _GRACE: Final = 1.0
 
 
@@ -35,8 +35,8 @@ StartedGit: TypeAlias = "AbstractContextManager[Started]"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one git process may use: seconds, bytes of output, bytes of memory (`RLIMIT_DATA`),
-    seconds of processor time (`RLIMIT_CPU`), which two threads use up twice as fast.
+    """Limits of one git process: a deadline in seconds, bytes of output, bytes of memory
+    (`RLIMIT_DATA`), seconds of processor time of all threads together (`RLIMIT_CPU`).
     """
 
     deadline: float = 10
@@ -64,19 +64,19 @@ LIMITS: Final[dict[str, Limits]] = {
     "pack-refs": Limits(deadline=60),
     "rev-list": Limits(),
     "symbolic-ref": Limits(deadline=5),
-    "update-ref": Limits(deadline=5),  # runs under the lock of a row
+    "update-ref": Limits(deadline=5),  # runs while a row is locked
 }
-# A stream is as long as what it carries, so its output has no cap.
+# A pack may have any size: the output of a service has no limit.
 SERVICE_LIMITS: Final = Limits(deadline=3600, memory=_GIB)
-# Anybody may ask for much: a clone of a kernel takes a few minutes of the processor's time.
+# Anonymous clients may clone. A clone of the Linux kernel takes a few minutes of processor time.
 FETCH_LIMITS: Final = replace(SERVICE_LIMITS, processor=600)
 BLOB_LIMITS: Final = Limits(deadline=3600, processor=60)
 
-# `preexec_fn` is slow and unsafe among threads, and `prlimit` from here comes milliseconds too
-# late on a busy server: git has its memory by then. The shell sees no text but its own.
+# `preexec_fn` is slow and unsafe with threads. `prlimit` after the start can be milliseconds too
+# late on a busy server: git has allocated its memory by then. The shell's script is constant.
 _SHELL: Final = ("/bin/sh", "-c", 'ulimit -d "$0" && ulimit -t "$1" && shift && exec "$@"')
-# With these options git reads what it is to do, before it does anything else: it waits until the
-# limits are set from here, which saves the shell. `--batch-check=…` counts as `--batch-check`.
+# With these options git first waits for its input, which is sent after `prlimit` has set the
+# limits: no shell is needed. `--batch-check=…` counts as `--batch-check`.
 _WAITS_FOR_INPUT: Final = {
     "cat-file": {"--batch", "--batch-check", "--batch-command"},
     "hash-object": {"--stdin"},
@@ -98,8 +98,8 @@ _ENVIRONMENT: Final = {
     "PATH": os.environ.get("PATH", os.defpath),
     "TZ": "UTC",
 }
-# A shared file system may show the repositories as somebody else's.
-# By itself git lets a power cut take refs and single objects that it has reported as written.
+# safe.directory: on a shared file system the repositories may belong to another user. core.fsync:
+# by default, refs and single objects that git reported as written can be lost in a power cut.
 _CONFIG: Final = {
     "core.fsync": "committed,loose-object,reference",
     "core.hooksPath": "/dev/null",
@@ -108,24 +108,24 @@ _CONFIG: Final = {
 
 
 class GitError(Exception):
-    """git failed; the text holds the end of what it said and is for logs, not for clients."""
+    """git failed. The text quotes its standard error; it is for logs, not for clients."""
 
 
 class GitTimeout(GitError):
-    """git was not ready by its deadline; it may be on a machine that is less busy."""
+    """git exceeded its deadline. It may succeed on a less busy machine."""
 
 
 class GitTooLarge(GitError):
-    """git met its limit of memory or of output, and always will: trying again is of no use."""
+    """git exceeded its limit of memory or output. Retrying does not help."""
 
 
 class GitDiskFull(GitError):
-    """git could not write: the disk has no space left, or the server's quota is used up."""
+    """git could not write: the disk is full, or the quota is used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How git ended and what it wrote; of standard error the first 64 KiB."""
+    """The exit status and output of git; of standard error the first 64 KiB."""
 
     code: int
     out: bytes
@@ -133,12 +133,12 @@ class Result:
 
     @property
     def word(self) -> str:
-        """The output as the one word that it is: an object name, a number."""
+        """The output as text without the line end, for an output of one word."""
         return self.out.decode("utf-8", "replace").strip()
 
 
 spawned = 0
-"""How many git processes were started here; tests read it to see that something ran none."""
+"""Number of git processes started in this process, for tests that expect none."""
 _counting = Lock()
 
 
@@ -153,15 +153,15 @@ def run_git(
     ends: float = inf,
     take: Callable[[bytes], object] | None = None,
 ) -> Result:
-    """Run one git to its end. `GitError` for a status outside `ok`, or a subclass of it.
+    """Run git and wait for its end. `GitError`, or a subclass, for a status outside `ok`.
 
-    The caller has checked every argument: no text of a user may reach git unchecked. `ends`: by
-    `time.monotonic`, when git is to be ready even if its own deadline is later. `take` is given
-    each piece of the output as it comes, which then is not kept and has no limit.
+    Arguments may contain no unchecked user text. `ends`: a time by `time.monotonic` that replaces
+    the subcommand's deadline if it is earlier. `take` is called with each piece of the output; then
+    the output is not stored and has no limit.
     """
     started = start_git(git_dir, subcommand, *args, stdin=stdin, env=env, config=config, ends=ends)
-    with started as one:
-        return one.result(ok, take)
+    with started as git:
+        return git.result(ok, take)
 
 
 def read_git(
@@ -172,14 +172,14 @@ def read_git(
     env: Mapping[str, str] | None = None,
     ends: float = inf,
 ) -> Generator[bytes, None, None]:
-    """What one git writes, in pieces, for output that nobody should hold as a whole.
+    """Run git and yield its output in pieces, for output that should not be held in memory.
 
-    Limits and errors are those of `run_git`; the errors come where the output ends. git ends with
-    the iterator.
+    Limits and errors are those of `run_git`. Errors are raised at the end of the output. Closing
+    the iterator kills git.
     """
-    with start_git(git_dir, subcommand, *args, stdin=stdin, env=env, ends=ends) as one:
-        yield from one.pieces()
-        one.check()
+    with start_git(git_dir, subcommand, *args, stdin=stdin, env=env, ends=ends) as git:
+        yield from git.pieces()
+        git.check()
 
 
 @contextmanager
@@ -192,8 +192,10 @@ def start_git(
     config: Mapping[str, str] | None = None,
     ends: float = inf,
 ) -> Iterator["Started"]:
-    """Start one git, so that others may run while it does; it ends with the block at the latest.
-    Otherwise as `run_git`. Its time begins here. `stdin` may be given later, see `Started.feed`.
+    """Start git without waiting for it. The end of the block kills it if it still runs.
+
+    Limits and arguments are those of `run_git`; the deadline counts from here. With None as
+    `stdin`, call `Started.feed` later.
     """
     with _spawn(git_dir, subcommand, args, LIMITS[subcommand], PIPE, env, config) as process:
         try:
@@ -212,8 +214,8 @@ def spawn_service(
 ) -> GitProcess:
     """Start upload-pack or receive-pack for one stateless exchange over stdin and stdout.
 
-    `protocol` is the request's `Git-Protocol`. Use the process in a `with`, and call
-    `kill_group` if the client goes away; after an hour the group is ended anyway.
+    `protocol` is the request's `Git-Protocol`. Use the process in a `with` block, and call
+    `kill_group` if the client disconnects. The group is killed after an hour at the latest.
     """
     args = ["--stateless-rpc", *(["--advertise-refs"] if advertise else []), str(git_dir)]
     env = {"GIT_PROTOCOL": "version=2"} if "version=2" in protocol.split(":") else {}
@@ -231,48 +233,48 @@ def spawn_service(
 
 
 def spawn_archive(git_dir: Path, *args: str) -> GitProcess:
-    """Start a git that writes an archive; to be used and ended as `spawn_service` says.
+    """Start `git archive`. Use and end the process like that of `spawn_service`.
 
-    It sees the objects of the repository and no ref: a file of the archive may ask for the names of
-    its commit, some of which nobody is shown, and which would change with each push.
+    git gets the objects of the repository but no refs: with `export-subst`, a file can expand to
+    the names of refs, some of which are hidden, and which change with each push.
     """
     limits, env = LIMITS["archive"], {"GIT_OBJECT_DIRECTORY": str(git_dir.resolve() / "objects")}
-    # A file of the archive may ask for the signature of its commit, which is read by these.
+    # With `export-subst` a file can have the commit's signature verified, by these programs.
     config = {f"gpg.{kind}program": "false" for kind in ("", "ssh.", "x509.")}
-    config |= {"core.bare": "true", "core.bigFileThreshold": "32m"}  # as the repository's own says
+    config |= {"core.bare": "true", "core.bigFileThreshold": "32m"}  # as in `CONFIG`
     process = _spawn(_without_refs(git_dir), "archive", args, limits, DEVNULL, env, config)
     return _watched(process, limits.deadline)
 
 
 def _without_refs(git_dir: Path) -> Path:
-    """A folder that git takes for a repository without any ref, made where it is not there yet."""
+    """The folder of a repository without refs, for `git archive`. Created if it is missing."""
     empty = git_dir / "without-refs"
     try:
         for folder in (empty, empty / "refs"):
             folder.mkdir(exist_ok=True)
         with suppress(FileExistsError):
-            (empty / "HEAD").symlink_to("refs/heads/none")  # at once, or not at all
+            (empty / "HEAD").symlink_to("refs/heads/none")  # atomic
     except OSError as error:
         raise GitError(f"git archive could not start: {error.strerror}") from error
     return empty
 
 
 def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
-    """Start a git that writes one blob; to be used and ended as `spawn_service` says."""
+    """Start a git that writes one blob. Use and end the process like that of `spawn_service`."""
     process = _spawn(git_dir, "cat-file", ["blob", sha], BLOB_LIMITS, DEVNULL, None)
     return _watched(process, BLOB_LIMITS.deadline)
 
 
 def ends_well(process: GitProcess, seconds: float) -> bool:
-    """Whether it ends by itself within so many seconds, and has not failed."""
+    """Whether the process succeeds within `seconds`."""
     return ends_within(process, seconds) and process.wait() == 0
 
 
 def kill_group(process: GitProcess) -> None:
-    """End the process and all it started; harmless when it has ended. Takes a second at most.
+    """Kill the process and its children, within a second. Does nothing if it has ended.
 
-    TERM comes first, because git then removes its lock files: after a KILL a branch could stay
-    locked for ever. Half-written packs stay for `GitRepo.upkeep`, the folder of a push for
+    It sends TERM first, so that git removes its lock files: after a KILL a branch could stay locked
+    for ever. Unfinished packs are left to `GitRepo.upkeep`, the folder of a push to
     `GitRepo.remove_quarantines`.
     """
     if process.returncode is not None:
@@ -298,10 +300,10 @@ def _spawn(
     settings = {**_CONFIG, **(config or {})}
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     command = ["git", *options, f"--git-dir={git_dir}", subcommand, *args]
-    named = {arg.partition("=")[0] for arg in args}
-    waits = not _WAITS_FOR_INPUT.get(subcommand, set()).isdisjoint(named)
-    bound = _prlimit if waits else None
-    if bound is None:
+    option_names = {arg.partition("=")[0] for arg in args}
+    waits = not _WAITS_FOR_INPUT.get(subcommand, set()).isdisjoint(option_names)
+    prlimit = _prlimit if waits else None
+    if prlimit is None:
         command = [*_SHELL, str(limits.memory // 1024), str(limits.processor), *command]
     try:
         process = Popen(
@@ -317,24 +319,24 @@ def _spawn(
         raise GitError(f"git {subcommand} could not start: {error.strerror}") from error
     with _counting:
         spawned += 1
-    if bound is not None:
-        _bound(process, limits, bound)
+    if prlimit is not None:
+        _set_limits(process, limits, prlimit)
     return process
 
 
-def _bound(process: GitProcess, limits: Limits, prlimit: Callable[..., object]) -> None:
-    """Set the limits of a git that has not been given its input, nor been waited for."""
+def _set_limits(process: GitProcess, limits: Limits, prlimit: Callable[..., object]) -> None:
+    """Set the limits of a git that still waits for its input and has not been reaped."""
     try:
         prlimit(process.pid, resource.RLIMIT_DATA, (limits.memory, limits.memory))
         prlimit(process.pid, resource.RLIMIT_CPU, (limits.processor, limits.processor))
     except (OSError, ValueError) as error:
         with process:  # closes its pipes
             kill_group(process)
-        raise GitError(f"git could not be bounded: {error}") from error
+        raise GitError(f"limits of git could not be set: {error}") from error
 
 
 class Started:
-    """A git that has been started and given as much of its input as fits; it is read once."""
+    """A running git that has got as much of its input as fits. Its output can be read once."""
 
     def __init__(
         self, process: GitProcess, subcommand: str, stdin: bytes | None, ends: float
@@ -347,9 +349,9 @@ class Started:
             self.feed(stdin)
 
     def feed(self, stdin: bytes) -> "Started":
-        """Give it its input, all of it, where that was not known before."""
+        """Give git all of its input, if `start_git` was called without it."""
         pipe = cast(IO[bytes], self.process.stdin)
-        # Else a long write and git's own could wait for each other.
+        # With a blocking pipe, a long input and git's output could wait for each other.
         os.set_blocking(pipe.fileno(), False)
         self.rest = write(pipe.fileno(), memoryview(stdin))
         if not self.rest:
@@ -359,21 +361,21 @@ class Started:
     def result(
         self, ok: tuple[int, ...] = (0,), take: Callable[[bytes], object] | None = None
     ) -> Result:
-        """Wait for its end; `ok`, `take` and errors as of `run_git`."""
+        """Wait for the end of git. For `ok`, `take` and errors see `run_git`."""
         out = bytearray()
-        for piece in self.pieces(kept=take is None):
+        for piece in self.pieces(capped=take is None):
             (take or out.extend)(piece)
         return self.check(ok, bytes(out))
 
     def check(self, ok: tuple[int, ...] = (0,), out: bytes = b"") -> Result:
-        """How it has ended; `GitError` for a status outside `ok`."""
+        """The result of a git that has ended; `GitError` for a status outside `ok`."""
         result = Result(self.process.wait(), out, bytes(self.err))
         if result.code not in ok:
             raise _failure(self.subcommand, result)
         return result
 
-    def pieces(self, *, kept: bool = True) -> Iterator[bytes]:
-        """Feed and drain it until it ends, within its deadline and, if `kept`, its cap."""
+    def pieces(self, *, capped: bool = True) -> Iterator[bytes]:
+        """Write the input and yield the output until git ends. `capped`: limit the output size."""
         late = GitTimeout(f"git {self.subcommand} took more than {self.limits.deadline} s")
         size = 0
         with DefaultSelector() as pipes:
@@ -394,11 +396,11 @@ class Started:
                     if finished:
                         pipes.unregister(key.fileobj)
                         cast(IO[bytes], key.fileobj).close()
-                if kept and size > (most := self.limits.output):
+                if capped and size > (most := self.limits.output):
                     raise GitTooLarge(f"git {self.subcommand} wrote more than {most} bytes")
                 if time.monotonic() > self.ends:
                     raise late
-                del self.err[_KEPT_OF_STDERR:]
+                del self.err[_STDERR_MAX:]
         if not ends_within(self.process, self.ends - time.monotonic()):
             raise late
 
@@ -414,8 +416,12 @@ def _watch(process: GitProcess, deadline: float) -> None:
 
 
 def _failure(subcommand: str, result: Result) -> GitError:
-    said = result.err.decode("utf-8", "replace").strip()
-    short = "out of memory" in said.lower() or "cannot allocate memory" in said.lower()
-    full = "no space left on device" in said.lower() or "disk quota exceeded" in said.lower()
-    kind = GitTooLarge if short else GitDiskFull if full else GitError
-    return kind(f"git {subcommand} ended with {result.code}: {said[-500:]}")
+    message = result.err.decode("utf-8", "replace").strip()
+    is_out_of_memory = (
+        "out of memory" in message.lower() or "cannot allocate memory" in message.lower()
+    )
+    is_disk_full = (
+        "no space left on device" in message.lower() or "disk quota exceeded" in message.lower()
+    )
+    kind = GitTooLarge if is_out_of_memory else GitDiskFull if is_disk_full else GitError
+    return kind(f"git {subcommand} ended with {result.code}: {message[-500:]}")

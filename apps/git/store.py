@@ -1,4 +1,4 @@
-"""All repositories on disk: `<root>/ab/cd/<uuid>.git`, and what killed processes left there."""
+"""The folders of all repositories, `<root>/ab/cd/<uuid>.git`, and unfinished ones beside them."""
 
 import os
 import shutil
@@ -10,12 +10,12 @@ from uuid import UUID
 
 
 def folders(root: Path) -> Iterator[Path]:
-    """Every repository, finished or not."""
+    """The folders of all repositories, finished or not."""
     yield from root.glob("??/??/*.git*")
 
 
 def uuid_of(folder: Path) -> UUID | None:
-    """The uuid of the folder's repository; None for a copy that was never finished."""
+    """The uuid of the folder's repository; None for an unfinished one."""
     try:
         return UUID(folder.name.removesuffix(".git"))
     except ValueError:
@@ -31,7 +31,7 @@ def older_than(folder: Path, age: float) -> bool:
 
 
 def bytes_in(folder: Path) -> int:
-    """The sizes of all files in the folder; what goes meanwhile is not counted."""
+    """The size of all files in the folder. Files that are removed meanwhile do not count."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -46,6 +46,6 @@ def remove(folder: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what attempts at making the repository of this folder have left beside it."""
+    """Remove the unfinished folders that failed attempts to make this repository left."""
     for path in folder.parent.glob(f"{folder.name}.tmp-*"):
         remove(path)

@@ -1,4 +1,4 @@
-"""What branches and tags lead to: read when they move, so that nobody asks git afterwards."""
+"""Reads the commits and annotated tags of moved refs, so that they can be stored as rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,15 +10,15 @@ from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitError, GitTooLarge
 
 TEXT_MAX: Final = 1000
-"""Characters that are kept of a subject and of each name, and of a tag's message: one more, which
-tells that there are more.
+"""Most characters of a subject or a name. A tag's message may have one more, which tells that it
+was cut.
 """
-KEPT: Final = 64 * 1024
-"""Bytes of an object that are looked at: a message may have many millions."""
-WHOLE: Final = 1024 * 1024
-"""Bytes of a tag that are looked at where its whole message is asked for."""
+OBJECT_MAX: Final = 64 * 1024
+"""Bytes of an object that are parsed. A message may have many millions."""
+WHOLE_TAG_MAX: Final = 1024 * 1024
+"""Bytes of a tag that are parsed to read its whole message."""
 PATIENCE: Final = 10.0
-"""Seconds to ask about one after the other, where git cannot tell of all at once."""
+"""Seconds to read objects one by one, if git could not read all at once."""
 
 
 NOBODY: Final = Stamp()
@@ -26,71 +26,71 @@ NOBODY: Final = Stamp()
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """What one branch or tag leads to. `commit` is "" for a tag of a file or a folder."""
+    """The commit of a branch or tag, with its texts. `commit` is "" for a tag of a tree or blob."""
 
     commit: str = ""
     subject: str = ""
     author: str = ""
     committed_at: str = ""
-    """ISO 8601 with the committer's offset; "" where git has no such time."""
+    """ISO 8601 with the committer's offset; "" for an invalid time."""
     message: str | None = None
-    """Of an annotated tag; None for all others."""
+    """The message of an annotated tag; None for branches and other tags."""
     tagger: Stamp = NOBODY
 
 
 def tip_of(repo: GitRepo, sha: str) -> Tip:
-    """What one tag, or one branch, leads to. An empty `Tip` where git lacks the object."""
+    """The `Tip` of one branch or tag; an empty one if the object is missing."""
     return read_tips(repo, {sha: True})[sha]
 
 
-def read_tips(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
-    """What these objects lead to; one git for all of them. True for those that may be tags.
+def read_tips(repo: GitRepo, may_be_tag: Mapping[str, bool]) -> dict[str, Tip]:
+    """The tips of these objects, by one git process. The value is True if an object may be a tag.
 
-    What git lacks, or what is too large for it, leads to nothing. Where git cannot read all at
-    once, each is read by itself; those that take too long then are left out.
+    A missing object, or one too large for git, has an empty `Tip`. If git cannot read all at once,
+    they are read one by one, and those that take too long are left out.
     """
-    if not all(map(is_sha, wanted)):
+    if not all(map(is_sha, may_be_tag)):
         raise ValueError("full object names are needed")
-    if not wanted:
+    if not may_be_tag:
         return {}
     try:
-        return _read_tips(repo, wanted)
+        return _read_tips(repo, may_be_tag)
     except GitError:
-        return _read_each(repo, wanted)
+        return _read_each(repo, may_be_tag)
 
 
 def tag_message(repo: GitRepo, sha: str) -> tuple[str, bool] | None:
-    """The message of an annotated tag, and whether it was cut; None for what is none."""
+    """The message of an annotated tag, and whether it was cut; None for other objects."""
     if not is_sha(sha):
         raise ValueError("a full object name is needed")
-    answers = Answers(WHOLE, WHOLE)
-    [tag] = _read_objects(repo, [f"{sha}^{{tag}}"], answers)
-    return None if tag is None else (tag.message or "", answers.cut)
+    parser = ObjectParser(WHOLE_TAG_MAX, WHOLE_TAG_MAX)
+    [tag] = _read_objects(repo, [f"{sha}^{{tag}}"], parser)
+    return None if tag is None else (tag.message or "", parser.cut)
 
 
 def tip_of_commit(sha: str, content: bytes) -> Tip:
-    """The same for a commit of which one has the bytes."""
+    """The `Tip` of a commit, from the bytes of its object."""
     return replace(_brief(sha, content, TEXT_MAX), message=None)
 
 
-def _read_tips(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
-    # What is no commit and no tag, such as a large file, is not written out so.
-    kinds = [(sha, kind) for sha in wanted for kind in ("commit", "tag")[: 1 + wanted[sha]]]
+def _read_tips(repo: GitRepo, may_be_tag: Mapping[str, bool]) -> dict[str, Tip]:
+    # By asking for a type, git does not write other objects, such as a large file.
+    kinds = [(sha, kind) for sha in may_be_tag for kind in ("commit", "tag")[: 1 + may_be_tag[sha]]]
     names = [f"{sha}^{{{kind}}}" for sha, kind in kinds]
-    found = _read_objects(repo, names, Answers(KEPT, TEXT_MAX + 1))
-    by_kind = dict(zip(kinds, found, strict=True))
+    objects = _read_objects(repo, names, ObjectParser(OBJECT_MAX, TEXT_MAX + 1))
+    by_kind = dict(zip(kinds, objects, strict=True))
     tips: dict[str, Tip] = {}
-    for sha in wanted:
+    for sha in may_be_tag:
         commit, tag = by_kind[sha, "commit"] or Tip(), by_kind.get((sha, "tag"))
         message, tagger = (None, NOBODY) if tag is None else (tag.message, tag.tagger)
         tips[sha] = replace(commit, message=message, tagger=tagger)
     return tips
 
 
-def _read_each(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
+def _read_each(repo: GitRepo, objects: Mapping[str, bool]) -> dict[str, Tip]:
     tips: dict[str, Tip] = {}
     ends = monotonic() + PATIENCE
-    for sha, maybe_tag in wanted.items():
+    for sha, maybe_tag in objects.items():
         try:
             tips |= _read_tips(repo, {sha: maybe_tag})
         except GitTooLarge:
@@ -104,7 +104,7 @@ def _read_each(repo: GitRepo, wanted: Mapping[str, bool]) -> dict[str, Tip]:
 
 
 def _brief(name: str, content: bytes, most: int) -> Tip:
-    """What is kept of a commit or a tag; `most`: characters of its message."""
+    """Shorten the texts of a commit or tag. `most`: characters of its message."""
     stored = Stored.parse(content)
     author, tagger = stored.stamp(b"author"), stored.stamp(b"tagger")
     return Tip(
@@ -117,38 +117,38 @@ def _brief(name: str, content: bytes, most: int) -> Tip:
     )
 
 
-def _read_objects(repo: GitRepo, names: list[str], answers: "Answers") -> list[Tip | None]:
-    """What is kept of each, in their order; None for what is not there."""
-    repo.git("cat-file", "--batch", stdin="\n".join([*names, ""]).encode(), take=answers.feed)
-    if len(answers.found) != len(names):
-        raise GitError("git cat-file has told of some objects only")
-    return answers.found
+def _read_objects(repo: GitRepo, names: list[str], parser: "ObjectParser") -> list[Tip | None]:
+    """The tips of these objects, in order; None for a missing object."""
+    repo.git("cat-file", "--batch", stdin="\n".join([*names, ""]).encode(), take=parser.feed)
+    if len(parser.tips) != len(names):
+        raise GitError("git cat-file ended before it had written all objects")
+    return parser.tips
 
 
 @dataclass(slots=True)
-class Answers:
-    """What `cat-file --batch` writes about commits and tags, taken apart as it comes.
+class ObjectParser:
+    """Parses the output of `cat-file --batch` for commits and tags as it arrives.
 
-    Of each object the first `most` bytes are looked at, and `text` characters of its message kept.
+    It parses the first `most` bytes of each object, and stores `text` characters of its message.
     """
 
     most: int
     text: int
-    found: list[Tip | None] = field(default_factory=list)
-    """What is kept of each, with the object's own name; None for what is not there."""
+    tips: list[Tip | None] = field(default_factory=list)
+    """One for each object, with the object's own name as `commit`; None for a missing object."""
     line: bytes = b""
-    """The line before an object, as far as it has come."""
+    """The incomplete line before an object."""
     name: str = ""
     content: bytearray = field(default_factory=bytearray)
-    wanted: int = 0
-    """Bytes that are still to be looked at."""
+    unparsed: int = 0
+    """Bytes of the object that are still to be collected for parsing."""
     cut: bool = False
-    """Whether an object had more than was looked at."""
+    """Whether an object was longer than `most`."""
     left: int = 0
-    """Bytes that are still to come of the object, with the line end behind it."""
+    """Bytes of the object that are still to come, including the line end behind it."""
 
     def feed(self, piece: bytes) -> None:
-        """Take the next piece, wherever it begins and ends."""
+        """Parse the next piece of the output, of any length."""
         start = 0
         while start < len(piece):
             if self.left:
@@ -164,17 +164,17 @@ class Answers:
     def _begin(self, line: bytes) -> None:
         name, *rest = line.split()
         if len(rest) != 2:  # "missing"
-            self.found.append(None)
+            self.tips.append(None)
             return
         size = int(rest[1])
-        self.name, self.left, self.wanted = name.decode(), size + 1, min(size, self.most)
+        self.name, self.left, self.unparsed = name.decode(), size + 1, min(size, self.most)
         self.cut |= size > self.most
 
     def _go_on(self, part: bytes) -> int:
-        self.content += part[: self.wanted]
-        self.wanted -= min(self.wanted, len(part))
+        self.content += part[: self.unparsed]
+        self.unparsed -= min(self.unparsed, len(part))
         self.left -= len(part)
         if not self.left:
-            self.found.append(_brief(self.name, bytes(self.content), self.text))
+            self.tips.append(_brief(self.name, bytes(self.content), self.text))
             self.content.clear()
         return len(part)

@@ -1,4 +1,4 @@
-"""Trees as git lists them, and the bytes of files. Trees and blobs go by full names alone."""
+"""Reads trees by `git ls-tree`, and blobs. Both are named by full object names only."""
 
 import os
 import re
@@ -11,15 +11,15 @@ from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitError, GitProcess, GitTooLarge, Result, spawn_blob
 
 ENTRIES_MAX: Final = 100_000
-"""A list is cut after so many: 48 KB of hostile trees name ten thousand million files."""
+"""Most entries of a list; longer ones are cut. 48 KB of hostile trees can name 10^10 files."""
 KINDS: Final = {"040000": "directory", "120000": "symlink", "160000": "submodule"}
-"""By mode; whatever else there is, is a file."""
+"""Kinds by mode. All other modes are files."""
 _LINE: Final = re.compile(rb"(\d{6}) [a-z]+ ([0-9a-f]{40})(?: +(\d+|-|BAD))?\t(.+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a tree has at a path. `size` is in bytes; None for what has none, or was not asked."""
+    """An entry of a tree. `size` is in bytes, None if the entry has no size or it was not read."""
 
     path: bytes
     mode: str
@@ -34,31 +34,31 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A part of a list of entries. `truncated`: the whole list ends before the tree does."""
+    """A slice of the entries of a tree. `truncated`: the tree has more than `ENTRIES_MAX`."""
 
     entries: tuple[Entry, ...]
     truncated: bool
 
 
 def commits_of(repo: GitRepo, *shas: str) -> list[str | None]:
-    """The commits of these names, or those that the tags of these names lead to; else None."""
+    """The commits of these full names of commits and tags; None for a name of no commit."""
     options, stdin = ask_for_commits(*shas)
     return read_commits(repo.git("cat-file", *options, stdin=stdin))
 
 
 def ask_for_commits(*shas: str) -> tuple[list[str], bytes]:
-    """The options of `cat-file` and its input that ask for these commits."""
+    """The options and the input of a `cat-file` that asks for these commits."""
     stdin = "".join(f"{_sha(sha)}^{{commit}}\n" for sha in shas)
     return ["--batch-check=%(objectname)"], stdin.encode()
 
 
 def read_commits(result: Result) -> list[str | None]:
-    """What it then tells: the commit of each name, None for what leads to none."""
+    """Parse its output: the commit of each name; None for a name of no commit."""
     return [word if is_sha(word) else None for word in result.out.decode().splitlines()]
 
 
 def entry_at(repo: GitRepo, commit: str, path: bytes) -> Entry | None:
-    """What a commit has at a path, which is not empty and has no `..`; links are not followed."""
+    """The entry of a commit at a path, which is not empty and has no `..`. Follows no links."""
     out = repo.git("ls-tree", "-z", "--long", _sha(commit), "--", os.fsdecode(path)).out
     entries = (parse_entry(line) for line in out.split(b"\0")[:-1])
     return next((entry for entry in entries if entry.path == path), None)
@@ -74,57 +74,59 @@ def list_tree(
     sizes: bool = False,
     below: bytes = b"",
 ) -> Listing:
-    """The entries of a tree or of a commit's from `start` to before `stop`, in git's order.
+    """The entries `start` to `stop` (exclusive) of a tree or of a commit's tree, in git's order.
 
-    `recursive`: of all folders below it too, each before what it holds. `below` is where the tree
-    is, and stands before each path. Whatever the tree, no more of it is kept than what is asked
-    for, and no more is read than `ENTRIES_MAX`.
+    `recursive`: also the entries of subfolders, each folder before its entries. `below` is the path
+    of the tree, and each entry's path begins with it. Only the requested entries are stored, and at
+    most `ENTRIES_MAX` are read.
     """
     options = ["-r", "-t"] if recursive else []
-    found = _listing(repo, [*options, _sha(tree)], start, stop, sizes=sizes)
+    listing = _listing(repo, [*options, _sha(tree)], start, stop, sizes=sizes)
     prefix = below + b"/" if below else b""
-    entries = (replace(one, path=prefix + one.path) for one in found.entries)
-    return replace(found, entries=tuple(entries))
+    entries = (replace(entry, path=prefix + entry.path) for entry in listing.entries)
+    return replace(listing, entries=tuple(entries))
 
 
 def list_folder(
     repo: GitRepo, commit: str, path: bytes, *, start: int, stop: int, sizes: bool = False
 ) -> Listing:
-    """The same of the folder that a commit has at a path: no entries for what is no folder."""
-    wanted = [_sha(commit), "--", os.fsdecode(path + b"/")]
-    found = _listing(repo, wanted, start, stop, sizes=sizes)
-    if found.entries and found.entries[0].path == path:  # a submodule
+    """`list_tree` for the folder of a commit at a path. No entries if there is no folder."""
+    arguments = [_sha(commit), "--", os.fsdecode(path + b"/")]
+    listing = _listing(repo, arguments, start, stop, sizes=sizes)
+    if listing.entries and listing.entries[0].path == path:  # a submodule
         return Listing((), truncated=False)
-    return found
+    return listing
 
 
-def _listing(repo: GitRepo, wanted: list[str], start: int, stop: int, *, sizes: bool) -> Listing:
-    found: list[Entry] = []
+def _listing(repo: GitRepo, arguments: list[str], start: int, stop: int, *, sizes: bool) -> Listing:
+    entries: list[Entry] = []
     truncated = False
     try:
-        with closing(repo.read("ls-tree", "-z", *wanted)) as pieces:
-            truncated = _collect(pieces, found, start, min(stop, ENTRIES_MAX))
+        with closing(repo.read("ls-tree", "-z", *arguments)) as pieces:
+            truncated = _collect(pieces, entries, start, min(stop, ENTRIES_MAX))
     except GitTooLarge:
         truncated = True
-    if sizes:  # `--long` would look at all blobs that there are
-        found = _with_sizes(repo, found)
-    return Listing(tuple(found), truncated)
+    if sizes:  # `--long` would read the sizes of all entries
+        entries = _with_sizes(repo, entries)
+    return Listing(tuple(entries), truncated)
 
 
 def _with_sizes(repo: GitRepo, entries: list[Entry]) -> list[Entry]:
-    blobs = [*dict.fromkeys(one.sha for one in entries if one.kind in {"file", "symlink"})]
+    blobs = [*dict.fromkeys(entry.sha for entry in entries if entry.kind in {"file", "symlink"})]
     if not blobs:
         return entries
-    asked = "\n".join([*blobs, ""]).encode()
-    out = repo.git("cat-file", "--batch-check=%(objectsize)", stdin=asked).out
-    said = dict(zip(blobs, out.split(b"\n"), strict=False))
-    # A list says what it can: of an object that is missing there is no size.
-    sizes = {sha: int(size) for sha, size in said.items() if size.isdigit()}
-    return [replace(one, size=sizes[one.sha]) if one.sha in sizes else one for one in entries]
+    stdin = "\n".join([*blobs, ""]).encode()
+    out = repo.git("cat-file", "--batch-check=%(objectsize)", stdin=stdin).out
+    answers = dict(zip(blobs, out.split(b"\n"), strict=False))
+    # A missing object has no size.
+    sizes = {sha: int(size) for sha, size in answers.items() if size.isdigit()}
+    return [
+        replace(entry, size=sizes[entry.sha]) if entry.sha in sizes else entry for entry in entries
+    ]
 
 
-def _collect(pieces: Iterable[bytes], found: list[Entry], start: int, stop: int) -> bool:
-    """Add the entries of these places, and tell whether there are more than `ENTRIES_MAX`."""
+def _collect(pieces: Iterable[bytes], entries: list[Entry], start: int, stop: int) -> bool:
+    """Append the entries `start` to `stop`; return whether there are more than `ENTRIES_MAX`."""
     seen, rest = 0, bytearray()
     for piece in pieces:
         rest += piece
@@ -132,7 +134,7 @@ def _collect(pieces: Iterable[bytes], found: list[Entry], start: int, stop: int)
             continue
         *lines, last = bytes(rest).split(b"\0")
         rest = bytearray(last)
-        found += map(parse_entry, lines[max(0, start - seen) : max(0, stop - seen)])
+        entries += map(parse_entry, lines[max(0, start - seen) : max(0, stop - seen)])
         seen += len(lines)
         if seen > ENTRIES_MAX:
             return True
@@ -140,48 +142,48 @@ def _collect(pieces: Iterable[bytes], found: list[Entry], start: int, stop: int)
 
 
 def parse_entry(line: bytes) -> Entry:
-    """A line of `ls-tree -z`, with or without `--long`. `GitError`: it has another form."""
+    """Parse a line of `ls-tree -z`, with or without `--long`; `GitError` if it is malformed."""
     parts = _LINE.fullmatch(line)
     if parts is None:
-        raise GitError("git ls-tree wrote something else than entries")
+        raise GitError("unexpected output of git ls-tree")
     mode, sha, size, path = parts.groups()
     return Entry(path, mode.decode(), sha.decode(), int(size) if size and size.isdigit() else None)
 
 
 def read_blob(repo: GitRepo, sha: str) -> bytes:
-    """All of a blob; `GitTooLarge` when it is larger than git may write at once."""
+    """The bytes of a blob; `GitTooLarge` if it exceeds the output limit of `cat-file`."""
     return repo.git("cat-file", "blob", _sha(sha)).out
 
 
 def start_of_blob(repo: GitRepo, sha: str, most: int) -> bytes:
-    """Its first `most` bytes, or all when it has fewer. Only these are read."""
-    kept = bytearray()
+    """The first `most` bytes of a blob. The rest is not read."""
+    content = bytearray()
     with closing(repo.read("cat-file", "blob", _sha(sha))) as pieces:
         for piece in pieces:
-            kept += piece
-            if len(kept) >= most:
+            content += piece
+            if len(content) >= most:
                 break
-    return bytes(kept[:most])
+    return bytes(content[:most])
 
 
 def stream_blob(repo: GitRepo, sha: str) -> GitProcess:
-    """Start the git that writes a blob of any size, see `run.spawn_blob`."""
+    """Start a git that writes a blob of any size; see `run.spawn_blob`."""
     return spawn_blob(repo.path, _sha(sha))
 
 
 def _sha(text: str) -> str:
     if not is_sha(text):
-        raise ValueError(f"no full object name: {text!r}")
+        raise ValueError(f"not a full object name: {text!r}")
     return text
 
 
 def read_blobs(repo: GitRepo, shas: Iterable[str], *, most: int, together: int) -> dict[str, bytes]:
-    """Those of these blobs that have at most so many bytes, as far as all have `together`."""
-    wanted = [*dict.fromkeys(map(_sha, shas))]
-    if not wanted:
+    """The blobs of at most `most` bytes each, up to `together` bytes of all."""
+    names = [*dict.fromkeys(map(_sha, shas))]
+    if not names:
         return {}
     form = "--batch-check=%(objectname) %(objecttype) %(objectsize)"
-    out = repo.git("cat-file", form, stdin="\n".join([*wanted, ""]).encode()).out.decode()
+    out = repo.git("cat-file", form, stdin="\n".join([*names, ""]).encode()).out.decode()
     small = []
     for line in out.splitlines():
         sha, kind, *size = line.split(" ")
@@ -195,12 +197,12 @@ def read_blobs(repo: GitRepo, shas: Iterable[str], *, most: int, together: int) 
 
 
 def _contents(out: bytes) -> dict[str, bytes]:
-    """What `cat-file --batch` wrote, by name."""
-    found, at = {}, 0
+    """Parse the output of `cat-file --batch`: content by name."""
+    contents, at = {}, 0
     while at < len(out):
         end = out.index(b"\n", at)
         sha, _, size = out[at:end].decode().split(" ")
         at = end + 1 + int(size)
-        found[sha] = out[end + 1 : at]
+        contents[sha] = out[end + 1 : at]
         at += 1
-    return found
+    return contents

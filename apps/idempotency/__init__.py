@@ -1,1 +1,1 @@
-"""Requests that may be sent again: the header `Idempotency-Key` of POST."""
+"""Replayed answers to POST requests with the header `Idempotency-Key`."""

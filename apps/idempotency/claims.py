@@ -1,8 +1,8 @@
-"""Who works on a request with a key: one process at a time, and once it is answered nobody.
+"""Claims on requests with a key: only one process at a time works on such a request.
 
-The claim is committed before the work begins, and holds a lease: one whose process has died is
-taken over when that has run out. The answer is stored by who holds the claim at that moment, so
-that a process which was thought dead stores nothing, and what it has done is rolled back with it.
+A claim is committed before the work begins, with a lease. If its process dies, another one takes
+the claim over once the lease has expired. Only the current holder of the claim can store an answer.
+A stalled process that lost its claim stores none, and its changes are rolled back.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Claim:
-    """A request that this process works on, or one that has its answer.
+    """A request that this process works on, or one that is answered.
 
-    `since`: when it first came, where somebody has worked on it before and left no answer.
+    `since`: when the request first arrived, if another process worked on it without an answer.
     """
 
     row: KeyedRequest
@@ -35,46 +35,46 @@ class Claim:
 
     @property
     def answer(self) -> bytes | None:
-        """What is stored as the answer, sealed."""
+        """The stored answer, encrypted; None if there is none."""
         return None if self.row.answer is None else bytes(self.row.answer)
 
     def _own(self) -> QuerySet[KeyedRequest]:
         return KeyedRequest.objects.filter(pk=self.row.pk, token=self.row.token, answer=None)
 
     def hold(self) -> None:
-        """Keep others from taking it over until the transaction ends; 409 when one has."""
+        """Lock the claim until the transaction ends; 409 if another process has taken it over."""
         if not self._own().select_for_update().exists():
             raise rules.in_progress()
 
-    def keep(self, sealed: bytes) -> None:
-        """Store the answer; 409 when another has taken it over."""
+    def store(self, sealed: bytes) -> None:
+        """Store the encrypted answer; 409 if another process has taken the claim over."""
         if not self._own().update(answer=sealed):
             raise rules.in_progress()
 
     def release(self) -> None:
-        """Let it be tried again at once: there is no answer that could be kept."""
+        """End the lease, so that the request can be retried at once. It stores no answer."""
         try:
             with transaction.atomic():
                 self._own().update(leased_until=timezone.now())
         except DatabaseError:
-            logger.info("A request with a key is free again in %s", LEASE, exc_info=True)
+            logger.info("A claim could not be released and expires in %s", LEASE, exc_info=True)
 
 
 def claim(digest: str, *, person: str, body: str) -> Claim:
-    """Take the request of this digest, or find its answer. Two statements, three to take it over.
-    All three are digests (`sealing.py`).
+    """Claim the request with this digest, or find its answer. Two statements, three for a takeover.
 
-    Errors: 422 `idempotency_mismatch`, 409 `idempotency_in_progress`.
+    The arguments are digests (`sealing.py`). Errors: 422 `idempotency_mismatch`, 409
+    `idempotency_in_progress`.
     """
     until = timezone.now() + LEASE
     new = KeyedRequest(digest=digest, person=person, body=body, leased_until=until)
     KeyedRequest.objects.bulk_create([new], ignore_conflicts=True)
     row = KeyedRequest.objects.filter(digest=digest).first()
-    if row is None:  # it was just forgotten
+    if row is None:  # just deleted by the worker
         raise rules.in_progress()
     if row.token == new.token:
         return Claim(row)
-    if not row.is_kept:
+    if row.is_expired:
         return _take(row, body=body, created_at=new.created_at, answer=None)
     if row.body != body:
         raise rules.mismatch()
@@ -87,7 +87,7 @@ def claim(digest: str, *, person: str, body: str) -> Claim:
 
 
 def _take(row: KeyedRequest, **changes: Any) -> Claim:
-    """Take over a row as it was read; 409 when another was quicker."""
+    """Take over an unchanged row; 409 if another process was faster."""
     unchanged = KeyedRequest.objects.filter(
         pk=row.pk, token=row.token, answer__isnull=row.answer is None
     )

@@ -1,7 +1,7 @@
-"""Requests with an `Idempotency-Key`: who is working on each, and the answer that it got.
+"""Requests with an `Idempotency-Key`, with their claims and answers.
 
-A row names nobody and nothing: the key, the person, the path and the body are in it as hashes, and
-the answer can be read only by who sends the key once more.
+Key, person, path and body are stored as digests, and the answer is encrypted: reading it takes the
+key.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ import uuid
 from django.db import models
 from django.utils import timezone
 
-KEPT = dt.timedelta(hours=24)
-"""How long the first answer is given again, from when the request first came."""
+STORED_FOR = dt.timedelta(hours=24)
+"""How long the answer is replayed, counted from the first request."""
 MOST = 100_000_000
-"""Bytes of kept answers of one person; of more the oldest are forgotten before their time."""
+"""Most bytes of one person's stored answers. Beyond that, the oldest are deleted early."""
 LEASE = dt.timedelta(seconds=60)
-"""After this time without an answer, the process that worked on it is taken for dead."""
+"""Time after which a process that has not answered counts as dead."""
 
 
 class KeyedRequest(models.Model):
-    """A request that was sent with a key, under way until it has an answer."""
+    """A request that was sent with a key. It is in progress until it has an answer."""
 
     digest = models.CharField(max_length=64, unique=True)
-    """Of the key, the person and the path."""
+    """The digest of the key, the person and the path."""
     person = models.CharField(max_length=64, default="")
-    """The digest of the person; empty in rows of earlier versions, which are gone in a day."""
+    """The digest of the person. Empty in rows of older versions, which expire in a day."""
     body = models.CharField(max_length=64)
     """The digest of the body."""
     token = models.UUIDField(default=uuid.uuid4)
-    """Whoever holds this may answer; it changes when the request is taken over."""
+    """The token of the claim; it changes when the request is taken over."""
     leased_until = models.DateTimeField()
     created_at = models.DateTimeField(default=timezone.now, db_index=True)
     answer = models.BinaryField(null=True)
-    """Encrypted (`sealing.py`); null until there is one."""
+    """The encrypted answer (`sealing.py`); null until there is one."""
 
     def __str__(self) -> str:
         return f"request of {self.created_at}, {'answered' if self.answer else 'under way'}"
 
     @property
-    def is_kept(self) -> bool:
-        """Whether it still counts; afterwards the same key is a new one."""
-        return timezone.now() < self.created_at + KEPT
+    def is_expired(self) -> bool:
+        """Whether the answer is no longer replayed. The same key then starts a new request."""
+        return timezone.now() >= self.created_at + STORED_FOR

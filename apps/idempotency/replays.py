@@ -1,7 +1,7 @@
-"""The first answer again: what a POST with an `Idempotency-Key` goes through.
+"""Answers a POST with an `Idempotency-Key` once, and replays that answer afterwards.
 
-`ApiViewSet` calls it by `settings.ANSWER_ONCE`, when all that every request is asked has been
-asked: who calls, how often, what they may do, and whether query and body are valid.
+`ApiViewSet` calls `answer_once`, named by `settings.ANSWER_ONCE`, after authentication, rate
+limits, permissions and the validation of query and body.
 """
 
 from __future__ import annotations
@@ -22,47 +22,48 @@ from apps.idempotency.rules import is_passing, read_key
 from apps.idempotency.sealing import Seal, digest_of, digest_of_body, digest_of_person
 
 REPLAYED = "Idempotency-Replayed"
-"""The header that marks an answer which was given before."""
+"""The header of a replayed answer."""
 
 
 def answer_once(
     view: ApiViewSet, sent: str, answer: Callable[[], HttpResponseBase]
 ) -> HttpResponseBase:
-    """Carry the operation out and keep its answer, or give the one that was kept.
+    """Carry out the operation and store its answer, or replay the stored answer.
 
-    `sent` is the header. Errors: 422 for a key that is none, 422 `idempotency_mismatch`, 409
-    `idempotency_in_progress`; for a kept answer what `ApiViewSet.check_again` refuses.
+    `sent` is the header. Errors: 422 for an invalid key, 422 `idempotency_mismatch`, 409
+    `idempotency_in_progress`; for a replay those of `ApiViewSet.check_again`.
     """
     key, person = read_key(sent), view.principal.user
     digest = digest_of(person.pk, view.http_request.get_full_path(), key)
-    whose, body = digest_of_person(person.pk), digest_of_body(view.sent)
-    claimed, seal = claim(digest, person=whose, body=body), Seal(key, digest)
+    body = digest_of_body(view.sent)
+    claimed = claim(digest, person=digest_of_person(person.pk), body=body)
+    seal = Seal(key, digest)
     if claimed.answer is None:
         view.asked_since = claimed.since
         return _answer_first(claimed, seal, answer)
-    kept = _unpacked(seal.open(claimed.answer))
-    view.check_again(kept.data)
-    return kept
+    replay = _unpacked(seal.open(claimed.answer))
+    view.check_again(replay.data)
+    return replay
 
 
 def _answer_first(
     claimed: Claim, seal: Seal, answer: Callable[[], HttpResponseBase]
 ) -> HttpResponseBase:
-    """The answer is stored in the transaction of the action; a refusal in one of its own, since
-    the action has changed nothing then.
+    """Answer, and store the answer in the action's transaction. A refusal is stored in its own
+    transaction, because the action has changed nothing.
     """
     try:
         with HeldCommit(claimed.hold) as held:
             response = answer()
             with held.transaction():
-                claimed.keep(seal.close(_packed(response)))
+                claimed.store(seal.close(_packed(response)))
         return response
     except Exception as exception:
         refusal = as_api_error(exception)
         if refusal is None or is_passing(refusal):
             claimed.release()
         else:
-            claimed.keep(seal.close(_packed(error_response(refusal))))
+            claimed.store(seal.close(_packed(error_response(refusal))))
         raise
 
 

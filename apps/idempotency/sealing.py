@@ -1,8 +1,8 @@
-"""What is stored of a key and of an answer: digests, and text that only the key itself opens.
+"""Digests of requests with a key, and the encryption of their answers.
 
-An answer may hold a secret that is kept nowhere, such as the text of a new API token. So it is
-encrypted under a key derived from the `Idempotency-Key`, which is not stored, and `SECRET_KEY`,
-which is not in the database.
+An answer may contain a secret that is stored nowhere else, such as a new API token. It is encrypted
+under a key derived from the `Idempotency-Key`, which is not stored, and from `SECRET_KEY`, which is
+not in the database.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from apps.core import json
 
 
 def digest_of(person: int, path: str, key: str) -> str:
-    """Finds a request by its key, person and path with query; 64 hexadecimal digits."""
+    """The digest that identifies a request by person, path with query, and key."""
     return _digest("request", json.canonical([person, path, key]))
 
 
 def digest_of_person(person: int) -> str:
-    """Tells the answers of one person from those of others."""
+    """The digest of a person, to count the answers of each."""
     return _digest("person", json.canonical(person))
 
 
 def digest_of_body(body: Any) -> str:
-    """The same for bodies that are equal as JSON, whatever the order of their properties."""
+    """The digest of a body, equal for bodies that are equal as JSON."""
     return _digest("body", json.canonical(body))
 
 
-def _digest(what: str, value: bytes) -> str:
-    salt = f"apps.idempotency.{what}"
+def _digest(kind: str, value: bytes) -> str:
+    salt = f"apps.idempotency.{kind}"
     return salted_hmac(salt, value, algorithm="sha256").hexdigest()
 
 
 class Seal:
-    """Encrypts and opens the answer of one request."""
+    """Encrypts and decrypts the answer to one request."""
 
     def __init__(self, key: str, digest: str) -> None:
         derived = HKDF(SHA256(), 32, salt=digest.encode(), info=b"apps.idempotency.answer")
@@ -51,5 +51,5 @@ class Seal:
         return self.fernet.encrypt(text)
 
     def open(self, sealed: bytes) -> bytes:
-        """`cryptography.fernet.InvalidToken` for what was sealed by another key, or altered."""
+        """Decrypt; `cryptography.fernet.InvalidToken` for another key or an altered text."""
         return self.fernet.decrypt(bytes(sealed))

@@ -1,1 +1,1 @@
-"""Work off the request path. leases: rows that one worker at a time takes. worker: the loop."""
+"""Background work. leases: rows that only one worker at a time takes. worker: the loop."""

@@ -1,8 +1,8 @@
-"""A row that is a job: the worker that does it holds a lease, which runs out.
+"""Rows that are jobs. The worker that does a job holds a lease, which expires.
 
-Taking a lease is a compare-and-swap, so of several workers one gets the row; a worker that died
-lets its lease run out, and the row is due again. The last write names the lease, so that a worker
-which was thought dead changes nothing.
+Taking a lease is a compare-and-swap: of several workers, one gets the row. If that worker dies, its
+lease expires, and the row is due again. The last write checks the lease, so that a stalled worker
+that lost it changes nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from django.utils import timezone
 
 LEASE = dt.timedelta(seconds=60)
 HEARTBEAT = 15.0
-"""Seconds between two extensions of a lease by whoever holds it."""
+"""Seconds between two extensions of a lease."""
 logger = logging.getLogger(__name__)
 
 
 class Leased(models.Model):
-    """A row that is also a job. It is due while nobody holds a lease of it that still runs."""
+    """A row that is a job. It is due unless a worker holds an unexpired lease."""
 
     attempts = models.PositiveSmallIntegerField(default=0)
     lease_token = models.UUIDField(null=True)
@@ -43,10 +43,11 @@ class Leased(models.Model):
         return type(self)._base_manager.filter(pk=self.pk, lease_token=token)
 
     def take(self, **changes: Any) -> uuid.UUID | None:
-        """Take the lease as this row was read; None when somebody else was quicker.
+        """Take the lease and return its token; None if another worker was faster.
 
-        `changes` are written with it. It counts as one more attempt, and the number of attempts
-        tells whether another has taken the lease since, also one who has given it back.
+        Writes `changes` too, and counts an attempt. The lease is taken only if the number of
+        attempts is unchanged since this row was read, that is, no other worker took the lease in
+        between.
         """
         token, until = uuid.uuid4(), timezone.now() + LEASE
         lease = {"lease_token": token, "lease_until": until, "attempts": F("attempts") + 1}
@@ -57,21 +58,21 @@ class Leased(models.Model):
         return token
 
     def extend(self, token: uuid.UUID) -> bool:
-        """Keep the lease for its full time from now; False when it is lost."""
+        """Extend the lease to its full duration from now; return False if it is lost."""
         return bool(self._held(token).update(lease_until=timezone.now() + LEASE))
 
     def put_off(self, token: uuid.UUID, wait: dt.timedelta) -> None:
-        """Let go after a failure; the row is due again after `wait`."""
+        """Release the lease after a failure; the row is due again after `wait`."""
         self._held(token).update(lease_until=timezone.now() + wait)
 
     def is_held(self, token: uuid.UUID) -> bool:
-        """Whether this row, just locked, is still this worker's."""
+        """Whether this worker still holds the lease. The row has just been locked."""
         return self.lease_token == token
 
 
 @contextmanager
 def heartbeat(row: Leased, token: uuid.UUID) -> Iterator[None]:
-    """Extend the lease, from another thread, while the work lasts, which may be minutes."""
+    """Extend the lease from another thread as long as the block runs."""
     done = threading.Event()
 
     def beat() -> None:

@@ -1,7 +1,7 @@
 """The worker: a loop that runs the jobs of `settings.JOBS`.
 
-Several workers do no harm, because leases and locks decide who does what. One runs as a thread of
-`bin/serve` and of each server process on SQLite (`start`), or as `manage.py run_jobs`.
+Several workers may run at once: leases and locks divide the work. A worker runs as a thread of
+`bin/serve`, as a thread of each server process on SQLite (`start`), or as `manage.py run_jobs`.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from django.db import DatabaseError, close_old_connections
 from django.utils.module_loading import import_string
 
 PAUSE = 1.0
-"""Seconds to the next look for work when there was none."""
+"""Seconds to wait if no job found work."""
 logger = logging.getLogger(__name__)
 
 OnDone: TypeAlias = Callable[[str], None]
-"""Called with a line about each piece of work that was done."""
+"""A function that is called with a line about each completed piece of work."""
 JobFunction: TypeAlias = Callable[[OnDone], bool]
-"""Does one piece of work; returns whether there was any."""
+"""A function that does one piece of work, and returns whether there was any."""
 
 
 @dataclass
 class Job:
-    """A row of `settings.JOBS`. `every`: seconds between two runs; None: whenever there is work."""
+    """A row of `settings.JOBS`. `every`: seconds between two runs; None for every round."""
 
     function: JobFunction
     every: float | None = None
     due: float = 0
 
     def run(self, on_done: OnDone) -> bool:
-        """Run it, if it is due. True when there may be more work at once."""
+        """Run the job if it is due; return True if there may be more work at once."""
         if self.every is None:
             return self.function(on_done)
         if monotonic() >= self.due:
-            self.due = monotonic() + self.every  # before: a run that fails is not repeated at once
+            self.due = monotonic() + self.every  # set first, so that a failing job waits too
             self.function(on_done)
         return False
 
 
 def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:
-    """Work until `stop` is set.
+    """Run jobs until `stop` is set.
 
-    Each round runs the jobs in their order until one has found work; then the next round begins,
-    so that jobs further up go first. An error ends a round, and is logged.
+    Each round runs the jobs in order until one has found work. Then the next round begins, so that
+    earlier jobs have precedence. An error is logged and ends the round.
     """
     jobs = [Job(**{**row, "function": import_string(row["function"])}) for row in settings.JOBS]
     while not stop.is_set():
@@ -59,14 +59,14 @@ def run(stop: threading.Event, *, on_done: OnDone = lambda _: None) -> None:
 
 
 def run_round(jobs: Iterable[Job], on_done: OnDone) -> bool:
-    """Whether a job has found work, and another round should follow at once."""
+    """Run one round; return whether a job has found work, so that the next follows at once."""
     try:
         return any(job.run(on_done) for job in jobs)
     except DatabaseError as error:
-        # Not migrated yet, or not to be reached: the requests will say so as well.
-        logger.info("The worker waits for the database: %s", error)
+        # The database is not migrated or not reachable; requests report that too.
+        logger.info("The worker is waiting for the database: %s", error)
     except Exception:
-        logger.exception("The worker failed; it goes on")
+        logger.exception("A job of the worker failed; the worker continues")
     finally:
         close_old_connections()
     return False
@@ -74,14 +74,14 @@ def run_round(jobs: Iterable[Job], on_done: OnDone) -> bool:
 
 @cache
 def start() -> None:
-    """Work in a thread of this process; once, however often it is called.
+    """Start a worker thread in this process. Further calls do nothing.
 
-    The thread ends with the process: what it leaves, the next worker takes over.
+    The thread ends with the process, and the next worker takes over unfinished work.
     """
     threading.Thread(target=run, args=[threading.Event()], name="worker", daemon=True).start()
 
 
 def start_if_wanted() -> None:
-    """Start the thread where `settings.WORKER_THREAD` asks for it: on SQLite."""
+    """Start the thread if `settings.WORKER_THREAD` is set, as on SQLite."""
     if settings.WORKER_THREAD:
         start()

@@ -53,7 +53,7 @@ OwnerAccess = TeamAccess | UserAccess
 
 @dataclass(frozen=True)
 class RepoAccess(ResourceAccess):
-    """What a principal may do with a repository; `asked` is the path by which it was found."""
+    """A principal's access to a repository; `asked` is the path in the request."""
 
     repo: Repo
     asked: str
@@ -71,8 +71,10 @@ class RepoAccess(ResourceAccess):
         return self.repo.path.lower() != self.asked
 
     def check_open(self, *, writing: bool) -> None:
-        """An inactive team closes its repositories too; 403 `team_inactive`. A deactivated person's
-        are read as before, and staff alone changes them; 403 `owner_inactive`.
+        """403 if the owner is inactive: `team_inactive`, `owner_inactive`.
+
+        Repositories of an inactive team are closed like the team. Those of a deactivated person can
+        be read as before, but only staff may change them.
         """
         team, person = self.repo.owner_team, self.repo.owner_user
         if team is not None and not team.is_active and (writing or self.level is Level.NONE):
@@ -81,7 +83,7 @@ class RepoAccess(ResourceAccess):
             raise Forbidden("owner_inactive", f"The account {person.username} is deactivated.")
 
     def check_writable(self) -> None:
-        """Neither an inactive owner's repository nor an archived one: 403, 409 `repo_archived`."""
+        """403 if the owner is inactive, 409 `repo_archived` if the repository is archived."""
         self.check_open(writing=True)
         if self.repo.is_archived:
             text = f"{self.repo.path} is archived and cannot be changed."
@@ -97,27 +99,30 @@ class RepoAccess(ResourceAccess):
         return True
 
     def check_holds(self, row: Any) -> None:
-        """Guard against access to one repository with a row of another: `ValueError`."""
+        """`ValueError` if the row belongs to another repository."""
         if row.repo_id != self.repo.pk:
             raise ValueError(f"{row!r} is not in {self.repo!r}")
 
     def locked(self) -> Repo:
-        """The repository, locked and read anew; 409 if it has been archived meanwhile."""
+        """Lock the repository and reload it; 409 if it has been archived meanwhile."""
         lock(self.repo)
         self.check_writable()
         return self.repo
 
     def renewed(self) -> RepoAccess:
-        """The same, read anew: repository, team, role and principal, who may be nobody now. 404."""
+        """This access with repository, team, role and principal reloaded. 404.
+
+        A principal that no longer exists becomes anonymous.
+        """
         principal = self.principal.renewed() or ANONYMOUS
         repo = BY_ID.one(person=principal.person_id, pk=self.repo.pk)
         return RepoAccess(principal, level_on(principal, repo, repo.role), repo, repo.path.lower())
 
 
 def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
-    """The level of somebody who has this role in the repository's team; takes no query.
+    """The level of a principal with this role in the repository's team. Takes no query.
 
-    The rule for lists is `RepoQuerySet.visible_to`.
+    `RepoQuerySet.visible_to` is the same rule for lists.
     """
     owns = repo.owner_user_id is not None and repo.owner_user_id == principal.person_id
     owned = principal.bounded(Level.OWNER) if owns else team_level(principal, role)
@@ -125,35 +130,35 @@ def level_on(principal: Principal, repo: Repo, role: str | None) -> Level:
 
 
 def _or_by_visibility(principal: Principal, repo: Repo, owned: Level) -> Level:
-    """The level at the repository's owner; without one, what its visibility gives."""
+    """The level in the owner's space or, without one, the level by the repository's visibility."""
     if owned is not Level.NONE:
         return owned
     if repo.owner_team is not None and not repo.owner_team.is_active:
         return Level.NONE
     if repo.visibility == Visibility.PUBLIC:
         return principal.bounded(Level.READ)
-    shown = principal.is_signed_in and repo.visibility == Visibility.INTERNAL
-    return principal.bounded(Level.READ if shown else Level.NONE)
+    is_readable = principal.is_signed_in and repo.visibility == Visibility.INTERNAL
+    return principal.bounded(Level.READ if is_readable else Level.NONE)
 
 
 def access_to(principal: Principal, repo: Repo) -> RepoAccess:
-    """Access to a repository at hand, with its owner loaded; one query for a role in a team."""
+    """Access to a loaded repository with its owner. One query for the role, if a team owns it."""
     team = repo.owner_team
     role = None if team is None or principal.sees_all else team.role_of(principal.person_id)
     return RepoAccess(principal, level_on(principal, repo, role), repo, repo.path.lower())
 
 
 def access_to_owner(principal: Principal, owner: Team | User) -> OwnerAccess:
-    """Access to the space of an owner at hand."""
+    """Access to the space of a loaded owner."""
     if isinstance(owner, User):
         return access_to_user(principal, owner)
     return access_to_team(principal, owner)
 
 
 def open_space(principal: Principal, path: str) -> OwnerAccess:
-    """Access to where a repository is to be made: `teams/<slug>` or `users/<username>`.
+    """Access to the space of a new repository: `teams/<slug>` or `users/<username>`.
 
-    Errors: 404, 403 `team_inactive`, 403 for who may not write there.
+    Errors: 404, 403 `team_inactive`, 403 without write access.
     """
     kind, _, name = path.lower().partition("/")
     if kind == "teams" and TEAM_SLUG.fullmatch(name):
@@ -174,15 +179,15 @@ def open_repo(
 ) -> RepoAccess:
     """Access to a repository by its owner's path and its slug, in lower case; one query.
 
-    With `former` it is also found by what it or its team was called before, in three queries more:
-    today's names come first. Errors: 404, those of `check_open`, 403 as `Access.require`.
+    With `former`, former slugs of the repository and of its team are tried next, in up to three
+    more queries. Errors: 404, those of `check_open`, 403 as in `Access.require`.
     """
-    found = _by_present_names(principal, owner, slug)
-    if found is None and former:
-        found = _by_former_names(principal, owner, slug)
-    if found is None:
+    match = _by_present_names(principal, owner, slug)
+    if match is None and former:
+        match = _by_former_names(principal, owner, slug)
+    if match is None:
         raise missing(principal, owner, slug)
-    repo, level = found
+    repo, level = match
     if former and level is Level.NONE and principal.person_id is None:
         _search_in_vain(principal, owner)
     access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
@@ -192,7 +197,7 @@ def open_repo(
 
 
 def missing(principal: Principal, owner: str, slug: str) -> Missing:
-    """404 for a repository that is not there; raises it for its owner, where that is not either."""
+    """The 404 for a missing repository. Raises a 404 for its owner if that is missing too."""
     kind, _, name = owner.partition("/")
     if kind == "teams":
         find_team(principal, name, former=True)
@@ -219,7 +224,7 @@ def _by_present_names(principal: Principal, path: str, slug: str) -> tuple[Repo,
 
 
 def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, Level] | None:
-    """The repository by a former slug of its own or of its team."""
+    """The repository by a former slug of its own or of its team, and the caller's level."""
     kind, _, name = path.partition("/")
     space: OwnerAccess
     if kind == "teams":
@@ -232,13 +237,13 @@ def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, 
 
 
 def owner_path(kwargs: dict[str, Any]) -> str:
-    """The owner that the parameters of a route name: `teams/acme` or `users/ada`."""
+    """The owner's path from the URL's parameters: `teams/acme` or `users/ada`."""
     team = kwargs.get("team_slug")
     return f"users/{kwargs['username']}" if team is None else f"teams/{team}"
 
 
 def open_repo_of(view: ApiViewSet) -> RepoAccess:
-    """Access to the repository that the path of a request names; HasLevel asks for the level."""
+    """Access to the repository in the request's URL. `HasLevel` checks the level."""
     principal: Any = view.principal
     return open_repo(
         principal,

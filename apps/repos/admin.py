@@ -1,4 +1,4 @@
-"""Repositories, their protected branches and their forks, for staff. See docs/admin.md."""
+"""The admin of repositories, protected branches and forks. See docs/admin.md."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from apps.teams.models import Team
 
 OWNERS = ("owner_team", "owner_user")
 SHOWN = 100
-"""Protections on the page of a repository."""
+"""Most protections shown on the page of a repository."""
 
 
 def under(text: str) -> Q:
-    """Repositories found by `teams/acme`, `users/ada/api`, or how a slug begins."""
+    """Repositories by `teams/acme`, by `users/ada/api`, or by the beginning of a slug."""
     space, _, rest = text.lower().partition("/")
     owner, _, slug = rest.partition("/")
     if space == "teams" and owner:
@@ -52,7 +52,7 @@ def under(text: str) -> Q:
 
 class ChangeRepo(ActionForm):
     default_branch = forms.CharField(
-        max_length=255, help_text="What a clone checks out. The branch has to exist."
+        max_length=255, help_text="The branch that a clone checks out. It has to exist."
     )
 
 
@@ -69,13 +69,13 @@ class RepoState(Flag):
 
 @admin.register(Repo)
 class RepoAdmin(StaffAdmin):
-    """Archived or not, and the default branch; all else is changed by its people."""
+    """Staff archives repositories and changes default branches; the owners change all else."""
 
     group, position = "Teams and repositories", 2
     list_display = ("path", "name", "visibility", "state", "pushed", "created_at")
     list_filter = (VisibilityFilter, RepoState)
     list_select_related = OWNERS
-    search_help_text = "How a slug begins, or a path: teams/acme, users/ada/api."
+    search_help_text = "The beginning of a slug, or a path: teams/acme, users/ada/api."
     form = ChangeRepo
     changes = ("default_branch",)
     layout = (
@@ -89,7 +89,7 @@ class RepoAdmin(StaffAdmin):
             "archive",
             "Archive",
             lambda by, row: actions.update_repo(by=access_to(by, row), is_archived=True),
-            "Everybody who reads it still may, and nobody can change it or push to it.",
+            "Everybody who can read it still can, but nobody can change it or push to it.",
             "{} is archived.",
             lambda row: not row.is_archived,
         ),
@@ -104,8 +104,8 @@ class RepoAdmin(StaffAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        wanted = (*OWNERS, *(f"upstream__{one}" for one in OWNERS))
-        return super().get_queryset(request).select_related(*wanted)
+        upstreams = (f"upstream__{owner}" for owner in OWNERS)
+        return super().get_queryset(request).select_related(*OWNERS, *upstreams)
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
@@ -129,27 +129,27 @@ class RepoAdmin(StaffAdmin):
 
     @admin.display(description="protected")
     def protected(self, row: Repo) -> str:
-        found = list(row.protections.order_by("created_at", "id")[: SHOWN + 1])
+        rows = list(row.protections.order_by("created_at", "id")[: SHOWN + 1])
         lines = [
-            format_html("{} {} needed", row_link(one, one.branch), one.required_approvals)
-            for one in found[:SHOWN]
+            format_html("{} {} needed", row_link(rule, rule.branch), rule.required_approvals)
+            for rule in rows[:SHOWN]
         ]
-        return bulleted(lines, more="and others" if len(found) > SHOWN else "")
+        return bulleted(lines, more="and others" if len(rows) > SHOWN else "")
 
 
 @with_form_fields
 class ChangeProtection(ActionForm):
-    """The settings of all rules."""
+    """A form with the settings of all protection rules."""
 
 
 @admin.register(Protection)
 class ProtectionAdmin(StaffAdmin):
-    """How many approvals each asks for. Patterns and approvers are its people's, over the API."""
+    """Staff changes the settings of rules. Patterns and approvers are changed over the API."""
 
     group, position = "Teams and repositories", 3
     list_display = ("branch", "where", *SETTINGS, "named", "created_by", "created_at")
     list_select_related = ("repo__owner_team", "repo__owner_user", "created_by")
-    search_help_text = "The repository: how its slug begins, or its path, such as teams/acme/api."
+    search_help_text = "The beginning of the repository slug, or its path: teams/acme/api."
     form = ChangeProtection
     changes = tuple(SETTINGS)
     layout = (
@@ -162,7 +162,7 @@ class ProtectionAdmin(StaffAdmin):
             "remove",
             "End it",
             lambda by, row: actions.delete_protection(by=access_to(by, row.repo), protection=row),
-            "Whoever may write to the repository may push to these branches again.",
+            "Everybody with write access can push to these branches again.",
             "The {} has ended.",
             ends=True,
         ),
@@ -170,7 +170,7 @@ class ProtectionAdmin(StaffAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = Protection.objects.select_related(*self.list_select_related)
-        # Asked for the rows of a page alone; a join would count those of the whole table first.
+        # Runs only for the rows of a page; a join would first count those of the whole table.
         own = Approver.objects.filter(protection=OuterRef("pk")).order_by().values("protection")
         counted = Subquery(own.annotate(number=Count("pk")).values("number"))
         return rows.annotate(approver_count=counted)
@@ -193,7 +193,7 @@ class ProtectionAdmin(StaffAdmin):
     @admin.display(description="approvers")
     def approvers_named(self, row: Protection) -> str:
         rows = row.approvers.select_related("user").order_by("created_at", "id")[:SHOWN]
-        return bulleted([row_link(one.user) for one in rows]) if rows else self.named(row)
+        return bulleted([row_link(approver.user) for approver in rows]) if rows else self.named(row)
 
 
 class ForkState(Choices):
@@ -203,12 +203,12 @@ class ForkState(Choices):
 
 @admin.register(Fork)
 class ForkAdmin(StaffAdmin):
-    """What was asked to be copied, and how far it is; a worker does it, nothing is changed here."""
+    """Forks and their status, read-only: the worker makes them."""
 
     group, position = "Teams and repositories", 4
     list_display = ("origin", "copy", "state", "created_by", "created_at", "completed_at")
     list_filter = (ForkState,)
-    search_help_text = "The upstream: how its slug begins, or its path, such as teams/acme/api."
+    search_help_text = "The beginning of the upstream slug, or its path: teams/acme/api."
     layout = (
         (None, {"fields": ("origin", "space", "copy", "state", "error")}),
         ("Record", {"fields": ("uuid", "created_by", "created_at", "started_at", "completed_at")}),

@@ -1,4 +1,4 @@
-"""Keeps git's HEAD, which a clone checks out, at the default branch that the row names."""
+"""Keeps git's HEAD, which a clone checks out, at the row's default branch."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from apps.repos.models import Repo
 
 
 def point_head_on_commit(repo: Repo) -> None:
-    """Arrange that HEAD follows the default branch. The caller saves `head_due` with it.
+    """Point HEAD to the default branch once the transaction is committed. The caller saves
+    `head_due` together with the branch.
 
-    After the commit, because git has no part in a rollback. Until it is done the row is marked, so
-    that the worker does it where the process died in between, or git failed.
+    HEAD moves after the commit, because a rollback does not undo it. Until then `head_due` is True,
+    so that the worker moves HEAD if the process dies or git fails.
     """
     repo.head_due = True
-    # Django names in its log what has failed, and a partial has no name.
+    # A lambda, because Django logs the name of a failed callback, and a partial has none.
     transaction.on_commit(lambda: point_head(repo), robust=True)
 
 
 @transaction.atomic
 def point_head(repo: Repo) -> None:
-    """Point HEAD to the default branch as it is under the lock, which this takes."""
+    """Lock the repository, and point HEAD to its current default branch."""
     lock(repo)
     repo.git.set_head_branch(repo.default_branch)
     if repo.head_due:

@@ -1,7 +1,7 @@
 """The jobs of repositories, for `settings.JOBS`: make forks, settle journals, point HEAD, tidy,
 sweep.
 
-Each takes `on_done`, which is called with a line about what was done.
+Each calls `on_done` with a line about the work that it did.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from apps.repos.upkeep import sweep
 ATTEMPTS = 3
 RETRY = dt.timedelta(seconds=5)
 EVERY = dt.timedelta(minutes=1)
-"""A repository that is pushed to is tidied so often, the first time when it is so old."""
+"""Least time between two tidyings of a repository, and between its creation and the first."""
 GAVE_UP = (
-    f"The copy could not be made in {ATTEMPTS} attempts. Fork again, or ask who runs this site: "
-    "the server's log says more."
+    f"The copy failed in {ATTEMPTS} attempts. Fork again, or ask the operators of this site: the "
+    "server's log says more."
 )
 logger = logging.getLogger(__name__)
 
 
 def ignore(_: str) -> None:
-    """The `on_done` that does nothing."""
+    """An `on_done` that does nothing."""
 
 
 def make_next_fork(on_done: OnDone = ignore) -> bool:
-    """Make the oldest fork that is due; False when there is none."""
+    """Make the oldest fork that is due; return False if there is none."""
     to_do = Fork.objects.filter(status__in=[ForkStatus.QUEUED, ForkStatus.RUNNING])
     fork = to_do.filter(Fork.due()).order_by("id").first()
     if fork is None:
@@ -65,7 +65,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
 
 
 def make_fork(fork: Fork, token: uuid.UUID) -> None:
-    """One attempt: copy, then complete. When git fails, the fork is due again after `RETRY`."""
+    """Try once to copy and complete a fork. If git fails, the fork is due again after `RETRY`."""
     copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
     try:
         with heartbeat(fork, token):
@@ -82,31 +82,31 @@ def make_fork(fork: Fork, token: uuid.UUID) -> None:
 
 
 def settle_journals(on_done: OnDone = ignore) -> bool:
-    """Bring the repositories up to date whose journal has steps.
+    """Settle all repositories whose journal has steps.
 
-    A push that is under way has some too; to settle its repository does no harm.
+    Pushes in progress have steps too. Settling their repositories does no harm.
     """
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
-        repo.git.remove_quarantines()  # of a push whose server was killed
+        repo.git.remove_quarantines()  # left by a killed server
         try:
             moves = pushes.reconcile(repo=repo, believing=False)
         except Exception:
             logger.exception("The journal of %s could not be settled", repo.uuid)
-            # The lock of a git that was killed may be in the way: the next time it is not.
+            # The lock file of a killed git may be the reason: it is removed for the next run.
             with suppress(OSError):
                 repo.git.remove_leftovers()
             continue
         if moves:
-            on_done(f"{repo.uuid}: {moves} moves of refs written down")
+            on_done(f"{repo.uuid}: {moves} moves of refs recorded")
     return False
 
 
 def point_heads(on_done: OnDone = ignore) -> bool:
-    """Point HEAD where a process died between the row and git, or git failed."""
+    """Point HEAD to the default branch of all repositories that are marked with `head_due`."""
     for repo in Repo.objects.filter(HEAD_DUE):
         try:
             point_head(repo)
-        except Exception:  # one that cannot be done holds up no other
+        except Exception:  # does not block the other repositories
             logger.exception("HEAD of %s could not be set", repo.uuid)
             with suppress(OSError):
                 repo.git.remove_leftovers()
@@ -116,10 +116,10 @@ def point_heads(on_done: OnDone = ignore) -> bool:
 
 
 def tidy_next_repo(_: OnDone = ignore) -> bool:
-    """Tidy the repository that has waited longest since its last push; False when none waits.
+    """Tidy the repository with the oldest push that has not been tidied since; False if none has.
 
-    Once a minute at most, also while pushes go on. It is marked first: of two workers one tidies
-    it, and a crash leaves it to the next push.
+    A repository is tidied at most once a minute. Its `tidied_at` is set first, so that only one
+    worker tidies it. After a crash it is tidied after its next push.
     """
     now = timezone.now()
     rested = {"before__lt": now - EVERY}
@@ -137,8 +137,8 @@ def tidy_next_repo(_: OnDone = ignore) -> bool:
 
 
 def sweep_folders(_: OnDone) -> bool:
-    """Remove folders that belong to no repository, and old temporary files from the others, whose
-    size is measured.
+    """Remove folders of no repository. In all others, remove old temporary files and measure the
+    size.
     """
     sweep()
     for repo in Repo.objects.only("uuid").iterator():

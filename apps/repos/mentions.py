@@ -1,7 +1,7 @@
-"""Whom a text in a repository pings: those of the people it names who may read it there.
+"""The people whom a text in a repository pings: those it mentions, if they may read the repository.
 
-A name that nobody has, and one of somebody who may not read, are alike: nothing happens. Texts are
-given as `markdown.render` made them, before any lock: to parse one takes long.
+Unknown names and names of people without access are ignored. Texts are passed as `markdown.render`
+made them, before any lock, because parsing is slow.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from apps.repos.models import Repo
 from apps.teams.models import Member
 
 MENTIONS_MAX = 50
-"""Names in one text; a text with more pings nobody by them."""
+"""Most mentioned names of a text. A text with more pings none of them."""
 
 
 def readers(repo: Repo, *, names: Collection[str] = (), ids: Collection[int] = ()) -> list[User]:
-    """Those of these people, by username in lower case or by id, who may read the repository.
+    """The active people among these who may read the repository.
 
-    One query, none for nobody. The inactive are not among them.
+    People are given by username in lower case or by id. One query, none without people.
     """
     if not names and not ids:
         return []
     roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("pk"))
     people = User.objects.filter(Q(username_key__in=names) | Q(pk__in=ids), is_active=True)
-    found = people.annotate(role=Subquery(roles.values("role")[:1])).order_by("pk")
-    return [one for one in found if _level(repo, one) >= Level.READ]
+    rows = people.annotate(role=Subquery(roles.values("role")[:1])).order_by("pk")
+    return [person for person in rows if _level(repo, person) >= Level.READ]
 
 
 def _level(repo: Repo, person: User) -> Level:
@@ -43,27 +43,27 @@ def _level(repo: Repo, person: User) -> Level:
     return level_on(Principal(person), repo, role)
 
 
-def names_in(kept: str) -> frozenset[str]:
-    """The usernames that a text mentions outside of code, in lower case; none of too many."""
-    names = frozenset(name.lower() for name in mentions(kept))
+def names_in(html: str) -> frozenset[str]:
+    """The usernames that a text mentions outside of code, in lower case; none if too many."""
+    names = frozenset(name.lower() for name in mentions(html))
     return names if len(names) <= MENTIONS_MAX else frozenset()
 
 
-def pings_of_text(repo: Repo, kept: str, *, answered: Collection[int] = ()) -> list[Pinged]:
-    """Whom a new text pings: those it mentions, and those, by id, whom it answers; one query."""
-    names = names_in(kept)
+def pings_of_text(repo: Repo, html: str, *, answered: Collection[int] = ()) -> list[Pinged]:
+    """The pings of a new text: of mentioned people, and of those it answers, by id; one query."""
+    names = names_in(html)
     people = readers(repo, names=names, ids=answered)
-    mentioned = [(one, PingKind.MENTION) for one in people if one.username_key in names]
-    return [*mentioned, *((one, PingKind.REPLY) for one in people if one.pk in answered)]
+    mentioned = [(person, PingKind.MENTION) for person in people if person.username_key in names]
+    replies = [(person, PingKind.REPLY) for person in people if person.pk in answered]
+    return [*mentioned, *replies]
 
 
 def pings_of_edit(repo: Repo, about: Recorded, before: str, after: str) -> list[Pinged]:
-    """Whom an edited text pings: those it mentions now and did not mention before.
+    """The pings of an edited text: of newly mentioned people whom it has not pinged before.
 
-    Not those whom an earlier version of it has pinged by a mention. Two queries, none where no
-    name is new.
+    Two queries, none without a new name.
     """
     people = readers(repo, names=names_in(after) - names_in(before))
     thread, text = about.event_keys().thread or 0, about.event_target().api or ""
-    pinged = Ping.objects.all().mentioned_in(thread, text, [one.pk for one in people])
-    return [(one, PingKind.MENTION) for one in people if one.pk not in pinged]
+    pinged = Ping.objects.all().mentioned_in(thread, text, [person.pk for person in people])
+    return [(person, PingKind.MENTION) for person in people if person.pk not in pinged]

@@ -1,8 +1,8 @@
-"""Writes what git has moved into the database: stored heads, events, pulls.
+"""Records the moves of refs in the database: stored heads, events, pulls.
 
-A push: `open_journal`, then git moves the refs, then `settle`, some hundred refs at a time. A merge
-moves its one ref under the repository's lock and ends in `apply_moves` as well. Should a process
-die in between, `settle` or `reconcile` follow up from the journal. All lock the repository.
+A push calls `open_journal`, lets git move the refs, and calls `settle`, which records some hundred
+refs at a time. A merge moves one ref under the repository's lock and calls `apply_moves`. If a
+process dies in between, `settle` or `reconcile` complete the work from the journal.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from apps.repos.rules import ZERO, RefMove, longest_chain
 from apps.repos.tips import known_columns, learn_tips, store_refs
 
 BATCH = 300
-"""Refs that are settled in one transaction: nobody waits longer than that for a large push."""
+"""Most refs settled in one transaction, so that a large push does not block others for long."""
 MOST_NAMED = 500
-"""Refs that one query names; past that all of a repository are read."""
+"""Most refs that one query names. For more, all refs of the repository are read."""
 UNEXPLAINED = (
-    "%s: %s is at %s on the disk and %s is stored, and no push explains the difference: nothing is "
-    "written down. If the disk is right, run manage.py reconcile."
+    "%s: %s is at %s on the disk but stored at %s, and no push explains the difference: nothing is "
+    "recorded. If the disk is right, run manage.py reconcile."
 )
 LONGEST_PUSH = dt.timedelta(seconds=2 * SERVICE_LIMITS.deadline)
 logger = logging.getLogger(__name__)
 
 
 def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str]]) -> uuid.UUID:
-    """Store `(full_name, old, new)` moves before git may carry them out; returns the push's id."""
+    """Store the `(full_name, old, new)` moves of a push before git makes them; return its id."""
     push = uuid.uuid4()
     rows = (
         PushJournal(repo=repo, push=push, actor=actor, full_name=name, old=old, new=new)
@@ -58,92 +58,96 @@ def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str
 
 
 def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
-    """Bring rows and events up to what git has, and delete this push's journal.
+    """Record the moves that git has made, and delete this push's journal.
 
-    Each journal step becomes the event of its own actor, so that two pushes which finished close
-    together keep their order and their people. `own`: the steps of this push, as its process
-    remembers them. Those in the journal may be fewer: another push removes steps that do not start
-    at the ref's current commit, and the ref may return to where such a step starts.
+    Each journal step becomes an event of its own actor, so that concurrent pushes keep their order
+    and their actors. `own`: the steps of this push, as its process remembers them. The journal may
+    have fewer: another push removes steps that do not start at the ref's current commit, and the
+    ref may return to such a start later.
 
-    Many refs are settled in batches. Should the process die between two, the journal explains the
-    rest. What other pushes have left is settled as well, if all of it fits into one batch; else it
-    is the worker's.
+    Many refs are settled in batches. If the process dies between two of them, the journal explains
+    the rest. Steps of other pushes are settled too if everything fits into one batch; otherwise
+    they are left to the worker.
     """
     own = own or [move_of(row, repo) for row in journal_of(repo).filter(push=push)]
     steps = defaultdict[str, list[RefMove]](list)
     for move in own:
         steps[move.full_name].append(move)
     others = journal_of(repo).exclude(push=push).values_list("full_name", flat=True)[: BATCH + 1]
-    known = [*dict.fromkeys(others), *steps]
-    for names in batches(repo, known if len(known) <= BATCH else steps):
-        these = [move for name in names for move in steps.get(name, ())]
-        settle_refs(repo, names, these, over=Q(push=push))
+    refs = [*dict.fromkeys(others), *steps]
+    for names in batches(repo, refs if len(refs) <= BATCH else steps):
+        moves = [move for name in names for move in steps.get(name, ())]
+        settle_refs(repo, names, moves, over=Q(push=push))
 
 
 def reconcile(*, repo: Repo, believing: bool = True) -> int:
-    """Bring rows and events up to what git has, whoever moved it; returns how many moves it found.
+    """Record all moves that git has made in a repository; return their number.
 
-    The journal says who. Steps that git has not carried out stay while their push may still be
-    under way, and are dropped after that. `believing`: a move that nothing explains is written down
-    as well. It is for people who have looked at the disk: see `is_believed`.
+    The actors come from the journal. Steps that git has not made stay as long as their push may be
+    in progress, and are dropped later. `believing`: also record moves that no step explains. Use it
+    only after a person has checked the disk: see `is_believed`.
     """
     over = Q(created_at__lt=timezone.now() - LONGEST_PUSH)
     present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
     changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
     names = [*journal_of(repo).values_list("full_name", flat=True), *changed]
-    some = batches(repo, names)
-    return sum(settle_refs(repo, one, (), over, believing=believing) for one in some)
+    return sum(
+        settle_refs(repo, batch, (), over, believing=believing) for batch in batches(repo, names)
+    )
 
 
 def journal_of(repo: Repo) -> QuerySet[PushJournal]:
-    """The steps in a repository's journal, in their order."""
+    """The steps in a repository's journal, oldest first."""
     return PushJournal.objects.filter(repo=repo).select_related("actor").order_by("id")
 
 
 def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
-    """These refs, each once, in lists of `BATCH`; one list at least.
+    """The refs without duplicates, in lists of at most `BATCH`; at least one list.
 
-    The first list has the default branch, or an empty repository would get another one, and all
-    that has to be settled in one transaction.
+    The first list contains the default branch, because an empty repository takes its default branch
+    from the first batch. It also contains all refs that must be settled in one transaction, and is
+    longer than `BATCH` if it has to be.
     """
-    each = list(dict.fromkeys(names))
-    if len(each) <= BATCH:
-        return [each]
+    refs = list(dict.fromkeys(names))
+    if len(refs) <= BATCH:
+        return [refs]
     first = {BRANCHES + repo.default_branch}.union(
-        *(follower.together(repo, each) for follower in followers())
+        *(follower.together(repo, refs) for follower in followers())
     )
-    each.sort(key=lambda name: name not in first)
-    size = max(BATCH, len(first.intersection(each)))
-    rest = range(size, len(each), BATCH)
-    return [each[:size], *(each[start : start + BATCH] for start in rest)]
+    refs.sort(key=lambda name: name not in first)
+    size = max(BATCH, len(first.intersection(refs)))
+    rest = range(size, len(refs), BATCH)
+    return [refs[:size], *(refs[start : start + BATCH] for start in rest)]
 
 
 def settle_refs(
     repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool = False
 ) -> int:
-    """Settle these refs in one transaction; returns how many moves that were.
+    """Settle these refs in one transaction, under the repository's lock; return the number of
+    moves.
 
-    `over`: the journal rows of these refs that go, whatever git has done. `believing`: see
-    `reconcile`.
+    `over`: the condition for journal rows that are deleted even if git has not made their step.
+    `believing`: see `reconcile`.
     """
     journal = journal_of(repo).filter(full_name__in=names)
     facts = read_facts(repo, find_moves(repo, names, journal, own, lambda _: True).moves)
     with transaction.atomic():
         lock(repo)
-        found = find_moves(
+        result = find_moves(
             repo, names, journal.all(), own, lambda move: believing or is_believed(move, facts)
         )
-        journal.filter(Q(pk__in=found.used) | over).delete()
-        if found.overtaken:
-            journal.filter(pk__in=found.overtaken).update(is_overtaken=True)
-        apply_moves(repo, found.moves, facts)
-    return len(found.moves)
+        journal.filter(Q(pk__in=result.used) | over).delete()
+        if result.overtaken:
+            journal.filter(pk__in=result.overtaken).update(is_overtaken=True)
+        apply_moves(repo, result.moves, facts)
+    return len(result.moves)
 
 
 @dataclass
-class Found:
-    """The moves that git has made, the ids of the journal rows that are of no more use, and of
-    those that have been overtaken. `doubted`: moves that the disk shows and that are not believed.
+class FoundMoves:
+    """The moves that git has made, and the ids of used and of overtaken journal rows.
+
+    `doubted`: moves that the disk shows but that are not recorded.
     """
 
     moves: list[RefMove] = field(default_factory=list)
@@ -158,56 +162,57 @@ def find_moves(
     journal: Iterable[PushJournal],
     own: Sequence[RefMove],
     believe: Callable[[RefMove], bool],
-) -> Found:
-    """The steps of these refs from the stored head to git's present value.
+) -> FoundMoves:
+    """The steps of each ref from its stored head to git's current value.
 
-    Their rows have been used, and so have those of the same people for the same steps: they are of
-    a push that was cut off and sent again. Other rows that do not start at the present value are
-    overtaken: their push may still be under way, and git may move the ref back. Where no chain of
-    rows leads to the present value, it is one step, by who wanted that value, if overtaken steps or
-    those of `own` lead there or `believe` says so. If not, the rows of that ref stay as they are.
+    A chain of journal rows from the one to the other is used, with rows of the same actor for the
+    same step: the push was sent again. Other rows that do not start at the current value are
+    overtaken: git may still move the ref back. Without a chain, the move is one step by the actor
+    whose step ends at the current value, if overtaken or `own` steps lead there, or `believe`
+    returns True. Otherwise the move is doubted, and the rows of the ref stay unchanged.
     """
     rows = defaultdict[str, list[PushJournal]](list)
     for row in journal:
         rows[row.full_name].append(row)
-    known = [*(move_of(row, repo) for some in rows.values() for row in some), *own]
-    last = {(move.full_name, move.new): move.actor for move in known}
+    announced = [*(move_of(row, repo) for of_ref in rows.values() for row in of_ref), *own]
+    actors = {(move.full_name, move.new): move.actor for move in announced}
     present, stored = repo.git.some_refs(names), stored_heads(repo, names)
-    found = Found()
+    result = FoundMoves()
     for name in names:
         start, end = stored.get(name, ZERO), present.get(name, ZERO)
         to_come = [row for row in rows[name] if not row.is_overtaken]
         chain = longest_chain(start, end, to_come)
         if chain is None:
-            move = RefMove(repo, name, start, end, last.get((name, end)))
-            if not (is_explained(move, known) or believe(move)):
+            move = RefMove(repo, name, start, end, actors.get((name, end)))
+            if not (is_explained(move, announced) or believe(move)):
                 logger.error(UNEXPLAINED, repo.uuid, name, end, start)
-                found.doubted.append(move)
+                result.doubted.append(move)
                 continue
-            found.moves.append(move)
+            result.moves.append(move)
         steps = [move_of(row, repo) for row in chain or []]
-        found.moves += steps
+        result.moves += steps
         made = set(steps)
         used = {row.pk for row in to_come if move_of(row, repo) in made}
-        found.used += used
-        found.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
-    return found
+        result.used += used
+        result.overtaken += [row.pk for row in to_come if row.old != end and row.pk not in used]
+    return result
 
 
 def is_explained(move: RefMove, steps: Iterable[RefMove]) -> bool:
-    """Whether steps of this ref that somebody has announced lead there, in whatever order."""
+    """Whether announced steps of this ref lead from the old to the new value, in any order."""
     of_ref = [
-        PushJournal(old=one.old, new=one.new) for one in steps if one.full_name == move.full_name
+        PushJournal(old=step.old, new=step.new)
+        for step in steps
+        if step.full_name == move.full_name
     ]
     return longest_chain(move.old, move.new, of_ref) is not None
 
 
 def is_believed(move: RefMove, facts: GitFacts) -> bool:
-    """Whether a move that no steps explain is written down because the disk shows it.
+    """Whether to record a move that no steps explain, only because the disk shows it.
 
-    A file system that several nodes share may show one of them what was there some time ago. So it
-    must not take a commit from the ref, nor bring back one that was deleted unless somebody has
-    announced that value.
+    A file system shared by several nodes may show one of them an old state. Therefore the move must
+    not remove commits from the ref, and may create a ref only if somebody has announced its value.
     """
     if move.old == ZERO:
         return move.actor is not None
@@ -216,20 +221,20 @@ def is_believed(move: RefMove, facts: GitFacts) -> bool:
 
 
 def is_doubted(repo: Repo, full_name: str) -> bool:
-    """Whether the disk shows a value of this ref that `settle` would not write down."""
+    """Whether the disk shows a value of this ref that `settle` would not record."""
     journal, facts = journal_of(repo).filter(full_name=full_name), GitFacts()
-    found = find_moves(repo, [full_name], journal, (), lambda move: is_believed(move, facts))
-    return bool(found.doubted)
+    result = find_moves(repo, [full_name], journal, (), lambda move: is_believed(move, facts))
+    return bool(result.doubted)
 
 
 def stored_heads(repo: Repo, names: Collection[str]) -> dict[str, str]:
-    """Full name -> stored head of these refs; of all of them where a query cannot name so many."""
+    """Full name -> stored head of these refs; of all refs if there are more than `MOST_NAMED`."""
     refs = repo.refs.all() if len(names) > MOST_NAMED else repo.refs.filter(full_name__in=names)
     return dict(refs.values_list("full_name", "sha"))
 
 
 def move_of(row: PushJournal, repo: Repo) -> RefMove:
-    """The step that a journal row announces."""
+    """The step of a journal row."""
     return RefMove(repo, row.full_name, row.old, row.new, row.actor)
 
 
@@ -258,12 +263,12 @@ def apply_moves(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
 
 
 def store_heads(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
-    """Store where each ref is after all moves, and what that leads to."""
+    """Store each ref's head after all moves, with the columns of its commit or tag."""
     last = last_moves(moves)
-    kept = [move for move in last if move.new != ZERO]
-    gone = [move.full_name for move in last if move.new == ZERO]
-    if gone:
-        repo.refs.filter(full_name__in=gone).delete()
+    remaining = [move for move in last if move.new != ZERO]
+    deleted = [move.full_name for move in last if move.new == ZERO]
+    if deleted:
+        repo.refs.filter(full_name__in=deleted).delete()
     store_refs(
         Ref(
             repo=repo,
@@ -272,7 +277,7 @@ def store_heads(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
             pushed_by=move.actor,
             **known_columns(repo.git, move.new, facts),
         )
-        for move in kept
+        for move in remaining
     )
 
 
@@ -282,21 +287,21 @@ def last_moves(moves: Iterable[RefMove]) -> list[RefMove]:
 
 
 def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = None) -> GitFacts:
-    """Ask git all that `apply_moves` will need for these moves, so that no lock waits for git.
+    """Ask git all questions that `apply_moves` will have about these moves, before a lock is taken.
 
-    What is `known` is not asked.
+    Answers in `known` are not asked again.
     """
     facts, git = known or GitFacts(), repo.git
     pushed = [(move.old, move.new) for move in moves if move.is_pushed_branch]
-    compared = [one for one in pushed if not facts.knows(GitRepo.distance, git, *one)]
-    told = distances(git, compared)
-    for old, new in compared:
-        if distance := told.get((old, new)):
+    unknown = [pair for pair in pushed if not facts.knows(GitRepo.distance, git, *pair)]
+    by_pair = distances(git, unknown)
+    for old, new in unknown:
+        if distance := by_pair.get((old, new)):
             facts.know(distance, GitRepo.distance, git, old, new)
         else:
             facts.know(None, distance_if_told, git, old, new)
     heads = [(move.full_name, move.new) for move in last_moves(moves) if move.new != ZERO]
-    with suppress(GitError):  # else the worker asks
+    with suppress(GitError):  # the worker tries again
         learn_tips(git, heads, facts)
     for follower in followers():
         follower.read(repo, moves, facts)
@@ -304,15 +309,15 @@ def read_facts(repo: Repo, moves: Sequence[RefMove], known: GitFacts | None = No
 
 
 def distance_if_told(git: GitRepo, old: str, new: str) -> Distance | None:
-    """None where git cannot compare the two, as after it has lost one of them."""
+    """The distance; None if git cannot compare the two, for example because one is missing."""
     with suppress(GitError):
         return git.distance(old, new)
     return None
 
 
 def move_data(move: RefMove, facts: GitFacts) -> dict[str, object]:
-    """The event's data: before, after, and for a branch that moved how many commits it gained and
-    whether it lost any; None for these two where git cannot tell.
+    """The event's data: the values before and after. For a moved branch also the number of commits
+    gained and whether any were lost; None if git cannot compare the two values.
     """
     data: dict[str, object] = {
         "before": None if move.old == ZERO else move.old,
@@ -326,7 +331,7 @@ def move_data(move: RefMove, facts: GitFacts) -> dict[str, object]:
 
 
 def distance_of(move: RefMove, facts: GitFacts) -> Distance | None:
-    """How far a branch has moved; None where git cannot tell. git is asked once."""
+    """The distance that a branch has moved; None if git cannot compare. git is asked once."""
     git, old, new = move.repo.git, move.old, move.new
     if facts.knows(GitRepo.distance, git, old, new):
         return facts.ask(GitRepo.distance, git, old, new)
@@ -334,16 +339,16 @@ def distance_of(move: RefMove, facts: GitFacts) -> Distance | None:
 
 
 class Follower(Protocol):
-    """A module of `settings.AFTER_PUSH`: is called for every push and every merge."""
+    """A module of `settings.AFTER_PUSH`. Its functions are called for every push and merge."""
 
     def together(self, repo: Repo, names: Collection[str]) -> set[str]:
-        """Those of many refs that have to be settled in one transaction; others may be too."""
+        """The refs among `names` that must be settled in one transaction."""
 
     def read(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
-        """Ask git what `follow` will need, before the lock; `facts` keeps the answers."""
+        """Ask git the questions that `follow` will have, before the lock; store them in `facts`."""
 
     def follow(self, repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change]:
-        """Write rows, under the lock and after the heads; returns the events."""
+        """Write rows, under the lock and after the heads; return the events."""
 
 
 def followers() -> list[Follower]:

@@ -1,4 +1,4 @@
-"""What the API, the pages and the admin read of repositories, protections and forks."""
+"""Queries for repositories, protections and forks, for the API, pages and admin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apps.teams.queries import list_teams
 
 
 def list_repos(space: OwnerAccess) -> Any:
-    """The repositories of a team or a person that the caller may read, as light rows by slug."""
+    """The owner's repositories that the caller may read, as light rows ordered by slug."""
     owner: Team | User = space.owner
     rows = owner.repos.order_by("slug")
     if space.level is Level.NONE:
@@ -36,8 +36,8 @@ def list_repos(space: OwnerAccess) -> Any:
 
 
 def spaces_of(principal: Principal) -> list[str]:
-    """The paths of the spaces where somebody may make repositories: their own, then those of their
-    active teams, by slug.
+    """The paths of the spaces in which a person may create repositories: their own, then those of
+    their active teams, ordered by slug.
     """
     teams: Any = list_teams(principal).filter(is_active=True)
     own = [team.path for team in teams if team_level(principal, team.caller_role) >= Level.WRITE]
@@ -45,51 +45,51 @@ def spaces_of(principal: Principal) -> list[str]:
 
 
 def newest_branches(repo: Repo, most: int) -> list[str]:
-    """The names of so many branches, what was pushed last first."""
+    """The names of at most `most` branches, most recently pushed first."""
     names = repo.refs.branches().in_order("-updated_at").values_list("full_name", flat=True)
     return [name.removeprefix(BRANCHES) for name in names[:most]]
 
 
 def list_own_repos(principal: Principal) -> RepoQuerySet:
-    """The repositories of a person and of their teams, those pushed to last first, with owners."""
+    """The repositories of a person and of their teams, most recently pushed first."""
     teams = Team.objects.visible_to(principal).values("pk")
     rows = Repo.objects.filter(Q(owner_user=principal.user.pk) | Q(owner_team__in=teams))
-    return _lately(rows)
+    return _by_last_push(rows)
 
 
 def list_readable_repos(principal: Principal) -> RepoQuerySet:
-    """All repositories that one may read, those pushed to last first, with their owners."""
-    return _lately(Repo.objects.visible_to(principal))
+    """All repositories that the principal may read, most recently pushed first."""
+    return _by_last_push(Repo.objects.visible_to(principal))
 
 
-def _lately(rows: RepoQuerySet) -> RepoQuerySet:
+def _by_last_push(rows: RepoQuerySet) -> RepoQuerySet:
     pushed = F("pushed_at").desc(nulls_last=True)
     return rows.select_related("owner_team", "owner_user").order_by(pushed, "-id")
 
 
 def list_protections(repo: Repo) -> ProtectionQuerySet:
-    """A repository's protections, oldest first, with what their records need."""
+    """A repository's protections, oldest first, with the relations of their records."""
     return repo.protections.with_people().order_by("created_at", "id")
 
 
 def list_approvers(protection: Protection) -> QuerySet[Approver]:
-    """The approvers of a protection, oldest first, with who added each."""
+    """The approvers of a protection, oldest first, with `added_by`."""
     rows = protection.approvers.select_related("user", "added_by")
     return rows.order_by("created_at", "id")
 
 
 def list_forks(principal: Principal, upstream: Repo) -> ForkQuerySet:
-    """The forks of a repository that one may read, newest first, with what their records need."""
+    """The forks that the principal may read, newest first, with the relations of their records."""
     forks = upstream.forks.with_paths().visible_to(principal)
     return forks.order_by("-created_at", "-id")
 
 
 def named_source(repo: Repo, text: str) -> tuple[Repo | None, str]:
-    """The repository and the branch that a source such as `users/bob:topic` names; None for a fork
-    that is not there.
+    """The repository and the branch of a pull's source, such as `users/bob:topic`.
 
-    A bare branch, or one behind the owner of this repository, is here; behind another owner it is
-    in that owner's fork of it: `users/bob:topic`, `bob:topic`, `teams/core:topic`.
+    A branch alone, or behind the owner of this repository, is in this repository. Behind another
+    owner (`users/bob:topic`, `bob:topic`, `teams/core:topic`) it is in that owner's fork; None if
+    there is no such fork.
     """
     name, colon, branch = text.rpartition(":")
     owner = name.lower()
@@ -102,12 +102,12 @@ def named_source(repo: Repo, text: str) -> tuple[Repo | None, str]:
 
 
 def _fork_of(repo: Repo, owner: str) -> Repo | None:
-    """The fork in the space of `teams/<slug>`, `users/<username>` or `<username>`."""
+    """The completed fork in the space `teams/<slug>`, `users/<username>` or `<username>`."""
     kind, slash, slug = owner.rpartition("/")
     if (slash and kind not in {"teams", "users"}) or "\0" in slug:
         return None
     owned = {"owner_team__slug": slug} if kind == "teams" else {"owner_user__username_key": slug}
     paths = ("repo__owner_team", "repo__owner_user")
-    found = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
-    fork = found.select_related(*paths).first()
+    forks = Fork.objects.filter(upstream=repo, status=ForkStatus.COMPLETED, **owned)
+    fork = forks.select_related(*paths).first()
     return fork.repo if fork else None

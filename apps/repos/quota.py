@@ -1,7 +1,7 @@
-"""How many bytes of disk repositories may take: each one, and all of one person or team.
+"""Limits on the disk space of each repository, and of all repositories of one owner.
 
-`Repo.disk_bytes` is measured by the worker after pushes, and daily. A large push adds what it has
-sent at once, so that the next one is compared with that.
+The worker measures `Repo.disk_bytes` after pushes and daily. A large push adds its bytes at once,
+so that they count for the next push.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from apps.repos.models import Repo
 from apps.teams.models import Team
 
 COUNTED_AT_ONCE = 1024 * 1024
-"""Bytes of a push that are added to the size before the worker measures it."""
+"""Bytes. A push with at least this many is added to `disk_bytes` at once."""
 
 
 def bytes_left(repo: Repo) -> tuple[int, str]:
-    """How many bytes a push may add, perhaps fewer than none, and the limit that says so."""
+    """The number of bytes that a push may add, which may be negative, and the limit as text."""
     total = bytes_of(repo.owner)
     own = Repo.objects.values_list("disk_bytes", flat=True).get(pk=repo.pk)
     return min(
@@ -32,13 +32,13 @@ def bytes_left(repo: Repo) -> tuple[int, str]:
 
 
 def check_copy(upstream: Repo, owner: Team | User) -> None:
-    """409 `quota_reached` where a copy of this repository would be too much for its owner."""
+    """409 `quota_reached` if a copy of this repository would exceed the owner's limit."""
     if bytes_of(owner) + upstream.disk_bytes > settings.OWNER_BYTES:
         raise Conflict("quota_reached", f"There is no room for a copy: {limit_of(owner)}.")
 
 
 def bytes_of(owner: Team | User) -> int:
-    """Bytes that all repositories of a team or person take on the disk."""
+    """The disk space of all repositories of a team or person, in bytes."""
     return owner.repos.aggregate(total=Sum("disk_bytes"))["total"] or 0
 
 
@@ -47,12 +47,12 @@ def limit_of(owner: Team | User) -> str:
 
 
 def size_of(count: int) -> str:
-    """This many bytes in the largest unit that has them whole."""
+    """A number of bytes as text, in GiB if it is a whole number of them, else in MiB."""
     return f"{count // 1024**3} GiB" if count % 1024**3 == 0 else f"{count // 1024**2} MiB"
 
 
 def refusals(request: PushRequest, left: int, limit: str) -> dict[str, str]:
-    """Why no ref may be created or moved where nothing is left. Deletions make room."""
+    """Refuse creations and moves if no bytes are left. Deletions are allowed: they free space."""
     if left > 0:
         return {}
     reason = f"storage quota used up: {limit}"
@@ -60,16 +60,16 @@ def refusals(request: PushRequest, left: int, limit: str) -> dict[str, str]:
 
 
 def most_of_push(left: int) -> int | None:
-    """Bytes that git may take of a push; None where the usual limit comes first."""
+    """The size limit of a push for git; None if the usual limit is lower."""
     return left if 0 < left < MOST_PUSHED else None
 
 
 def add_pushed(repo: Repo, sent: int) -> None:
-    """Count what a push has sent, if it was much."""
+    """Add the bytes of a large push to `disk_bytes`."""
     if sent >= COUNTED_AT_ONCE:
         Repo.objects.filter(pk=repo.pk).update(disk_bytes=F("disk_bytes") + sent)
 
 
 def measure(repo: Repo) -> None:
-    """Store the size that the repository has on disk."""
+    """Measure the repository on disk, and store its size."""
     Repo.objects.filter(pk=repo.pk).update(disk_bytes=bytes_in(repo.git.path))

@@ -1,4 +1,4 @@
-"""Pure questions about refs, pushes and protections."""
+"""Rules about refs, pushes and protections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ZERO = "0" * 40
 
 @dataclass(frozen=True)
 class RefMove:
-    """One step of one ref. `actor`: None where nobody is known to have made it. ZERO: no ref."""
+    """One step of one ref. `actor` is None if unknown. `ZERO` means that the ref does not exist."""
 
     repo: Repo
     full_name: str
@@ -37,7 +37,7 @@ class RefMove:
 
     @property
     def is_pushed_branch(self) -> bool:
-        """A branch that was there before and is there after."""
+        """Whether it is a branch that exists before and after the step."""
         return self.is_branch and ZERO not in (self.old, self.new)
 
     @property
@@ -47,7 +47,7 @@ class RefMove:
 
     @property
     def kind(self) -> Kind:
-        """The event that reports this step. A tag that is moved is made anew."""
+        """The kind of event for this step. Moving a tag counts as creating it."""
         if self.new == ZERO:
             return Kind.BRANCH_DELETED if self.is_branch else Kind.TAG_DELETED
         if not self.is_branch:
@@ -66,13 +66,13 @@ class RefMove:
 
 
 def longest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
-    """The steps of a ref that lead from `start` to `end`, as many as there are, each used once;
-    None when none do.
+    """The longest chain of steps of a ref from `start` to `end`, each used once; None if there is
+    none.
 
-    A ref that was moved away and back has moved twice, so the chain with the most steps is right.
-    `steps` are in the order of the journal, in which most have happened: who moves a ref has seen
-    where it was. Steps that git has not carried out lead past the end and are not used. The time
-    grows slowly with the journal, because the repository is locked meanwhile.
+    The longest chain is right, because a ref that was moved away and back has moved twice. `steps`
+    are in the journal's order, in which most have happened, because a client reads a ref before it
+    moves it. Steps that git has not made lead past `end` and are not used. The repository is locked
+    meanwhile, so the time must grow slowly with the length of the journal.
     """
     chain = _chain_in_order(start, end, steps)
     if chain is None:
@@ -81,7 +81,7 @@ def longest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[Pu
 
 
 def _chain_in_order(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
-    """The most steps that lead there in the order of the journal."""
+    """The longest chain in the order of the journal."""
     chains: dict[str, list[PushJournal]] = {start: []}
     for step in steps:
         longer = [*chains[step.old], step] if step.old in chains else []
@@ -91,7 +91,7 @@ def _chain_in_order(start: str, end: str, steps: Sequence[PushJournal]) -> list[
 
 
 def _shortest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[PushJournal] | None:
-    """The fewest steps that lead there in any order."""
+    """The shortest chain in any order."""
     chains: dict[str, list[PushJournal]] = {start: []}
     for value in (waiting := [start]):
         for step in steps:
@@ -104,7 +104,7 @@ def _shortest_chain(start: str, end: str, steps: Sequence[PushJournal]) -> list[
 def _with_detours(
     chain: list[PushJournal], start: str, steps: Sequence[PushJournal]
 ) -> list[PushJournal]:
-    """The chain, with all loops that other steps make from a value on it back to that value."""
+    """Insert all loops of other steps that start and end at a value of the chain."""
     unused = [step for step in steps if step not in chain]
     position = 0
     while position <= len(chain):
@@ -119,15 +119,15 @@ def _with_detours(
 
 
 def branch_problem(name: str) -> str | None:
-    """Why this cannot be the name of a branch; None when it can."""
+    """The reason why this cannot be the name of a branch; None if it can."""
     if has_controls(name):
         return f"A branch name may not contain {CONTROLS}."
     return None if valid_branch_name(name) else f"{quoted(name)} is not a valid branch name."
 
 
 def check_default_branch(repo: Repo, branch: str) -> None:
-    """422 for a branch that is not there. An empty repository takes any name: its first push may
-    bring it.
+    """422 for a branch that does not exist. An empty repository accepts any valid name, because its
+    first push may create the branch.
     """
     if repo.branch_sha(branch) is not None:
         return
@@ -137,30 +137,30 @@ def check_default_branch(repo: Repo, branch: str) -> None:
         reason = "a tag has this name" if is_tag else new_name_problem(branch)
         if reason is None:
             return
-        problem = f"{quoted(branch)} cannot be made: {reason}."
+        problem = f"{quoted(branch)} cannot be created: {reason}."
     raise Invalid("validation_failed", f"default_branch: {problem}")
 
 
 def pattern_problem(text: str) -> str | None:
-    """Why this can be no branch to protect, exact or a glob; None when it can."""
+    """The reason why this cannot be a protected branch or a glob of them; None if it can."""
     if has_controls(text):
         return branch_problem(text)
     if "**" in text:
-        return '"**" is not known here: "*" stands for anything but "/".'
+        return '"**" is not supported: "*" matches anything but "/".'
     if valid_branch_name(text.replace("*", "x")):
         return None
     return f'{quoted(text)} is neither the name of a branch nor a pattern with "*".'
 
 
 def names_branches(pattern: str) -> bool:
-    """Whether no tag may have a name that this pattern protects. One without a letter, as "*",
-    stands for all names: then there could be no tags.
+    """Whether tags may not have the names that this pattern protects. A pattern without a letter,
+    as "*" is, matches all names, and would forbid all tags.
     """
     return pattern.strip("*/") != ""
 
 
 def check_may_approve(repo: Repo, user: User) -> None:
-    """An approver must be able to read what they approve: 422."""
+    """422 unless the user is active and may read the repository."""
     if not user.is_active:
         raise Invalid("validation_failed", f"username: {user.username} has been deactivated.")
     if access_to(Principal(user), repo).level < Level.READ:

@@ -1,7 +1,6 @@
-"""Whether enough people could give the approvals that a protection asks for.
+"""Checks whether enough people could give the approvals that a protection requires.
 
-Of people as many are read as can tell, however large the site is. What is meant by "enough":
-docs/protections.md.
+Reads only as many people as needed to decide. docs/protections.md defines "enough".
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from apps.accounts.models import User
 from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.repos.access import level_on
-from apps.repos.models import Protection, Repo, Visibility
+from apps.repos.models import Approver, Protection, Repo, Visibility
 from apps.teams.models import LEVEL_OF, Member, Role
 
 WRITERS = [role for role in Role if LEVEL_OF[role] >= Level.WRITE]
@@ -25,9 +24,9 @@ WRITERS = [role for role in Role if LEVEL_OF[role] >= Level.WRITE]
 
 @dataclass(frozen=True)
 class Crowd:
-    """The ids of active people of a repository, `most` of each sort where there are as many.
+    """The ids of active people who may write to a repository or read it, at most `most` of each.
 
-    Takes one query for each sort, when it is asked for. The repository has its owner loaded.
+    Each property takes one query. The repository has its owner loaded.
     """
 
     repo: Repo
@@ -35,8 +34,10 @@ class Crowd:
 
     @classmethod
     def of(cls, repo: Repo, protections: Iterable[Protection], besides: int = 1) -> Self:
-        """As many as each of the protections requires, and some `besides`."""
-        return cls(repo, max((one.required_approvals for one in protections), default=0) + besides)
+        """As many people as any of the protections requires, and `besides` more."""
+        return cls(
+            repo, max((rule.required_approvals for rule in protections), default=0) + besides
+        )
 
     @cached_property
     def writers(self) -> frozenset[int]:
@@ -52,7 +53,7 @@ class Crowd:
         return frozenset(people[: self.most])
 
     def _with_roles(self, roles: list[Role]) -> frozenset[int]:
-        """Those of the team with these roles, or the person who owns it; and staff."""
+        """The team's members with these roles, or the person who owns the repository, and staff."""
         active = User.objects.filter(is_active=True)
         own: QuerySet[Any, Any]
         if (team := self.repo.owner_team_id) is not None:
@@ -60,29 +61,34 @@ class Crowd:
             own = members.values_list("user_id")
         else:
             own = active.filter(repos=self.repo).values_list("pk")
-        # Who is both comes twice: the database would have to sort them all to know.
-        found = own.union(active.filter(is_staff=True).values_list("pk"), all=True)
-        return frozenset(pk for (pk,) in found[: 2 * self.most])
+        # Staff may be listed twice: to remove duplicates the database would have to sort all rows.
+        rows = own.union(active.filter(is_staff=True).values_list("pk"), all=True)
+        return frozenset(pk for (pk,) in rows[: 2 * self.most])
 
 
 def could_approve(protection: Protection, crowd: Crowd) -> frozenset[int]:
-    """The ids of those whose approval it would count; the crowd's where it names nobody.
+    """The ids of people whose approval the protection counts: its approvers or, without any, the
+    people who may write.
 
-    Its approvers are loaded as `Approver.with_roles` has them.
+    The approvers are loaded with `Approver.with_roles`.
     """
     named = protection.approvers.all()
     if not named:
         return crowd.writers
     return frozenset(
-        one.user_id
-        for one in named
-        if one.user.is_active
-        and level_on(Principal(one.user), crowd.repo, getattr(one, "role", None)) >= Level.READ
+        approver.user_id
+        for approver in named
+        if approver.user.is_active and _may_read(approver, crowd.repo)
     )
 
 
+def _may_read(approver: Approver, repo: Repo) -> bool:
+    role = getattr(approver, "role", None)
+    return level_on(Principal(approver.user), repo, role) >= Level.READ
+
+
 def is_satisfiable(protection: Protection, crowd: Crowd) -> bool:
-    """Whether somebody could open a pull that enough others could approve."""
+    """Whether enough people could approve a pull of at least one person."""
     able, required = could_approve(protection, crowd), protection.required_approvals
     if not required or len(able) > required:
         return True
@@ -90,5 +96,8 @@ def is_satisfiable(protection: Protection, crowd: Crowd) -> bool:
 
 
 def is_satisfiable_without(protection: Protection, crowd: Crowd, people: Collection[int]) -> bool:
-    """Whether enough others than these could approve; the crowd is to be larger by as many."""
+    """Whether enough people besides these could approve.
+
+    `crowd` must have been read with `besides` of at least `len(people)`.
+    """
     return len(could_approve(protection, crowd) - {*people}) >= protection.required_approvals

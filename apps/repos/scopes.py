@@ -16,13 +16,14 @@ PATH = re.compile(r"((?:teams|users)/[A-Za-z0-9._-]{1,64})/([A-Za-z0-9._-]{1,100
 
 
 def readable_repo(principal: Principal, text: str) -> Repo:
-    """The repository of `teams/<t>/<r>`, also by former slugs; 404, 403; `ValueError` for another
-    form.
+    """The repository at `teams/<t>/<r>` or `users/<u>/<r>`, also by former slugs; 404, 403.
+
+    `ValueError` if the text has another form.
     """
-    found = PATH.fullmatch(text.lower())
-    if found is None:
+    match = PATH.fullmatch(text.lower())
+    if match is None:
         raise ValueError(text)
-    return open_repo(principal, found[1], found[2], former=True).repo
+    return open_repo(principal, match[1], match[2], former=True).repo
 
 
 class RepoEventScope:

@@ -1,7 +1,7 @@
-"""What the stored heads lead to: commits and annotated tags as columns, so that lists ask no git.
+"""Stores the commits and annotated tags of heads as columns of `Ref`, so that lists need no git.
 
-A push or a merge reads them before its lock and stores them with the heads. What it could not
-read, and the heads of a repository from before there were such columns, the worker reads.
+A push or a merge reads them before its lock and stores them with the heads. The worker fills the
+columns that could not be read then.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from apps.jobs.worker import OnDone
 from apps.repos.models import TAGS, UNREAD, Ref, Repo
 
 AT_ONCE = 300
-"""Refs that are filled in one transaction."""
+"""Most refs that are filled in one transaction."""
 MOST_REFS = 3_000
-"""Refs of one repository that one run of the job fills: there is other work to do."""
+"""Most refs of one repository that one run of the job fills, so that other jobs get their turn."""
 MOST_REPOS = 100
-"""Repositories that one run of it looks at."""
+"""Most repositories of one run of the job."""
 TIP_COLUMNS = (
     *("peeled_sha", "commit_subject", "commit_author", "committed_at"),
     *("tag_message", "tagger_name", "tagger_email", "tagged_at"),
@@ -35,19 +35,19 @@ logger = logging.getLogger(__name__)
 
 
 def learn_tips(git: GitRepo, heads: Iterable[tuple[str, str]], facts: GitFacts) -> None:
-    """Ask git what these (full name, object) lead to; nothing where it cannot tell.
+    """Read the tips of these (full name, object) pairs from git into `facts`.
 
-    What is known is not asked.
+    Known tips are not read again. Tips that git cannot read are left out.
     """
-    wanted = {
+    may_be_tag = {
         sha: name.startswith(TAGS) for name, sha in heads if not facts.knows(tip_of, git, sha)
     }
-    for sha, tip in read_tips(git, wanted).items():
+    for sha, tip in read_tips(git, may_be_tag).items():
         facts.know(tip, tip_of, git, sha)
 
 
 def columns_of(tip: Tip) -> dict[str, Any]:
-    """A tip as the columns of `Ref`."""
+    """The columns of `Ref` for a tip."""
     return {
         "peeled_sha": tip.commit,
         "commit_subject": tip.subject,
@@ -61,7 +61,7 @@ def columns_of(tip: Tip) -> dict[str, Any]:
 
 
 def know_stored(git: GitRepo, heads: QuerySet[Ref], facts: GitFacts) -> None:
-    """Take what these heads lead to from their rows, as far as it is known; one query."""
+    """Read the stored tips of these heads into `facts`; one query."""
     for row in heads.exclude(UNREAD):
         tagger = Stamp(row.tagger_name, row.tagger_email, row.tagged_at)
         commit = (str(row.peeled_sha), row.commit_subject, row.commit_author, row.committed_at)
@@ -69,23 +69,24 @@ def know_stored(git: GitRepo, heads: QuerySet[Ref], facts: GitFacts) -> None:
 
 
 def known_columns(git: GitRepo, sha: str, facts: GitFacts) -> dict[str, Any]:
-    """The columns for this head; none where nobody has learned what it leads to."""
+    """The columns for this head; empty if its tip is not in `facts`."""
     return columns_of(facts.ask(tip_of, git, sha)) if facts.knows(tip_of, git, sha) else {}
 
 
 def fill_tips(repo: Repo, most: int = MOST_REFS) -> int:
-    """Ask git for what is not known of a repository's heads, and store it; returns how many.
+    """Read and store missing tips of a repository's heads; return how many were stored.
 
-    A head that moves meanwhile is left to who moves it. Locks the repository.
+    Heads that move meanwhile are skipped: the push stores them. Locks the repository.
     """
     filled = 0
     unread = [*repo.refs.filter(UNREAD).order_by("id").values_list("pk", flat=True)[:most]]
     for start in range(0, len(unread), AT_ONCE):
-        some, facts = repo.refs.filter(UNREAD, pk__in=unread[start : start + AT_ONCE]), GitFacts()
-        learn_tips(repo.git, some.values_list("full_name", "sha"), facts)
+        batch = repo.refs.filter(UNREAD, pk__in=unread[start : start + AT_ONCE])
+        facts = GitFacts()
+        learn_tips(repo.git, batch.values_list("full_name", "sha"), facts)
         with transaction.atomic():
             lock(repo)
-            rows = [row for row in some.all() if facts.knows(tip_of, repo.git, row.sha)]
+            rows = [row for row in batch.all() if facts.knows(tip_of, repo.git, row.sha)]
             for row in rows:
                 row.pk = None
                 for column, value in known_columns(repo.git, row.sha, facts).items():
@@ -96,7 +97,7 @@ def fill_tips(repo: Repo, most: int = MOST_REFS) -> int:
 
 
 def store_refs(rows: Iterable[Ref]) -> None:
-    """Write these heads, each in the place of the one that has its name in the repository."""
+    """Insert these heads, or update the rows of the same repository and name."""
     Ref.objects.bulk_create(
         rows,
         update_conflicts=True,
@@ -106,16 +107,16 @@ def store_refs(rows: Iterable[Ref]) -> None:
 
 
 def fill_all_tips(on_done: OnDone = lambda _: None) -> bool:
-    """The job. Which repositories come first is left to chance: one that git cannot read keeps no
-    other waiting.
+    """The job: fill missing tips. The order of repositories is random, so that unreadable ones do
+    not block the others.
     """
     unread = Ref.objects.filter(UNREAD).order_by().values("repo")
     for repo in Repo.objects.filter(pk__in=unread).order_by("?")[:MOST_REPOS]:
         try:
             filled = fill_tips(repo)
-        except Exception:  # one that cannot be read holds up no other
-            logger.exception("What the heads of %s lead to could not be read", repo.uuid)
+        except Exception:  # does not block the other repositories
+            logger.exception("The tips of %s could not be read", repo.uuid)
             continue
         if filled:
-            on_done(f"{repo.uuid}: read what {filled} heads lead to")
+            on_done(f"{repo.uuid}: read the tips of {filled} heads")
     return False

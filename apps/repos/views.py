@@ -1,4 +1,4 @@
-"""The resources of repositories: `…/repos`, `…/protections` and `…/forks`."""
+"""The resources `…/repos`, `…/protections` and `…/forks`."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from apps.teams.access import open_team
 def repo_records(
     repos: Sequence[Any], principal: Principal, owner: str, level: Level, base: str
 ) -> list[dict[str, Any]]:
-    """The records of repositories of one owner, as a caller with this level on them may know
-    them: one query says what forks were made from.
+    """The records of repositories of one owner, for a caller with this level. One query finds the
+    upstreams of forks that the caller may read.
     """
     upstreams = [repo.upstream_id for repo in repos]
-    known = Repo.objects.paths_known_to(principal, upstreams)
-    return [repo_record(repo, owner, level, base, known.get(repo.upstream_id)) for repo in repos]
+    paths = Repo.objects.paths_known_to(principal, upstreams)
+    return [repo_record(repo, owner, level, base, paths.get(repo.upstream_id)) for repo in repos]
 
 
 class RepoViewSet(OwnerScoped):
@@ -65,7 +65,7 @@ class RepoViewSet(OwnerScoped):
     lookup_value_converter = "repo_slug"
 
     def open(self) -> OwnerAccess | RepoAccess | None:
-        """The owner's space for the list, the repository for one."""
+        """Open the owner's space for the list, else the repository."""
         if "repo_slug" in self.kwargs:
             return open_repo_of(self)
         return super().open()
@@ -75,8 +75,8 @@ class RepoViewSet(OwnerScoped):
         """List the repositories that the caller may read."""
         space, base = self.access, self.base_url
         repos = self.paginate(queries.list_repos(space))
-        shown = max(space.level, Level.READ)
-        records = repo_records(repos, self.principal, space.owner.path, shown, base)
+        level = max(space.level, Level.READ)
+        records = repo_records(repos, self.principal, space.owner.path, level, base)
         return self.get_paginated_response(records)
 
     @operation(
@@ -95,10 +95,11 @@ class RepoViewSet(OwnerScoped):
 
     @operation(Level.ADMIN, request=UpdateRepo, response=RepoRecord, errors=("slug_taken",))
     def update(self) -> dict[str, Any]:
-        """Change what people see of a repository, archive it or open it again.
+        """Change a repository's properties, archive it or open it again.
 
-        An archived repository takes `is_archived: false` alone, and what is sent with it.
-        `default_branch` names a branch that is there; of an empty repository, any.
+        An archived repository accepts only requests with `is_archived: false`; these may change
+        other properties too. `default_branch` must be an existing branch, unless the repository is
+        empty.
         """
         actions.update_repo(by=self.access, **self.validated_data)
         return self.record()
@@ -119,15 +120,15 @@ class CheckRepoSlugViewSet(OwnerScoped):
         Level.READ, response=Availability, query=SlugQuery, other_responses={409: Availability}
     )
     def retrieve(self) -> Response:
-        """Tell whether a repository's slug can be had in this space."""
+        """Check whether a repository's slug is available in this space."""
         taken = self.access.owner.repos.taken
         return REPO_SLUGS.answer(self.validated_query.get("slug"), taken)
 
 
 def protection_records(repo: Repo, protections: Sequence[Protection]) -> list[dict[str, Any]]:
-    """Their records; two queries at most say whether enough people could approve."""
+    """The records of protections. At most two queries find whether enough people could approve."""
     crowd = Crowd.of(repo, protections)
-    return [protection_record(one, crowd) for one in protections]
+    return [protection_record(protection, crowd) for protection in protections]
 
 
 class ProtectionViewSet(RepoScoped):
@@ -139,7 +140,7 @@ class ProtectionViewSet(RepoScoped):
     protection: Protection
 
     def load_objects(self) -> None:
-        """Load the protection that the path names."""
+        """Load the protection in the URL."""
         if "protection_uuid" in self.kwargs:
             rows = queries.list_protections(self.repo)
             self.protection = get_or_missing(
@@ -161,15 +162,14 @@ class ProtectionViewSet(RepoScoped):
         errors=("protection_exists", "too_many_protections"),
     )
     def create(self) -> dict[str, Any]:
-        """Protect a branch, or all that a pattern matches.
+        """Protect a branch, or all branches that match a pattern.
 
-        In `branch`, `*` stands for anything but `/`. The branch need not exist; the push that
-        creates it is let in, and from then on it changes by merging only. `required_approvals` is
-        1 if not given.
+        In `branch`, `*` matches anything but `/`. The branch need not exist: a push may create it,
+        and from then on it changes only by merging. `required_approvals` is 1 by default.
         """
-        made = actions.create_protection(by=self.access, **self.validated_data)
-        prefetch_related_objects([made], "approvers")
-        return self.record(made)
+        protection = actions.create_protection(by=self.access, **self.validated_data)
+        prefetch_related_objects([protection], "approvers")
+        return self.record(protection)
 
     @operation(Level.READ, response=ProtectionRecord)
     def retrieve(self) -> dict[str, Any]:
@@ -183,13 +183,13 @@ class ProtectionViewSet(RepoScoped):
         errors=("protection_exists",),
     )
     def update(self) -> dict[str, Any]:
-        """Protect other branches instead, or ask for more or fewer approvals."""
+        """Change the pattern or the settings of a branch protection."""
         actions.update_protection(by=self.access, protection=self.protection, **self.validated_data)
         return self.record(self.protection)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
-        """Open the protected branches again."""
+        """Remove a branch protection."""
         actions.delete_protection(by=self.access, protection=self.protection)
 
     def record(self, protection: Protection) -> dict[str, Any]:
@@ -207,7 +207,7 @@ class ApproverViewSet(RepoScoped):
     approver: Approver
 
     def load_objects(self) -> None:
-        """Load the protection, and the approver that must be on it."""
+        """Load the protection and its approver."""
         rows = self.repo.protections.all()
         self.protection = get_or_missing(
             rows, "protection", self.repo.path, uuid=self.kwargs["protection_uuid"]
@@ -222,7 +222,7 @@ class ApproverViewSet(RepoScoped):
 
     @operation(Level.READ, response=ApproverRecord)
     def list(self) -> Response:
-        """List those whose approval counts, oldest first; none: anybody with write access."""
+        """List the approvers, oldest first. With none, everybody with write access may approve."""
         return self.page_of(queries.list_approvers(self.protection), approver_record)
 
     @operation(
@@ -233,26 +233,26 @@ class ApproverViewSet(RepoScoped):
         errors=("approver_exists", "approver_lacks_access", "user_not_found"),
     )
     def create(self) -> dict[str, Any]:
-        """Name an approver, who must be able to read the repository."""
+        """Add an approver, who must be able to read the repository."""
         user = named_user(self.validated_data["username"])
-        added = actions.add_approver(by=self.access, protection=self.protection, user=user)
-        return approver_record(added)
+        approver = actions.add_approver(by=self.access, protection=self.protection, user=user)
+        return approver_record(approver)
 
     @operation(Level.ADMIN, status=204)
     def destroy(self) -> None:
-        """Take somebody off the list."""
+        """Remove an approver."""
         actions.remove_approver(by=self.access, approver=self.approver)
 
 
 def fork_records(forks: Sequence[Fork], principal: Principal) -> list[dict[str, Any]]:
-    """Their records; one query says which repositories the caller may know."""
+    """The records of forks. One query finds the repositories that the caller may read."""
     ids = [pk for fork in forks for pk in (fork.upstream_id, fork.repo_id)]
-    known = Repo.objects.paths_known_to(principal, ids)
-    return [fork_record(fork, known) for fork in forks]
+    paths = Repo.objects.paths_known_to(principal, ids)
+    return [fork_record(fork, paths) for fork in forks]
 
 
 def one_record(fork: Fork | None, principal: Principal) -> dict[str, Any]:
-    """The record of one; 404 for None."""
+    """The record of a fork; 404 for None."""
     if fork is None:
         raise Http404
     [record] = fork_records([fork], principal)
@@ -274,18 +274,18 @@ class ForkViewSet(ApiViewSet):
     lookup_value_converter = "uid"
 
     def load_objects(self) -> None:
-        """Whoever reads the upstream, reads the fork or started it."""
-        found = Fork.objects.with_paths()
-        self.fork = get_or_missing(found, "fork", uuid=self.kwargs["fork_uuid"])
+        """Load the fork, for its creator and for readers of its upstream or of its copy; 403."""
+        forks = Fork.objects.with_paths()
+        self.fork = get_or_missing(forks, "fork", uuid=self.kwargs["fork_uuid"])
         ids = [self.fork.upstream_id, self.fork.repo_id]
-        self.known = Repo.objects.paths_known_to(self.principal, ids)
-        if self.fork.created_by_id != self.principal.user.pk and not self.known:
+        self.paths = Repo.objects.paths_known_to(self.principal, ids)
+        if self.fork.created_by_id != self.principal.user.pk and not self.paths:
             raise Forbidden("forbidden", "You have no access to this fork.")
 
     @operation(Level.NONE, response=ForkRecord, errors=("forbidden",))
     def retrieve(self) -> dict[str, Any]:
         """Read a fork. Poll this until its status is `completed` or `failed`."""
-        return fork_record(self.fork, self.known)
+        return fork_record(self.fork, self.paths)
 
 
 class ForksOfRepoViewSet(RepoScoped):
@@ -307,13 +307,13 @@ class ForksOfRepoViewSet(RepoScoped):
         errors=("fork_exists", "quota_reached", "role_required", "team_inactive"),
     )
     def create(self) -> dict[str, Any]:
-        """Fork a repository. The copy is made afterwards: poll `/forks/{fork_uuid}`."""
-        self.access.check_writable()  # before the space is looked for
+        """Fork a repository. The copy is made later: poll `/forks/{fork_uuid}`."""
+        self.access.check_writable()  # before the 404 and 403 of the space
         fork = actions.create_fork(by=self.access, into=self.open_space())
         return one_record(fork, self.principal)
 
     def open_space(self) -> OwnerAccess:
-        """The caller's access to where the fork goes; 403, 404."""
+        """Access to the space of the fork; 403, 404."""
         slug = self.validated_query.get("team_slug")
         if slug is None:
             return access_to_user(self.principal, self.principal.user)
@@ -331,7 +331,7 @@ class ForkOfRepoViewSet(RepoScoped):
 
     @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
-        """Read the fork that made this repository; 404 for one that is no fork."""
+        """Read the fork that made this repository; 404 if it is not a fork."""
         fork = Fork.objects.with_paths().filter(repo=self.repo).first()
         return one_record(fork, self.principal)
 
@@ -345,7 +345,7 @@ class ForkOfUserViewSet(RepoScoped):
 
     @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
-        """Read a user's fork of this repository: the one that has not failed, else the last."""
+        """Read a user's fork of this repository: the one that did not fail, else the latest."""
         fork = self.repo.forks.of_owner(owner_user__username_key=self.kwargs["fork_username"])
         return one_record(fork, self.principal)
 
@@ -359,6 +359,6 @@ class ForkOfTeamViewSet(RepoScoped):
 
     @operation(Level.READ, response=ForkRecord)
     def retrieve(self) -> dict[str, Any]:
-        """Read a team's fork of this repository: the one that has not failed, else the last."""
+        """Read a team's fork of this repository: the one that did not fail, else the latest."""
         fork = self.repo.forks.of_owner(owner_team__slug=self.kwargs["fork_team_slug"])
         return one_record(fork, self.principal)

@@ -1,5 +1,6 @@
-"""No fork shows more people what its upstream hides from them: also not when the upstream is hidden
-later. Repositories are locked from fork to upstream, as a push to a fork with a pull does.
+"""Keeps forks from being more visible than their upstream, also when the upstream is hidden later.
+
+Repositories are locked from fork to upstream, in the order of a push to a fork with a pull.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from apps.repos.access import RepoAccess
 from apps.repos.models import RANK, Repo
 
 TRIES = 5
-"""How often the forks are looked for, should more of them appear each time."""
+"""Most attempts to lock all forks, if new forks appear each time."""
 
 
 def check_visibility(repo: Repo, visibility: str) -> None:
@@ -27,13 +28,12 @@ def check_visibility(repo: Repo, visibility: str) -> None:
 
 
 def lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
-    """Lock the repository, and before it the forks that are to be hidden with it: those are
-    returned, deepest first. 503 when that many are made meanwhile. The caller asks whether the
-    repository takes changes.
+    """Lock the forks that must be hidden too, and then the repository; return the forks, deepest
+    first. 503 if new forks keep appearing. The caller checks whether the repository may be changed.
 
-    Forks come first in the order of locks, but are found under the repository's: so that is given
-    back, and all are locked anew, until no further fork is found. With all locks held nobody adds
-    to them: who makes a fork, or shows it to more people, locks its upstream.
+    Forks are locked first, but can be found only while the repository is locked. Therefore its lock
+    is released and all locks are taken again, until no new fork is found. Then none can be added:
+    creating a fork, or making one more visible, locks its upstream.
     """
     forks: list[Repo] = []
     for _ in range(TRIES):
@@ -44,25 +44,25 @@ def lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
         lock(repo)
         if visibility is None or RANK[visibility] >= RANK[repo.visibility]:
             return []
-        found = _more_visible_forks(repo, visibility)
-        if {fork.pk for fork in found} <= {fork.pk for fork in forks}:
-            return found
+        current = _more_visible_forks(repo, visibility)
+        if {fork.pk for fork in current} <= {fork.pk for fork in forks}:
+            return current
         transaction.savepoint_rollback(point)
-        forks = found
+        forks = current
     raise unavailable()
 
 
 def hide(forks: list[Repo], visibility: str) -> None:
-    """Show these forks to no more people than that."""
+    """Set the visibility of these forks."""
     for fork in forks:
         fork.visibility, fork.updated_at = visibility, timezone.now()
         fork.save(update_fields=["visibility", "updated_at"])
 
 
 def _more_visible_forks(repo: Repo, visibility: str) -> list[Repo]:
-    """All forks of the repository, and forks of those, that more people may read than that."""
-    found: list[Repo] = []
+    """All direct and indirect forks that are more visible than `visibility`, deepest first."""
+    forks: list[Repo] = []
     above = [repo]
     while above := list(Repo.objects.filter(upstream__in=above).order_by("-pk")):
-        found += above
-    return [fork for fork in reversed(found) if RANK[fork.visibility] > RANK[visibility]]
+        forks += above
+    return [fork for fork in reversed(forks) if RANK[fork.visibility] > RANK[visibility]]

@@ -1,4 +1,4 @@
-"""Access to a team and to everything under `/teams/{team_slug}`."""
+"""Access to teams and to the resources below `/teams/{team_slug}`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ BY_SLUG = Statement(lambda: annotate_role(Team.objects.filter(slug=Parameter("sl
 
 
 def annotate_role(rows: QuerySet[Any], members: str) -> Any:
-    """The rows of a `Statement` with `role`, that of its `person`; `members`: the path to them."""
+    """Annotate the rows of a `Statement` with `role`, the role of its parameter `person`.
+
+    `members` is the query path from a row to the team's members.
+    """
     own = Q((f"{members}__user", Parameter("person")))
     return rows.annotate(own_member=FilteredRelation(members, condition=own)).annotate(
         role=F("own_member__role")
@@ -29,7 +32,7 @@ def annotate_role(rows: QuerySet[Any], members: str) -> Any:
 
 @dataclass(frozen=True)
 class TeamAccess(ResourceAccess):
-    """What a principal may do with a team; `asked` is the slug by which it was found."""
+    """A principal's access to a team; `asked` is the slug in the request."""
 
     owner: Team
     asked: str
@@ -51,40 +54,40 @@ class TeamAccess(ResourceAccess):
         return self.team.slug != self.asked
 
     def check_holds(self, member: Member) -> None:
-        """Guard against access to one team with a member of another: `ValueError`."""
+        """`ValueError` if the member belongs to another team."""
         if member.team_id != self.team.pk:
             raise ValueError(f"{member!r} is not in {self.team!r}")
 
     def check_open(self, *, writing: bool) -> None:
-        """An inactive team is for members and staff to read; 403 `team_inactive`."""
+        """403 `team_inactive` for an inactive team, which only members and staff may read."""
         if not self.team.is_active and (writing or self.level is Level.NONE):
             raise inactive_team(self.team, self.level)
 
 
 def inactive_team(team: Team, level: Level) -> Forbidden:
-    """403 for what a team that has been deactivated lets nobody of this level do."""
-    # Unnamed for outsiders: by a former slug they would learn today's.
+    """403 `team_inactive`, for a caller with this level."""
+    # Outsiders do not get the slug: with a former slug they would learn the current one.
     name = "The team" if level is Level.NONE else f"The team {team.slug}"
     return Forbidden("team_inactive", f"{name} has been deactivated.")
 
 
 def team_level(principal: Principal, role: str | None) -> Level:
-    """The level of somebody who has this role in a team; staff has the owner's everywhere."""
+    """The level of a principal with this role in a team. Staff is like an owner everywhere."""
     if principal.sees_all:
         return principal.bounded(Level.OWNER)
     return principal.bounded(LEVEL_OF[Role(role)] if role else Level.NONE)
 
 
 def access_to_team(principal: Principal, team: Team) -> TeamAccess:
-    """Access to a team at hand; one query for the role."""
+    """Access to a loaded team; one query for the role."""
     role = None if principal.sees_all else team.role_of(principal.person_id)
     return TeamAccess(principal, team_level(principal, role), team, team.slug)
 
 
 def find_team(principal: Principal, slug: str, *, former: bool = False) -> TeamAccess:
-    """Access to the team of this slug, in lower case, whatever its level; one query. 404.
+    """Access of any level to the team of this slug, in lower case; one query. 404.
 
-    With `former` a team is also found by a slug that it gave up, in two queries more.
+    With `former`, former slugs are tried next, in two more queries.
     """
     team = BY_SLUG.first(person=principal.person_id, slug=slug)
     if team is not None:
@@ -103,7 +106,7 @@ def open_team(
     writing: bool = False,
     former: bool = False,
 ) -> TeamAccess:
-    """Access to the team of this slug: 404, 403 `team_inactive`, 403 below the level `needs`."""
+    """Access to the team of this slug. 404, 403 `team_inactive`, 403 below the level `needs`."""
     access = find_team(principal, slug, former=former)
     access.check_open(writing=writing)
     access.require(needs)
@@ -111,7 +114,7 @@ def open_team(
 
 
 class TeamScoped(ApiViewSet):
-    """A resource under a team. HasLevel asks for the level, so that the order of answers holds."""
+    """A resource of a team. `HasLevel` checks the level, to keep the order of errors."""
 
     principal: Principal
     access: TeamAccess
@@ -127,7 +130,7 @@ class TeamScoped(ApiViewSet):
 
     @property
     def even_inactive(self) -> bool:
-        """Whether what is asked for may change an inactive team."""
+        """Whether the operation is allowed for an inactive team."""
         return self.operation.even_inactive
 
     @property

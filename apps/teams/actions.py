@@ -1,4 +1,4 @@
-"""What changes teams and members. Each function is one transaction, one change and its event."""
+"""Actions on teams and members. Each is one transaction with one change and its event."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from apps.events.kinds import Kind, PingKind
 from apps.events.record import record
 from apps.teams import rules
 from apps.teams.access import TeamAccess
-from apps.teams.models import FormerTeamSlug, Member, Role, Team, kept_since
+from apps.teams.models import FormerTeamSlug, Member, Role, Team, reserved_since
 
 
 @final_transaction
 def create_team(*, by: Principal, name: str, slug: str) -> Team:
-    """Make a team whose first owner is its creator. 401, 409 `slug_taken`."""
+    """Create a team, with its creator as its first owner. 401, 409 `slug_taken`."""
     by.check_may_change()
     team = Team(name=name, slug=slug)
     _save(team)
@@ -33,15 +33,15 @@ def create_team(*, by: Principal, name: str, slug: str) -> Team:
 
 @transaction.atomic
 def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None = None) -> None:
-    """Rename, re-address, retire or revive a team. Locks it.
+    """Change a team's name or slug, deactivate it or activate it again. Locks the team.
 
-    The slug it had leads to it until somebody takes it; other teams may after 90 days. Errors:
-    403, 409 `slug_taken`, 429 `rate_limited` for a team that has given up many slugs lately.
+    The former slug leads to the team until another team takes it, which is possible after 90 days.
+    Errors: 403, 409 `slug_taken`, 429 `rate_limited` if the team has given up many slugs recently.
     """
     by.require_change(Level.OWNER)
     team = by.team
     lock(team)
-    former, told = team.slug, Told(team, "name", "slug", "is_active")
+    former, changes = team.slug, Told(team, "name", "slug", "is_active")
     changed = set_changed(team, given(name=name, slug=slug, is_active=is_active))
     if not changed:
         return
@@ -51,14 +51,14 @@ def update_team(*, by: TeamAccess, name: str, slug: str, is_active: bool | None 
         _take_slug(team)
         rules.check_may_give_up_slug(team)
         FormerTeamSlug.objects.create(team=team, slug=former)
-    record(Kind.TEAM_UPDATED, actor=by.user, about=team, data=told.data(changed))
+    record(Kind.TEAM_UPDATED, actor=by.user, about=team, data=changes.data(changed))
 
 
 @final_transaction
 def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
-    """Give somebody a role in the team. Locks the team.
+    """Add a member with a role. Locks the team.
 
-    Errors: 403 `role_required` for who may not give this role, 403 `team_inactive`, 409
+    Errors: 403 `role_required` if the caller may not give this role, 403 `team_inactive`, 409
     `member_exists`, 422 for an inactive account.
     """
     by.require_change(Level.ADMIN)
@@ -71,14 +71,17 @@ def add_member(*, by: TeamAccess, user: User, role: str) -> Member:
             member = Member.objects.create(team=by.team, user=user, role=role, added_by=by.user)
     except IntegrityError:
         raise Conflict("member_exists", f"{user.username} is already a member.") from None
-    pings, data = [(user, PingKind.ADDED)], _about(member)
+    pings, data = [(user, PingKind.ADDED)], _member_data(member)
     record(Kind.MEMBER_ADDED, actor=by.user, about=member, data=data, pings=pings)
     return member
 
 
 @transaction.atomic
 def update_member(*, by: TeamAccess, member: Member, role: str) -> None:
-    """Change a role. Locks the team, then the member. 403 as `add_member`, 409 `last_owner`."""
+    """Change a member's role. Locks the team, then the member.
+
+    Errors: 403 as in `add_member`, 409 `last_owner`.
+    """
     by.require_change(Level.ADMIN)
     _lock(by, member)
     rules.check_may_set(by, member.role, role)
@@ -87,16 +90,15 @@ def update_member(*, by: TeamAccess, member: Member, role: str) -> None:
     rules.check_not_last_owner(member)
     before, member.role = member.role, role
     member.save(update_fields=["role"])
-    data = {**_about(member), "before": before}
+    data = {**_member_data(member), "before": before}
     record(Kind.MEMBER_UPDATED, actor=by.user, about=member, data=data)
 
 
 @transaction.atomic
 def remove_member(*, by: TeamAccess, member: Member) -> None:
-    """End a membership; everybody may end their own, also in an inactive team. Locks the team, then
-    the member.
+    """Remove a member. Members may remove themselves, even from an inactive team.
 
-    Errors: 403 as `add_member`, 409 `last_owner`.
+    Locks the team, then the member. Errors: 403 as in `add_member`, 409 `last_owner`.
     """
     leaving = member.user_id == by.user.pk
     by.require_change(Level.NONE if leaving else Level.ADMIN)
@@ -104,15 +106,13 @@ def remove_member(*, by: TeamAccess, member: Member) -> None:
     if not leaving:
         rules.check_may_set(by, member.role)
     rules.check_not_last_owner(member)
-    data = _about(member)
+    data = _member_data(member)
     Member.objects.filter(pk=member.pk).delete()
     record(Kind.MEMBER_REMOVED, actor=by.user, about=member, data=data)
 
 
 def _lock(by: TeamAccess, member: Member | None = None, *, even_inactive: bool = False) -> None:
-    """Lock the team, which has to be active if nothing else is said, and then a member of it; 403,
-    404.
-    """
+    """Lock the team, then the member. 403 for an inactive team unless `even_inactive`; 404."""
     lock(by.team)
     by.check_open(writing=not even_inactive)
     if member is not None:
@@ -120,7 +120,7 @@ def _lock(by: TeamAccess, member: Member | None = None, *, even_inactive: bool =
         lock(member)
 
 
-def _about(member: Member) -> dict[str, str]:
+def _member_data(member: Member) -> dict[str, str]:
     return {"username": member.user.username, "role": member.role}
 
 
@@ -133,14 +133,14 @@ def _save(team: Team, fields: list[str] | None = None) -> None:
 
 
 def _take_slug(team: Team) -> None:
-    """Whoever had this slug before is no longer found by it; 409 while it is kept for them.
+    """Remove the team's slug from the former slugs; 409 while it is reserved for another team.
 
-    Call it after the team was saved: that waits for whoever is giving the slug up.
+    Call it after the team is saved, because saving waits for a transaction that gives the slug up.
     """
     former = FormerTeamSlug.objects.filter(slug=team.slug).first()
     if former is None:
         return
-    if former.team_id != team.pk and former.given_up_at > kept_since():
-        text = f'The team slug "{team.slug}" is taken: another team gave it up lately.'
+    if former.team_id != team.pk and former.given_up_at > reserved_since():
+        text = f'The team slug "{team.slug}" is taken: another team gave it up recently.'
         raise Conflict("slug_taken", text)
     former.delete()

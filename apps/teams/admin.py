@@ -1,4 +1,4 @@
-"""Teams, for staff. See docs/admin.md."""
+"""The admin of teams. See docs/admin.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from apps.teams.models import Team
 from apps.teams.serializers import UpdateTeam
 
 MEMBERS_SHOWN = 200
-"""Members on the page of a team; the API lists all."""
+"""Most members shown on the page of a team. The API lists all."""
 
 
 class ChangeTeam(ActionForm):
@@ -25,8 +25,8 @@ class ChangeTeam(ActionForm):
 
     class Meta:
         help_texts = {
-            "slug": "Its former slug leads here, and no other team gets it for 90 days.",
-            "is_active": "Off: members and staff may read, and nobody may change anything.",
+            "slug": "The former slug leads here, and is reserved for this team for 90 days.",
+            "is_active": "If off, members and staff may read, and nobody may change anything.",
         }
 
 
@@ -38,12 +38,12 @@ class TeamState(Flag):
 
 @admin.register(Team)
 class TeamAdmin(StaffAdmin):
-    """Name, address, and whether it is in use. Members are changed by the team, over the API."""
+    """Staff changes names, slugs and activity. Teams change their members over the API."""
 
     group, position = "Teams and repositories", 1
     list_display = ("slug", "name", "state", "created_at")
     list_filter = (TeamState,)
-    search_help_text = "How a slug begins."
+    search_help_text = "The beginning of a slug."
     form = ChangeTeam
     changes = ("name", "slug", "is_active")
     layout = (
@@ -63,9 +63,9 @@ class TeamAdmin(StaffAdmin):
 
     def members(self, row: Team) -> str:
         rows = row.members.select_related("user").order_by("created_at", "pk")
-        found = list(rows[: MEMBERS_SHOWN + 1])
+        members = list(rows[: MEMBERS_SHOWN + 1])
         lines = [
-            format_html("{} {}", row_link(one.user), badge(one.role))
-            for one in found[:MEMBERS_SHOWN]
+            format_html("{} {}", row_link(member.user), badge(member.role))
+            for member in members[:MEMBERS_SHOWN]
         ]
-        return bulleted(lines, more="and others" if len(found) > MEMBERS_SHOWN else "")
+        return bulleted(lines, more="and others" if len(members) > MEMBERS_SHOWN else "")

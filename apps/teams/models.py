@@ -1,4 +1,4 @@
-"""Teams and who belongs to them."""
+"""Teams and their members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.events.record import Keys, Target
 
 
 class Role(StrEnum):
-    """What a member may do in a team, highest first."""
+    """The role of a member in a team, highest first."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -26,10 +26,10 @@ class Role(StrEnum):
     VIEWER = "viewer"
 
 
-KEPT_FOR = dt.timedelta(days=90)
-"""How long a slug that a team gave up is kept for it."""
-KEPT_MOST = 10
-"""How many slugs are kept for one team; it gives up no further one, so that none hoards names."""
+RESERVED_FOR = dt.timedelta(days=90)
+"""How long a former slug is reserved for its team."""
+MOST_RESERVED = 10
+"""Most slugs reserved for one team. It cannot give up another, so that no team hoards names."""
 LEVEL_OF = {
     Role.OWNER: Level.OWNER,
     Role.ADMIN: Level.ADMIN,
@@ -40,24 +40,22 @@ LEVEL_OF = {
 
 class TeamQuerySet(models.QuerySet["Team"]):
     def visible_to(self, principal: Principal) -> TeamQuerySet:
-        """The teams a person is a member of: what `GET /teams` lists."""
+        """The teams of a person, as `GET /teams` lists them."""
         return self.filter(members__user=principal.person_id)
 
     def readable_by(self, principal: Principal) -> TeamQuerySet:
-        """The teams that one may read: those one is a member of; all, for staff."""
+        """The teams that a principal may read: their own, or all for staff."""
         return self if principal.sees_all else self.visible_to(principal)
 
     def taken(self, slugs: list[str]) -> set[str]:
-        """Which of these slugs a team has, or gave up so lately that it is free for that team
-        alone; one query.
-        """
-        former = FormerTeamSlug.objects.filter(slug__in=slugs, given_up_at__gt=kept_since())
+        """The slugs among these that a team has or that are reserved for one; one query."""
+        former = FormerTeamSlug.objects.filter(slug__in=slugs, given_up_at__gt=reserved_since())
         taken = self.filter(slug__in=slugs).values_list("slug").union(former.values_list("slug"))
         return {slug for (slug,) in taken}
 
     def called(self, slug: str) -> models.QuerySet[Team, Any]:
-        """The id of the team that has this slug or had it: one at most, since a slug that another
-        team takes is no former one any more.
+        """The id of the team that has this slug now or had it before. There is at most one, because
+        a team that takes a slug removes it from the former slugs.
         """
         former = FormerTeamSlug.objects.filter(slug=slug)
         return self.filter(slug=slug).values("pk").union(former.values("team"))
@@ -68,7 +66,7 @@ class TeamQuerySet(models.QuerySet["Team"]):
 
 
 class Team(models.Model):
-    """A group that owns repositories. Retired through `is_active`, never deleted over the API."""
+    """A group that owns repositories. The API deactivates teams but never deletes them."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     name = models.CharField(max_length=255)
@@ -87,11 +85,11 @@ class Team(models.Model):
         return f"teams/{self.slug}"
 
     def role_of(self, person_id: int | None) -> Role | None:
-        """The person's role here now: one query, never remembered, so that a lock means it."""
+        """The person's current role. Queries each time, so that it is right under a lock."""
         if person_id is None:
             return None
-        found = self.members.filter(user=person_id).values_list("role", flat=True).first()
-        return Role(found) if found else None
+        role = self.members.filter(user=person_id).values_list("role", flat=True).first()
+        return Role(role) if role else None
 
     def event_keys(self) -> Keys:
         return Keys(team=self.pk)
@@ -103,14 +101,14 @@ class Team(models.Model):
         return None
 
 
-def kept_since() -> dt.datetime:
-    """No other team may take yet what a team gave up after this."""
-    return timezone.now() - KEPT_FOR
+def reserved_since() -> dt.datetime:
+    """Slugs given up after this time are reserved for their teams."""
+    return timezone.now() - RESERVED_FOR
 
 
 class FormerTeamSlug(models.Model):
-    """A slug that a team gave up. It leads to the team until somebody takes it: that team at once,
-    another after `KEPT_FOR`, so that old clone addresses do not lead to somebody else's code.
+    """A slug that a team gave up. It leads to the team until a team takes it: the same team at any
+    time, another after `RESERVED_FOR`, so that old clone URLs do not lead to another team's code.
     """
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="former_slugs")

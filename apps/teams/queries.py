@@ -1,4 +1,4 @@
-"""What the API, the pages and the admin read of teams and members."""
+"""Queries for teams and members, for the API, pages and admin."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from apps.teams.models import Member, Team, TeamQuerySet
 
 
 def list_teams(principal: Principal, *, everybodys: bool = False) -> TeamQuerySet:
-    """The teams that somebody is in, or all of them, by slug, with their `caller_role` in each."""
+    """The principal's teams, or everybody's, by slug, annotated with `caller_role`."""
     teams = Team.objects.all() if everybodys else Team.objects.visible_to(principal)
     own = Member.objects.filter(team=OuterRef("pk"), user=principal.user)
     return teams.annotate(caller_role=Subquery(own.values("role")[:1])).order_by("slug")
 
 
 def list_members(team: Team) -> QuerySet[Member]:
-    """The members of a team, oldest first, with who added each."""
+    """The members of a team, oldest first, with `added_by`."""
     return team.members.select_related("user", "added_by").order_by("created_at", "id")
 
 
 def suggest_users(principal: Principal, *, name: str, email: str) -> list[User]:
-    """Active people whose username or display name begins so, or who have this very address.
+    """Active people whose username or display name begins with `name`, or whose address is `email`.
 
-    At most 10. Somebody without a token gets at most 5, for 2 letters or more, and none by address.
+    At most 10. Anonymous callers get at most 5, need at least 2 letters, and cannot search by
+    address.
     """
     size, least = (10, 1) if principal.is_signed_in else (5, 2)
     people = User.objects.filter(is_active=True)
-    found: list[User] = []
+    users: list[User] = []
     if email and principal.is_signed_in:
-        found += people.filter(email_key=email.lower())
+        users += people.filter(email_key=email.lower())
     if len(name) >= least:
-        found += people.beginning("username", name)[:size]
-        found += people.beginning("display_name", name)[:size]
-    return list(dict.fromkeys(found))[:size]
+        users += people.beginning("username", name)[:size]
+        users += people.beginning("display_name", name)[:size]
+    return list(dict.fromkeys(users))[:size]
 
 
 def members_among(people: Collection[User], team: Team | None) -> set[int]:
-    """The ids of those of these people who are in the team."""
+    """The ids of the people among these who are members of the team."""
     if team is None:
         return set()
     return set(team.members.filter(user__in=people).values_list("user", flat=True))

@@ -14,7 +14,7 @@ from apps.teams.models import Team
 
 class TeamEventScope:
     def key(self, principal: Principal, text: str) -> Key:
-        """Also by a former slug."""
+        """The team's key. The slug may be a former one."""
         return Key("team_id", open_team(principal, text.lower(), former=True).team.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:

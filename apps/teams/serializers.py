@@ -73,7 +73,7 @@ class SuggestedUser(RecordSerializer):
     uuid = serializers.UUIDField()
     username = serializers.CharField()
     display_name = serializers.CharField()
-    is_member = serializers.BooleanField(help_text="Of the team that was asked about.")
+    is_member = serializers.BooleanField(help_text="Whether the person is in the team `team_slug`.")
 
 
 class SuggestedUsers(RecordSerializer):
@@ -93,7 +93,7 @@ def team_record(team: Team, caller_role: str | None) -> dict[str, Any]:
 
 
 def member_record(member: Member) -> dict[str, Any]:
-    """Needs `user` and `added_by` loaded."""
+    """The record of a member whose `user` and `added_by` are loaded."""
     return {
         "username": member.user.username,
         "user_uuid": member.user.uuid,

@@ -1,4 +1,4 @@
-"""`/teams`, their members and activity, and who might be meant: `/suggest-users`."""
+"""The resources `/teams`, `…/members`, `…/activity` and `/suggest-users`."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from apps.teams.serializers import (
 
 
 class TeamQuery(QuerySerializer):
-    all = FlagParameter(help_text="All teams of the site; for staff.")
+    all = FlagParameter(help_text="All teams of the site; only for staff.")
 
 
 class SuggestQuery(QuerySerializer):
     name = TextParameter(
         required=False,
-        help_text="How a username or display name begins; without a token, 2 or more.",
+        help_text="The beginning of a username or display name; 2 letters or more without a token.",
     )
     email = TextParameter(
-        required=False, help_text="Exactly this address, ignoring case; only with a token."
+        required=False, help_text="A whole address, ignoring case; only with a token."
     )
     team_slug = TextParameter(
-        required=False, help_text="Say who is in this team; only for its members."
+        required=False, help_text="Fill `is_member` for this team; only for its members."
     )
 
 
@@ -69,7 +69,7 @@ class TeamViewSet(TeamScoped):
 
     @operation(Level.NONE, response=TeamRecord, query=TeamQuery, errors=("staff_required",))
     def list(self) -> Response:
-        """List the caller's teams, or all for staff."""
+        """List the caller's teams or, for staff, all teams."""
         if self.validated_query["all"]:
             self.principal.check_staff()
         teams = queries.list_teams(self.principal, everybodys=self.validated_query["all"])
@@ -95,14 +95,14 @@ class TeamViewSet(TeamScoped):
         errors=("slug_taken",),
     )
     def update(self) -> dict[str, Any]:
-        """Rename, re-address, retire or revive a team."""
+        """Change a team's name or slug, deactivate it or activate it again."""
         actions.update_team(by=self.access, **self.validated_data)
         return self.record(self.team)
 
     @action(detail=True, methods=["get"])
     @operation(Level.READ, response=ActivityRecord)
     def activity(self) -> dict[str, Any]:
-        """Count what went on in a team in the last 90 days."""
+        """Count the events of a team in the last 90 days."""
         subject = {"kind": "team", "slug": self.team.slug}
         return activity_record(subject, Key("team_id", self.team.pk), self.principal)
 
@@ -120,25 +120,25 @@ class MemberViewSet(TeamScoped):
 
     def load_objects(self) -> None:
         if "username" in self.kwargs:
-            found = queries.list_members(self.team)
+            members = queries.list_members(self.team)
             self.member = get_or_missing(
-                found, "member", self.team.slug, user__username_key=self.kwargs["username"]
+                members, "member", self.team.slug, user__username_key=self.kwargs["username"]
             )
             self.member.team = self.team
 
     @property
     def leaving(self) -> bool:
-        """Whether the caller ends their own membership."""
+        """Whether the caller removes their own membership."""
         own = self.kwargs.get("username") == self.principal.user.username_key
         return own and self.action == "destroy"
 
     @property
     def even_inactive(self) -> bool:
-        """Nobody is kept in a team because it is inactive."""
+        """Members may leave an inactive team."""
         return self.leaving
 
     def check_permissions(self, request: Request) -> None:
-        """Everybody may leave; anybody else's membership is the admins' business."""
+        """Skip the level check for members who leave."""
         if not self.leaving:
             super().check_permissions(request)
 
@@ -190,7 +190,7 @@ class CheckTeamSlugViewSet(ApiViewSet):
         Level.PUBLIC, response=Availability, query=SlugQuery, other_responses={409: Availability}
     )
     def retrieve(self) -> Response:
-        """Tell whether a team's slug can be had."""
+        """Check whether a team's slug is available."""
         return TEAM_SLUGS.answer(self.validated_query.get("slug"), Team.objects.taken)
 
 
@@ -208,11 +208,11 @@ class SuggestUsersViewSet(ApiViewSet):
     )
     def retrieve(self) -> dict[str, Any]:
         """Suggest active people: at most 10, and without a token 5."""
-        asked, team = self.validated_query, None
-        if self.principal.is_signed_in and asked.get("team_slug"):
-            team = open_team(self.principal, asked["team_slug"].lower()).team
-        found = queries.suggest_users(
-            self.principal, name=asked.get("name", "").strip(), email=asked.get("email", "")
+        query, team = self.validated_query, None
+        if self.principal.is_signed_in and query.get("team_slug"):
+            team = open_team(self.principal, query["team_slug"].lower()).team
+        users = queries.suggest_users(
+            self.principal, name=query.get("name", "").strip(), email=query.get("email", "")
         )
-        inside = queries.members_among(found, team)
-        return {"results": [suggested_user(user, user.pk in inside) for user in found]}
+        members = queries.members_among(users, team)
+        return {"results": [suggested_user(user, user.pk in members) for user in users]}

@@ -1,4 +1,4 @@
-"""What adds an upload. Uploads are no events: the text that refers to one is."""
+"""The action that stores an upload. It records no event; texts that refer to the upload do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ logger = logging.getLogger(__name__)
 
 
 def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
-    """Store a file for the readers of the repository, as one of them.
+    """Store a file for the readers of the repository. Every reader may.
 
     Errors: 413, 422 `unsupported_upload_type`, 409 `repo_archived`, 429 `upload_limit_reached`, 503
-    when the disk does not take it. Locks the repository, but not while the bytes are written.
+    if the disk fails. Locks the repository after the bytes are written.
     """
     by.require_change(Level.READ)
     rules.check_size(len(content))
@@ -38,14 +38,14 @@ def create_upload(*, by: RepoAccess, filename: str, content: bytes) -> Upload:
     except OSError as error:
         if is_storage_full(error):
             raise
-        logger.error("An upload cannot be stored: %s", error)
+        logger.error("An upload could not be stored: %s", error)
         text = "Files cannot be stored at the moment. Try again later."
         raise Unavailable("unavailable", text, headers={"Retry-After": "60"}) from error
 
 
 @final_transaction
 def _add(by: RepoAccess, upload: Upload, temporary: Path) -> Upload:
-    """The file first, then the row. The last lock keeps the file from being removed meanwhile."""
+    """Publish the file, then save the row. The file's lock prevents its removal in between."""
     upload.repo = by.locked()
     hold(f"uploads of person {by.user.pk}")
     rules.check_share(by.user, upload.size)

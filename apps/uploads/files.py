@@ -1,6 +1,6 @@
-"""The bytes of uploads on disk: `<UPLOADS_DIR>/ab/cd/<SHA-256>`, whole or not there.
+"""The files of uploads: `<UPLOADS_DIR>/ab/cd/<SHA-256>`. A file is complete or absent.
 
-Where power fails between two lines, at worst a file is left that no row names; see `jobs.py`.
+A power failure can at worst leave a file without a row, which `jobs.py` removes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def path_of(digest: str) -> Path:
-    """Where the bytes of this SHA-256 are."""
+    """The path of the file with this SHA-256."""
     return Path(settings.UPLOADS_DIR) / digest[:2] / digest[2:4] / digest
 
 
 @contextmanager
 def written(digest: str, content: bytes) -> Iterator[Path]:
-    """Write the bytes to a temporary file beside their place, for `publish`; it goes in the end.
+    """Write the bytes to a temporary file next to the final path, for `publish`.
 
-    `OSError` when the disk does not take them.
+    The temporary file is removed at the end of the block. `OSError` if the disk fails.
     """
     target = path_of(digest)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,15 +44,15 @@ def written(digest: str, content: bytes) -> Iterator[Path]:
 
 
 def publish(temporary: Path, digest: str) -> None:
-    """Put the file in its place, for good once this returns; one that is there is the same."""
+    """Move the file to its final path and sync it. An existing file there has the same content."""
     target = path_of(digest)
     temporary.replace(target)
-    for folder in target.parents[:4]:  # those above may be new as well, up to the first
+    for folder in target.parents[:4]:  # the folders above may be new too, up to UPLOADS_DIR
         sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder outlast a failure of power."""
+    """Sync a folder, so that its names survive a power failure."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -61,40 +61,40 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(digest: str) -> None:
-    """Remove the bytes of this SHA-256, if they are there."""
+    """Remove the file with this SHA-256, if it exists."""
     path_of(digest).unlink(missing_ok=True)
 
 
 def problem(digest: str) -> str | None:
-    """Why the file of this SHA-256 is not what it should be; None when it is."""
+    """The reason why the file with this SHA-256 is missing or damaged; None if it is fine."""
     try:
         with path_of(digest).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            actual = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return error.strerror or str(error)
-    return None if found == digest else "its content is another"
+    return None if actual == digest else "its content has another SHA-256"
 
 
 def stored() -> Iterator[str]:
-    """The SHA-256 of each file."""
+    """The SHA-256 of each stored file."""
     for path in Path(settings.UPLOADS_DIR).glob("??/??/*"):
         if DIGEST.fullmatch(path.name):
             yield path.name
 
 
 def remove_leftovers(age: float) -> int:
-    """Remove temporary files that nobody has written to for `age` seconds; how many there were."""
-    gone = 0
+    """Remove temporary files that are at least `age` seconds old; return their number."""
+    removed = 0
     for path in Path(settings.UPLOADS_DIR).glob("??/??/*.tmp-*"):
         try:
             if time.time() - path.stat().st_mtime >= age:
                 path.unlink()
-                gone += 1
-        except FileNotFoundError:  # its request has ended meanwhile
+                removed += 1
+        except FileNotFoundError:  # removed by its own request
             continue
-    return gone
+    return removed
 
 
 def lock_name(digest: str) -> str:
-    """What to `hold` while a row comes to name these bytes, or while they are removed."""
+    """The name of the lock for saving a row of this file, and for removing the file."""
     return f"upload {digest}"

@@ -1,4 +1,4 @@
-"""What the worker does about uploads: remove what no text refers to, and files without a row."""
+"""The job of uploads: remove uploads that no text refers to, and files without a row."""
 
 from __future__ import annotations
 
@@ -14,51 +14,53 @@ from apps.uploads import files
 from apps.uploads.models import AGE, Upload
 
 LEFTOVER = 3600.0
-"""Seconds after which nobody writes to a temporary file any more."""
+"""Seconds after which a temporary file is no longer in use."""
 AT_ONCE = 500
-"""Rows that are removed in one transaction, and files that the database is asked about at once."""
+"""Most rows that one transaction deletes, and most files that one query looks up."""
 
 
 def sweep_uploads(on_done: OnDone) -> bool:
-    """Remove unused uploads, then files that no row names; in batches, in constant memory."""
+    """Remove unused uploads, then files without a row, in batches of constant memory."""
     rows = remove_unused()
-    removed = remove_unclaimed() + files.remove_leftovers(LEFTOVER)
+    removed = remove_files_without_row() + files.remove_leftovers(LEFTOVER)
     if rows or removed:
         on_done(f"{rows} unused uploads and {removed} files removed")
     return False
 
 
 def remove_unused() -> int:
-    """Remove the rows of uploads that no text refers to and that are a day old; how many."""
+    """Remove rows of uploads that are a day old and that no text refers to; return their number."""
     removed = 0
-    while found := _remove_some():
-        removed += found
+    while count := _remove_some_unused():
+        removed += count
     return removed
 
 
 @transaction.atomic
-def _remove_some() -> int:
-    """The oldest of them. Whoever writes a text that refers to one waits, and then finds none."""
+def _remove_some_unused() -> int:
+    """Remove the oldest unused uploads. A text that refers to one waits for the lock, and then the
+    upload is gone.
+    """
     old = Upload.objects.filter(is_used=False, created_at__lt=timezone.now() - AGE)
     rows = old.order_by("created_at").select_for_update(skip_locked=True)[:AT_ONCE]
     return Upload.objects.filter(pk__in=[row.pk for row in rows]).delete()[0]
 
 
-def remove_unclaimed() -> int:
-    """Remove the files that no row names; how many."""
-    return sum(_remove_if_unclaimed(digest) for digest in _unclaimed(files.stored()))
+def remove_files_without_row() -> int:
+    """Remove files without a row; return their number."""
+    return sum(_remove_if_without_row(digest) for digest in _without_row(files.stored()))
 
 
-def _unclaimed(digests: Iterable[str]) -> Iterator[str]:
-    waiting = iter(digests)
-    while some := list(islice(waiting, AT_ONCE)):
-        claimed = set(Upload.objects.filter(sha256__in=some).values_list("sha256", flat=True))
-        yield from (digest for digest in some if digest not in claimed)
+def _without_row(digests: Iterable[str]) -> Iterator[str]:
+    remaining = iter(digests)
+    while batch := list(islice(remaining, AT_ONCE)):
+        used = set(Upload.objects.filter(sha256__in=batch).values_list("sha256", flat=True))
+        yield from (digest for digest in batch if digest not in used)
 
 
 @transaction.atomic
-def _remove_if_unclaimed(digest: str) -> int:
-    """Ask again under the lock: an upload of these bytes may just have come."""
+def _remove_if_without_row(digest: str) -> int:
+    """Check again under the lock, because the same content may just have been uploaded."""
     hold(files.lock_name(digest))
     if Upload.objects.filter(sha256=digest).exists():
         return 0

@@ -1,4 +1,4 @@
-"""What an upload is: told by its first bytes, and by the ending of its name."""
+"""The types of uploads, by their first bytes and by the extension of their name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from apps.core.content_types import PICTURES, is_text
 
 TEXT, OTHER = "text/plain", "application/octet-stream"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Pictures that a browser may show by itself; others are attachments."""
+"""Types that a browser may display; all others are attachments."""
 SIGNATURES = (
     *((kind, PICTURES[kind]) for kind in sorted(IMAGES)),
     ("application/pdf", re.compile(rb"%PDF-")),
@@ -28,24 +28,24 @@ ENDINGS = {
     "diff patch yaml yml toml ini cfg conf eml asc pem",
     OTHER: "bin bz2 xz zst 7z tar mp4 mov webm mp3 ogg wav pcap heic avif bmp tif tiff psd",
 }
-"""The endings of each type. Markup is text like any other: it is never shown as a page."""
+"""The extensions of each type. Markup is plain text: it is never displayed as a page."""
 TYPES = {ending: kind for kind, endings in ENDINGS.items() for ending in endings.split()}
 
 
 def ending(filename: str) -> str:
-    """`gz` of `logs.tar.GZ`; nothing of `Makefile` and of `.gitignore`."""
+    """The extension: `gz` of `logs.tar.GZ`, "" of `Makefile` and of `.gitignore`."""
     stem, _, end = filename.rpartition(".")
     return end.lower() if stem else ""
 
 
 def type_of_name(filename: str) -> str | None:
-    """The type that a name promises, text where it has no ending; None for one not in the list."""
+    """The type for a name's extension, text without one; None for an extension not in `ENDINGS`."""
     end = ending(filename)
     return TYPES.get(end) if end else TEXT
 
 
 def type_of_content(content: bytes) -> str:
-    """The type by the first bytes; else text for UTF-8 without NUL, and for all else `OTHER`."""
+    """The type for the first bytes, else text for UTF-8 without NUL, else `OTHER`."""
     for kind, signature in SIGNATURES:
         if signature.match(content):
             return kind

@@ -1,6 +1,6 @@
 """Files that people have uploaded to a repository, and the texts that refer to them.
 
-The bytes are not here but in `files.py`, under their SHA-256: the same bytes are one file.
+`files.py` stores the bytes by SHA-256, so that equal contents are one file.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from apps.repos.models import Repo
 
 FILENAME_MAX = 255
 AGE = dt.timedelta(days=1)
-"""How long an upload may wait for a text that refers to it."""
+"""Age at which an upload is removed if no text refers to it."""
 
 
 class UploadQuerySet(models.QuerySet["Upload"]):
     def existing(self) -> UploadQuerySet:
-        """Uploads that can be read."""
+        """Uploads that are not deleted."""
         return self.filter(deleted_at=None)
 
 
 class Upload(models.Model):
-    """A file of a repository, for whoever may read that."""
+    """A file of a repository, for everybody who may read the repository."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="uploads")
@@ -37,15 +37,15 @@ class Upload(models.Model):
     filename = models.CharField(max_length=FILENAME_MAX)
     content_type = models.CharField(max_length=100)
     size = models.PositiveIntegerField()
-    """Bytes."""
+    """The size in bytes."""
     sha256 = models.CharField(max_length=64, db_index=True)
     is_used = models.BooleanField(default=False)
-    """Whether a text refers to it."""
+    """Whether a text refers to the upload."""
     is_placed = models.BooleanField(default=False)
-    """Whether who uploaded it has ever put it into a text."""
+    """Whether its creator has ever referred to it in a text."""
     deleted_at = models.DateTimeField(null=True)
-    """When the last text that referred to it was deleted. The row stays until it is a day old,
-    since it counts for what its creator may upload in a day.
+    """When the last text that referred to the upload was deleted. The row stays until it is a day
+    old, because it counts towards its creator's daily limit.
     """
     created_at = models.DateTimeField(default=timezone.now)
 

@@ -1,4 +1,4 @@
-"""What the API reads of uploads."""
+"""Queries for uploads, for the API."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ OWNERS = ("repo__owner_team", "repo__owner_user", "created_by")
 
 
 def get_upload(principal: Principal, uuid: UUID) -> Upload:
-    """The upload, for whoever may read its repository now; 404, 403 `forbidden`, `team_inactive`.
+    """The upload, if the principal may read its repository. 404, 403 `forbidden`, `team_inactive`.
 
-    404 also for one that was deleted.
+    A deleted upload is 404.
     """
     upload: Upload = get_or_missing(
         Upload.objects.existing().select_related(*OWNERS), "upload", uuid=uuid

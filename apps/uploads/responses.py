@@ -1,4 +1,4 @@
-"""The bytes of an upload as a response of which no browser runs anything."""
+"""Responses with the bytes of uploads, from which browsers execute nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def content_response(request: HttpRequest, upload: Upload) -> HttpResponseBase:
 
 
 def headers_of(upload: Upload) -> dict[str, str]:
-    """Only images are shown; proxies must not change them. All text is UTF-8."""
+    """Headers: images are displayed, all else is an attachment; proxies may not transform it."""
     charset = "; charset=utf-8" if upload.content_type == TEXT else ""
     is_attachment = upload.content_type not in IMAGES
     headers = inert_headers(

@@ -1,4 +1,4 @@
-"""What may be uploaded: names, types, sizes, and how much of it in a day."""
+"""Rules about uploads: names, types, sizes, and the daily limit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from apps.uploads.kinds import OTHER, TEXT, ending, type_of_content, type_of_nam
 from apps.uploads.models import Upload
 
 SIZE_MAX = 10 * 1024 * 1024
-"""Bytes of one file."""
+"""Most bytes of one file."""
 DAY = dt.timedelta(days=1)
-ELSEWHERE = re.compile(r"[/\\\u2028\u2029]")
+NOT_IN_FILENAMES = re.compile(r"[/\\\u2028\u2029]")
 
 
 def filename_problem(name: str) -> str | None:
-    """Why a file cannot have this name; None when it can."""
-    if has_controls(name) or ELSEWHERE.search(name):
+    """The reason why a file cannot have this name; None if it can."""
+    if has_controls(name) or NOT_IN_FILENAMES.search(name):
         return f"A filename may not contain '/', '\\', line breaks or {CONTROLS}."
     return "This is the name of a folder." if name in {".", ".."} else None
 
 
 def check_size(size: int) -> None:
-    """Neither nothing, 422, nor more than `SIZE_MAX` bytes, 413 `payload_too_large`."""
+    """422 for an empty file, 413 `payload_too_large` for more than `SIZE_MAX` bytes."""
     if not size:
         raise Invalid("validation_failed", "content_base64: The file is empty.")
     if size > SIZE_MAX:
@@ -38,26 +38,27 @@ def check_size(size: int) -> None:
 
 
 def find_type(filename: str, content: bytes) -> str:
-    """The type that the ending of the name and the content agree on.
+    """The type for the name's extension, if the content has the same type.
 
-    422 `unsupported_upload_type` where they do not, and for an ending that is not in the list.
+    422 `unsupported_upload_type` if it has another, or for an extension that is not allowed.
     """
-    promised, found = type_of_name(filename), type_of_content(content)
-    if promised is None:
+    by_name, by_content = type_of_name(filename), type_of_content(content)
+    if by_name is None:
         end = quoted(f".{ending(filename)}")
         raise Invalid(
             "unsupported_upload_type", f"filename: {end} files are not accepted; zip the file."
         )
-    if promised != found and (promised, found) != (OTHER, TEXT):
-        text = f"content_base64: This is {found}, but the filename says {promised}."
+    if by_name != by_content and (by_name, by_content) != (OTHER, TEXT):
+        text = f"content_base64: This is {by_content}, but the filename says {by_name}."
         raise Invalid("unsupported_upload_type", text)
-    return promised
+    return by_name
 
 
 def check_share(user: User, size: int) -> None:
-    """429 `upload_limit_reached` where somebody would have uploaded too much in a day.
+    """429 `upload_limit_reached` if this upload would exceed the user's daily limit.
 
-    `Retry-After` is when enough of it is a day old. The caller holds the lock of this question.
+    `Retry-After` tells when enough of the user's uploads are a day old. The caller holds the lock
+    of the user's uploads.
     """
     since = timezone.now() - DAY
     rows = Upload.objects.filter(created_by=user, created_at__gt=since)
@@ -66,8 +67,8 @@ def check_share(user: User, size: int) -> None:
     if excess <= 0:
         return
     wait = DAY
-    for size_then, moment in rows.order_by("created_at").values_list("size", "created_at"):
-        excess -= size_then
+    for earlier_size, moment in rows.order_by("created_at").values_list("size", "created_at"):
+        excess -= earlier_size
         if excess <= 0:
             wait = moment - since
             break

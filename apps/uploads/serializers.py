@@ -1,4 +1,4 @@
-"""What an upload is made of, and its record."""
+"""The request and the record of an upload."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from apps.uploads.models import FILENAME_MAX, Upload
 from apps.uploads.rules import filename_problem
 
 CHARACTER = r"[^\x00-\x1f\x7f-\x9f/\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-"""What a filename consists of."""
+"""The characters of a filename."""
 
 
 @extend_schema_field({"type": "string", "contentEncoding": "base64", "minLength": 4})
@@ -59,7 +59,7 @@ class UploadRecord(RecordSerializer):
 
 
 def upload_record(upload: Upload, base: str) -> dict[str, Any]:
-    """Its record; `created_by` is loaded."""
+    """The record of an upload whose `created_by` is loaded."""
     return {
         "uuid": upload.uuid,
         "filename": upload.filename,

@@ -1,4 +1,4 @@
-"""`…/repos/{repo_slug}/uploads`, and `/uploads/{uuid}`."""
+"""The resources `…/repos/{repo_slug}/uploads` and `/uploads/{uuid}`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.uploads.responses import content_response
 from apps.uploads.serializers import CreateUpload, UploadRecord, upload_record
 
 FOR_PAGES = [TokenAuthentication, SameOriginSession]
-"""Pages show pictures to who is signed in."""
+"""Pages embed pictures, which browsers request with the session."""
 
 
 class UploadsOfRepoViewSet(RepoScoped):
@@ -40,7 +40,7 @@ class UploadsOfRepoViewSet(RepoScoped):
     def create(self) -> dict[str, Any]:
         """Upload a file of at most 10 MiB, to refer to it in a text.
 
-        It is removed after a day unless a text of this repository has its address.
+        The upload is removed after a day unless a text of this repository contains its address.
         """
         upload = actions.create_upload(
             by=self.access,
@@ -65,7 +65,7 @@ class UploadViewSet(ApiViewSet):
 
     @operation(Level.NONE, response=UploadRecord, errors=("forbidden", "team_inactive"))
     def retrieve(self) -> dict[str, Any]:
-        """Read what an upload is."""
+        """Read an upload's record."""
         return upload_record(self.upload, self.base_url)
 
     @action(detail=True, methods=["get"], authentication_classes=FOR_PAGES)
@@ -73,7 +73,7 @@ class UploadViewSet(ApiViewSet):
     def content(self) -> HttpResponseBase:
         """Read the bytes of an upload.
 
-        All but pictures (PNG, JPEG, GIF, WebP) come as attachments, and text of any sort as plain
-        text.
+        Pictures (PNG, JPEG, GIF, WebP) are displayed, all other types are attachments. Text of any
+        kind has the type `text/plain`.
         """
         return content_response(self.http_request, self.upload)

@@ -1,4 +1,4 @@
-"""Repositories made by hand, for the tests of git."""
+"""Fixtures: repositories without rows, for the tests of git."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def repo(tmp_path: Path) -> Scratch:
 
 @pytest.fixture
 def other(tmp_path: Path) -> Scratch:
-    """Another one on the same disk."""
+    """A second empty repository, on the same disk."""
     other = Scratch(tmp_path / "bb" / "other.git")
     other.create()
     return other

@@ -1,6 +1,6 @@
-"""Made-up histories of two branches, for comparing merges: `branches()` is a Hypothesis strategy.
+"""Generated histories of two branches, for comparing merges: `branches()` is a Hypothesis strategy.
 
-Few paths and few lines, so that the two sides often meet in the same place.
+There are few paths and few lines, so that the two sides often change the same place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 from hypothesis import strategies as st
 
 Entry = tuple[str, bytes]
-"""Mode, and content; of a submodule its commit."""
+"""Mode and content; for a submodule its commit instead of content."""
 Tree = dict[bytes, Entry]
 FILE, SCRIPT, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
 TEXT = b"".join(b"line %d of a text that is long enough to be known again\n" % n for n in range(12))
@@ -27,7 +27,7 @@ BEGIN: Tree = {
 
 
 class Shape(StrEnum):
-    """How the two branches hang together."""
+    """The relation of the two branches."""
 
     APART = "they leave the same commit"
     UNRELATED = "they begin apart"
@@ -38,7 +38,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of one path; what cannot be done changes nothing."""
+    """A change of one path. A change that is impossible does nothing."""
 
     kind: str
     path: bytes
@@ -62,7 +62,7 @@ class Edit:
             put(tree, self.path, self.changed(mode, data))
 
     def changed(self, mode: str, data: bytes) -> Entry:
-        """A regular file, with another mode, other line ends, or another line."""
+        """The regular file with another mode, other line ends, or a changed line."""
         if self.kind == "mode":
             return (FILE if mode == SCRIPT else SCRIPT, data)
         if self.kind == "crlf":
@@ -76,7 +76,7 @@ class Edit:
 
 
 def put(tree: Tree, path: bytes, entry: Entry) -> None:
-    """Set a path; what is in its way goes, as a directory of that name or a file above it."""
+    """Set a path, and remove a folder with that name or a file in the place of a parent folder."""
     for other in [*tree]:
         if other.startswith(path + b"/") or path.startswith(other + b"/"):
             del tree[other]
@@ -99,7 +99,7 @@ commits = st.lists(edits_of_one, min_size=1, max_size=2)
 
 @dataclass(frozen=True)
 class History:
-    """What each side does before and after they meet, where they do; an empty list of edits is an
+    """The commits of each side, before and after a merge of the two. An empty list of edits is an
     empty commit.
     """
 
@@ -109,7 +109,7 @@ class History:
     later: list[list[list[Edit]]] = field(default_factory=list)
 
     def stream(self) -> bytes:
-        """For `git fast-import`: the branches `ours` and `theirs`."""
+        """Input for `git fast-import` with the branches `ours` and `theirs`."""
         stream = Stream()
         begin = stream.commit(dict(BEGIN))
         if self.shape is Shape.UNRELATED:
@@ -129,7 +129,7 @@ class History:
 
 
 class Stream:
-    """Commits for `git fast-import`, each named by its mark."""
+    """Builds input for `git fast-import`. Each commit has a mark."""
 
     def __init__(self) -> None:
         self.trees: list[Tree] = []
@@ -152,13 +152,13 @@ class Stream:
         return mark
 
     def line(self, parent: int, changes: Iterable[list[Edit]]) -> int:
-        """Commits one after the other; the last one's mark."""
+        """Append a line of commits; return the mark of the last."""
         for change in changes:
             parent = self.commit(self.after(parent, change), parent)
         return parent
 
     def merge(self, into: int, other: int, changes: Iterable[list[Edit]]) -> int:
-        """A merge as somebody made it who did all the changes of the other side once more."""
+        """Append a merge whose tree repeats all edits of the other side."""
         every = [edit for change in changes for edit in change]
         return self.commit(self.after(into, every), into, other)
 
@@ -175,7 +175,7 @@ class Stream:
 
 
 def branches() -> st.SearchStrategy[History]:
-    """Two branches of any shape."""
+    """Strategy for histories of any shape."""
     later = st.lists(commits, min_size=2, max_size=2)
     shapes = st.sampled_from([*[Shape.APART] * 4, *Shape])
     return st.builds(History, shape=shapes, ours=commits, theirs=commits, later=later)

@@ -16,7 +16,7 @@ CAPABILITIES = "report-status side-band-64k object-format=sha1"
 
 
 def git(path: Path, *args: str, stdin: bytes = b"") -> bytes:
-    """What a person with a shell would run, outside the boxes; its output without line end."""
+    """Run git like a person in a shell, without limits; return its output without line end."""
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(path)}
     done = run(["git", f"--git-dir={path}", *args], input=stdin, env=env, capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -33,7 +33,7 @@ class Scratch(GitRepo):
         author: Person = ALICE,
         message: str = "change",
     ) -> str:
-        """A commit of exactly these files, none of them in a folder."""
+        """Write a commit of exactly these files, which are not in folders."""
         tree = b""
         for name, data in sorted(files.items()):
             mode = "100755" if name.endswith(".sh") else "100644"
@@ -47,7 +47,7 @@ class Scratch(GitRepo):
         return self.store("commit", [stored], len(stored))
 
     def store(self, kind: str, pieces: Iterable[bytes], size: int) -> str:
-        """Write an object of any size without holding it; git checks none of it."""
+        """Write an object of any size piece by piece. git does not check it."""
         head = f"{kind} {size}\0".encode()
         name, packer = hashlib.sha1(head, usedforsecurity=False), zlib.compressobj(1)
         packed = packer.compress(head)
@@ -60,7 +60,7 @@ class Scratch(GitRepo):
         return name.hexdigest()
 
     def zeros(self, mebibytes: int) -> str:
-        """A blob that is large, and small on the wire."""
+        """A large blob that compresses to few bytes."""
         piece = bytes(1024 * 1024)
         return self.store("blob", (piece for _ in range(mebibytes)), mebibytes * len(piece))
 
@@ -71,7 +71,7 @@ class Scratch(GitRepo):
         return self.store("tree", [body], len(body))
 
     def tree_bomb(self, last: bytes = b"x") -> str:
-        """A few kilobytes that unfold to 12 to the power of 9 files."""
+        """A tree of a few kilobytes that names 12 to the power of 9 files."""
         mode, below = "100644", self.store("blob", [last], len(last))
         for _ in range(9):
             below = self.tree(mode, {f"{n:02}": below for n in range(12)})
@@ -85,7 +85,7 @@ class Scratch(GitRepo):
         return self.store("commit", [stored], len(stored))
 
     def show(self, sha: str) -> str:
-        """A commit as it is stored."""
+        """The text of a commit object."""
         return git(self.path, "cat-file", "commit", sha).decode()
 
     def file(self, sha: str, name: str) -> bytes:
@@ -101,10 +101,10 @@ class Scratch(GitRepo):
 
 
 def push_body(source: GitRepo, commands: Iterable[Command], caps: str = CAPABILITIES) -> bytes:
-    """The request that `git push` of these commands would send, with all of their objects."""
-    wanted = list(commands)
-    lines = [f"{command.old} {command.new} {command.ref}".encode() for command in wanted]
+    """The request of a `git push` with these commands and all of their objects."""
+    all_commands = list(commands)
+    lines = [f"{command.old} {command.new} {command.ref}".encode() for command in all_commands]
     lines[0] += f"\0 {caps}".encode()
-    tips = "".join(f"{c.new}\n" for c in wanted if not c.deletes).encode()
+    tips = "".join(f"{c.new}\n" for c in all_commands if not c.deletes).encode()
     pack = git(source.path, "pack-objects", "--revs", "--stdout", "-q", stdin=tips) if tips else b""
     return b"".join(map(pkt, lines)) + FLUSH + pack

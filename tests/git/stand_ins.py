@@ -1,4 +1,4 @@
-"""Scripts in the place of git."""
+"""Scripts that replace git."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from apps.git.run import LIMITS
 def failing_git(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, status: int = 1
 ) -> Iterator[None]:
-    """Inside, git fails, whatever it is asked. Where git compares, 1 is an answer."""
+    """Let every git fail in this block, also commands for which status 1 is an answer."""
     with _as_git(f"exit {status}", folder, monkeypatch):
         yield
 
 
 @contextmanager
 def slow_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Inside, git is never ready, and has half a second to read objects."""
+    """Let git never end in this block, with a deadline of half a second for reading objects."""
     with _as_git("exec sleep 600", folder, monkeypatch), monkeypatch.context() as impatient:
         impatient.setitem(LIMITS, "cat-file", run.Limits(deadline=0.5))
         yield

@@ -1,4 +1,4 @@
-"""A git that is too slow."""
+"""A git that never ends."""
 
 import os
 from collections.abc import Iterator
@@ -13,14 +13,16 @@ from tests.git.scratch import git
 
 @contextmanager
 def stuck(repo: GitRepo, commit: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever reads the files of this commit waits for ever, and a merge has half a second."""
+    """Let reading the files of this commit block for ever, with a deadline of half a second for
+    merges.
+    """
     tree = git(repo.path, "rev-parse", f"{commit}^{{tree}}").decode()
     file = repo.path / "objects" / tree[:2] / tree[2:]
-    kept = file.read_bytes()
+    content = file.read_bytes()
     file.unlink()
     os.mkfifo(file)
     with monkeypatch.context() as impatient:
         impatient.setitem(LIMITS, "merge-tree", Limits(deadline=0.5))
         yield
     file.unlink()
-    file.write_bytes(kept)
+    file.write_bytes(content)

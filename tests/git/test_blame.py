@@ -1,4 +1,4 @@
-"""apps/git/blame.py: each line is from the commit that is named, and stands there as it is here."""
+"""apps/git/blame.py: each line comes from the named commit, which has the same line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines_at(repo: Scratch, commit: str, path: bytes) -> list[bytes]:
 
 
 def written(repo: Scratch, steps: Sequence[tuple[str, int, int]]) -> list[tuple[str, str]]:
-    """Commits that each change a few lines of one file, and sometimes its name."""
+    """A history that changes a few lines of one file in each commit, and sometimes its name."""
     lines, made = [f"line {n} from the beginning on\n" for n in range(9)], list[tuple[str, str]]()
     for number, (name, place, count) in enumerate(steps):
         lines[place : place + count % 3] = [f"{number} in {place}, {n}\n" for n in range(count % 4)]
@@ -36,14 +36,14 @@ def written(repo: Scratch, steps: Sequence[tuple[str, int, int]]) -> list[tuple[
     return made
 
 
-def check(repo: Scratch, commit: str, path: str, found: Sequence[BlamedRange]) -> None:
-    """Every line of these ranges, which follow each other, is where they say it is from."""
+def check(repo: Scratch, commit: str, path: str, ranges: Sequence[BlamedRange]) -> None:
+    """Check that the ranges are contiguous, and that their commits have the same lines."""
     here = lines_at(repo, commit, path.encode())
-    for one in found:
-        there = lines_at(repo, one.commit.sha, one.original_path)
-        start, count = one.original_line - 1, one.last - one.first + 1
-        assert there[start : start + count] == here[one.first - 1 : one.last]
-    assert all(one.last + 1 == after.first for one, after in pairwise(found))
+    for part in ranges:
+        there = lines_at(repo, part.commit.sha, part.original_path)
+        start, count = part.original_line - 1, part.last - part.first + 1
+        assert there[start : start + count] == here[part.first - 1 : part.last]
+    assert all(part.last + 1 == after.first for part, after in pairwise(ranges))
 
 
 @given(st.lists(STEPS, min_size=1, max_size=6))
@@ -66,13 +66,13 @@ def test_each_line_is_from_the_commit_that_is_named(steps: list[tuple[str, int, 
 
 
 def test_people_and_dates_are_those_of_the_commit(repo: Scratch) -> None:
-    """Also where somebody wrote what looks like another fact, and whatever a mailmap says."""
+    """A message that imitates a header line, and a mailmap, change nothing."""
     odd = Person("filename x", "summary y")
     mailmap = b"Somebody <else@example.org> <bob@example.org>\n"
     first = repo.commit({"f": b"1\n"}, author=odd, message="author\tz\nof\n\nrest")
     head = repo.commit({"f": b"1\n2\n", ".mailmap": mailmap}, first, author=BOB)
     repo.update_ref("refs/heads/main", head, "0" * 40)
-    by_odd, by_bob = (one.commit for one in blame(repo, head, b"f", 1, 2))
+    by_odd, by_bob = (part.commit for part in blame(repo, head, b"f", 1, 2))
     assert (by_odd.author.name, by_odd.author.email) == (odd.name, odd.email)
     assert by_odd.subject == "author\tz"
     assert (by_bob.author.name, by_bob.author.email) == (BOB.name, BOB.email)
@@ -101,12 +101,12 @@ def test_a_line_that_is_not_there_is_an_error(repo: Scratch) -> None:
     for path, first in ((b"f", 2), (b"missing", 1)):
         with pytest.raises(GitError):
             blame(repo, head, path, first, first)
-    with pytest.raises(ValueError, match="no full object name"):
+    with pytest.raises(ValueError, match="not a full object name"):
         blame(repo, "HEAD", b"f", 1, 1)
 
 
 def test_a_file_beside_a_tree_bomb_ends_with_its_limits(repo: Scratch) -> None:
-    """To see whether the file had another name, git goes through all there was."""
+    """git searches all former files for a rename."""
     bomb, blob = repo.tree_bomb(), repo.store("blob", [b"x\n"], 2)
     old = repo.commit_of(repo.tree("40000", {"x": bomb}))
     head = repo.commit_of(repo.tree("100644", {"f": blob}), old)
@@ -122,10 +122,10 @@ RANGE = b"1" * 40 + b" 1 1 1\n"
 @given(st.binary(), st.sampled_from([b"", RANGE, RANGE + b"author x\nfilename f\n\tx\n"]))
 def test_any_bytes_are_ranges_or_refused(rest: bytes, begin: bytes) -> None:
     try:
-        found = parse_blame(begin + rest)
+        ranges = parse_blame(begin + rest)
     except GitError:
         return
-    assert all(one.first <= one.last or one.last == 0 for one in found)
+    assert all(part.first <= part.last or part.last == 0 for part in ranges)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_what_is_no_output_of_blame_is_refused(out: bytes) -> None:
 
 
 def test_alice_is_named_once_for_all_of_her_lines(repo: Scratch) -> None:
-    """git tells who made a commit with the first of its lines alone."""
+    """git writes the header of a commit only with the first of its lines."""
     first = repo.commit({"f": b"1\n2\n"})
     head = repo.commit({"f": b"1\nnew\n2\n"}, first, author=BOB)
-    names = [one.commit.author.name for one in blame(repo, head, b"f", 1, 3)]
+    names = [part.commit.author.name for part in blame(repo, head, b"f", 1, 3)]
     assert names == [ALICE.name, BOB.name, ALICE.name]

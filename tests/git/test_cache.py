@@ -1,4 +1,4 @@
-"""apps/git/cache.py: what git is asked once."""
+"""apps/git/cache.py: answers of git that a process caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RENAMES = 2_000
 
 @pytest.fixture
 def pair(repo: Scratch) -> tuple[str, str]:
-    """A target and a head that go together."""
+    """A target and a head that merge without a conflict."""
     base = repo.commit({"a": b"0"})
     return repo.commit({"a": b"0", "t": b"1"}, base), repo.commit({"a": b"0", "h": b"1"}, base)
 
@@ -40,7 +40,7 @@ def test_what_took_too_long_is_not_tried_again_for_a_while(
         cache.mergeability(repo, *pair)
     before = run.spawned
     for _ in range(2):
-        with pytest.raises(GitTimeout, match="a while ago"):
+        with pytest.raises(GitTimeout, match="timed out recently"):
             cache.mergeability(repo, *pair)
     assert run.spawned == before
     assert cache.mergeability(repo, pair[1], pair[0]) == BOTH, "the others are asked about"
@@ -51,7 +51,7 @@ def test_the_tree_of_a_merge_is_kept_in_the_same_way(
 ) -> None:
     with stuck(repo, pair[1], monkeypatch), pytest.raises(GitTimeout, match="took more than"):
         cache.merged_tree(repo, *pair)
-    with pytest.raises(GitTimeout, match="a while ago"):
+    with pytest.raises(GitTimeout, match="timed out recently"):
         cache.merged_tree(repo, *pair)
     alone = repo.commit({"a": b"1"})
     assert cache.merged_tree(repo, pair[0], alone) is None
@@ -95,7 +95,7 @@ def test_a_rebase_that_takes_too_long_is_not_offered(
 
 @pytest.mark.slow
 def test_thousands_of_renames_are_told_in_time(repo: Scratch) -> None:
-    """Each file has another name and another line, and the target has changed it as well."""
+    """A pair whose head renames and changes each file, and whose target changes it too."""
     begin = [page(number) for number in range(RENAMES)]
     base = repo.commit({f"old-{n}": text for n, text in enumerate(begin)})
     target = repo.commit({f"old-{n}": text + b"ours\n" for n, text in enumerate(begin)}, base)
@@ -106,5 +106,5 @@ def test_thousands_of_renames_are_told_in_time(repo: Scratch) -> None:
 
 
 def page(number: int) -> bytes:
-    """A text of 20 KB that is like no other."""
+    """A text of 20 KB that is similar to no other."""
     return b"".join(b"%x\n" % (number * line**5) for line in range(1, 1200))

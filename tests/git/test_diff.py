@@ -1,4 +1,4 @@
-"""apps/git/diff.py and hunks.py: what git says of changes is what became of the files."""
+"""apps/git/diff.py and hunks.py: changes and patches lead from the old files to the new ones."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.git.scratch import Scratch, git
 pytestmark = pytest.mark.once
 MIB = 1024 * 1024
 Entries = dict[bytes, tuple[str, str]]
-"""Path -> mode and name of its content."""
+"""Path -> mode and blob name."""
 
 
 def made(folder: str | Path, stream: bytes) -> tuple[Scratch, str, str]:
-    """A repository, and the heads of the branches `ours` and `theirs` of a stream."""
+    """A repository with the branches of a stream, and the heads of `ours` and `theirs`."""
     repo = Scratch(Path(folder) / "repo.git")
     repo.create()
     git(repo.path, "fast-import", "--quiet", stdin=stream)
@@ -33,16 +33,16 @@ def made(folder: str | Path, stream: bytes) -> tuple[Scratch, str, str]:
 
 
 def entries_of(repo: Scratch, sha: str) -> Entries:
-    found = {}
+    entries = {}
     for line in git(repo.path, "ls-tree", "-r", "-z", sha).split(b"\0")[:-1]:
         head, _, path = line.partition(b"\t")
         mode, _, name = head.decode().split()
-        found[path] = mode, name
-    return found
+        entries[path] = mode, name
+    return entries
 
 
 def content(repo: Scratch, mode: str | None, sha: str | None) -> bytes:
-    """What git compares: of a submodule a line with its commit."""
+    """The content that git compares: for a submodule a line with its commit."""
     if sha is None:
         return b""
     if mode == SUBMODULE:
@@ -51,7 +51,7 @@ def content(repo: Scratch, mode: str | None, sha: str | None) -> bytes:
 
 
 def changed(old: Entries, files: Iterable[FileChange]) -> Entries:
-    """What these changes make of a tree; each has to know what was there."""
+    """Apply changes to a tree. Each change must match the tree."""
     files, new = [*files], dict(old)
     for file in files:
         if file.previous_sha is not None:
@@ -74,7 +74,7 @@ def stored(line: Line) -> bytes:
 
 
 def applied(old: bytes, hunks: Iterable[Hunk]) -> bytes:
-    """What these hunks make of a file; each has to know what was there."""
+    """Apply hunks to a file. Each hunk must match the file."""
     lines, new, at = lines_of(old), list[bytes](), 0
     for hunk in hunks:
         begin = max(at, hunk.old_start - 1 if hunk.old_count else hunk.old_start)
@@ -89,16 +89,16 @@ def applied(old: bytes, hunks: Iterable[Hunk]) -> bytes:
 
 
 def check(repo: Scratch, old: str | None, new: str) -> None:
-    """The changes lead from one tree to the other, and the patches from each file to the next."""
-    found = changes(repo, old, new)
-    assert changed(entries_of(repo, old) if old else {}, found.files) == entries_of(repo, new)
-    assert found.total == len(found.files)
-    shown = patches(repo, old, new, found.files)
-    assert [*shown] == [file.path for file in found.files]
-    for file in found.files:
+    """Check that the changes lead from one tree to the other, and the patches from file to file."""
+    result = changes(repo, old, new)
+    assert changed(entries_of(repo, old) if old else {}, result.files) == entries_of(repo, new)
+    assert result.total == len(result.files)
+    patch_of = patches(repo, old, new, result.files)
+    assert [*patch_of] == [file.path for file in result.files]
+    for file in result.files:
         before = content(repo, file.previous_mode, file.previous_sha)
         after = content(repo, file.mode, file.sha)
-        patch = shown[file.path]
+        patch = patch_of[file.path]
         assert file.is_binary == (b"\0" in before + after)
         if patch is None:
             assert file.is_binary
@@ -108,8 +108,8 @@ def check(repo: Scratch, old: str | None, new: str) -> None:
             assert applied(before, hunks) == after
             signs = [line.sign for hunk in hunks for line in hunk.lines]
             assert (signs.count("+"), signs.count("-")) == (file.additions, file.deletions)
-    assert found.additions == sum(file.additions or 0 for file in found.files)
-    assert found.deletions == sum(file.deletions or 0 for file in found.files)
+    assert result.additions == sum(file.additions or 0 for file in result.files)
+    assert result.deletions == sum(file.deletions or 0 for file in result.files)
 
 
 @given(branches())
@@ -138,7 +138,7 @@ def test_any_lines_under_any_names_are_read(
 
 
 def test_a_file_that_takes_the_place_of_a_folder_is_shown_alone(repo: Scratch) -> None:
-    """Its name as a path would mean all that was in the folder."""
+    """As a path argument its name would match all files of the folder."""
     blobs = [repo.store("blob", [text], len(text)) for text in (b"1\n", b"2\n")]
     folder = repo.tree("100644", {"one": blobs[0], "two": blobs[1]})
     old = repo.commit_of(repo.tree("40000", {"x": folder}))
@@ -152,15 +152,15 @@ def test_a_file_that_takes_the_place_of_a_folder_is_shown_alone(repo: Scratch) -
 
 
 def test_renames_keep_their_pairs_when_a_few_are_asked_for(repo: Scratch) -> None:
-    """Alone, git might take one file for another that is more like it."""
+    """Given one file alone, git might pair it with a more similar one."""
     text = b"".join(b"line %d\n" % n for n in range(30))
     old = repo.commit({f"old{n}": text + b"%d\n" % n for n in range(6)})
     new = repo.commit({f"new{n}": b"%d\n" % n + text + b"%d\n" % n for n in range(6)})
-    found = changes(repo, old, new).files
-    assert {file.status for file in found} == {"renamed"}
-    whole = patches(repo, old, new, found)
+    files = changes(repo, old, new).files
+    assert {file.status for file in files} == {"renamed"}
+    whole = patches(repo, old, new, files)
     for n in range(5):
-        some = found[n : n + 2]
+        some = files[n : n + 2]
         assert patches(repo, old, new, some) == {file.path: whole[file.path] for file in some}
 
 
@@ -171,10 +171,10 @@ def test_lines_that_differ_in_white_space_alone_can_be_left_out(repo: Scratch) -
     old = repo.commit(before)
     new = repo.commit({**after, "moved": same + b"x\n" * 29 + b" x\n"})
     files = changes(repo, old, new).files
-    shown = patches(repo, old, new, files, ignore_space=True)
+    hunks = patches(repo, old, new, files, ignore_space=True)
     lines = {
         path: [line.sign + line.text.decode() for hunk in parse_hunks(patch) for line in hunk.lines]
-        for path, patch in shown.items()
+        for path, patch in hunks.items()
         if patch is not None
     }
     assert lines == {
@@ -194,14 +194,14 @@ def test_what_is_too_large_is_listed_without_a_patch(repo: Scratch) -> None:
     small = {"long": b"", "broad": b"x", "fits": b"x" * diff.SIDE_MAX}
     old, new = repo.commit(small), repo.commit({"long": long, "broad": broad, "fits": b""})
     for before, after in ((old, new), (new, old)):
-        found = {file.path: file for file in changes(repo, before, after).files}
-        assert {path for path, file in found.items() if file.is_too_large} == {b"long", b"broad"}
-        shown = patches(repo, before, after, [*found.values()])
-        assert {path for path, patch in shown.items() if patch is not None} == {b"fits"}
+        files = {file.path: file for file in changes(repo, before, after).files}
+        assert {path for path, file in files.items() if file.is_too_large} == {b"long", b"broad"}
+        hunks = patches(repo, before, after, [*files.values()])
+        assert {path for path, patch in hunks.items() if patch is not None} == {b"fits"}
 
 
 def test_a_path_that_no_command_line_takes_has_no_patch(repo: Scratch) -> None:
-    """git itself stores any: of folders in folders these are a few kilobytes."""
+    """git stores paths of any length: nested folders need only a few kilobytes."""
     sides = []
     for data in (b"1", b"2"):
         tree = repo.tree("100644", {"f": repo.store("blob", [data], 1)})
@@ -222,16 +222,16 @@ def test_patches_have_so_many_bytes_together(
     whole = patches(repo, None, new, files)
     monkeypatch.setattr(diff, "PATCHES_MAX", 7000)
     some = patches(repo, None, new, files)
-    shown = [path for path, patch in some.items() if patch is not None]
-    assert shown == [b"%d" % n for n in range(len(shown))]
-    assert 3 < len(shown) < 7
-    assert all(some[path] == whole[path] for path in shown)
+    paths = [path for path, patch in some.items() if patch is not None]
+    assert paths == [b"%d" % n for n in range(len(paths))]
+    assert 3 < len(paths) < 7
+    assert all(some[path] == whole[path] for path in paths)
 
 
 def test_wherever_the_room_ends_what_is_shown_is_whole(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where it ends in the names of the files, which git writes before their patches."""
+    """The cut may be within the entries, which git writes before the patches."""
     old = repo.commit({f"m{n}": b"a\n" for n in range(3)})
     new = repo.commit({"new": b"1\n" * 200, **{f"m{n}": b"b\n" for n in range(3)}})
     files = changes(repo, old, new).files
@@ -250,25 +250,25 @@ def test_more_files_than_are_listed_are_counted(
     old = repo.commit({f"{n}": b"a\nb\n" for n in range(7)})
     new = repo.commit({f"{n}": b"a\n" for n in range(7)})
     monkeypatch.setattr(diff, "FILES_MAX", 3)
-    found = changes(repo, old, new)
-    assert [file.path for file in found.files] == [b"0", b"1", b"2"]
-    assert (found.total, found.additions, found.deletions) == (7, 0, 7)
+    result = changes(repo, old, new)
+    assert [file.path for file in result.files] == [b"0", b"1", b"2"]
+    assert (result.total, result.additions, result.deletions) == (7, 0, 7)
 
 
 def test_a_large_blob_is_compared_by_its_name_alone(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To see whether one was renamed git reads both, which is more than it may have."""
+    """To find renames git reads both sides, which exceeds its memory limit."""
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(memory=32 * MIB))
     old = repo.commit_of(repo.tree("100644", {"old": repo.zeros(40)}))
     new = repo.commit_of(repo.tree("100644", {"new": repo.zeros(41)}))
-    found = changes(repo, old, new)
-    assert [(file.path, file.status) for file in found.files] == [
+    result = changes(repo, old, new)
+    assert [(file.path, file.status) for file in result.files] == [
         (b"new", "added"),
         (b"old", "removed"),
     ]
-    assert all(file.is_binary and file.is_too_large for file in found.files)
-    assert patches(repo, old, new, found.files) == {b"new": None, b"old": None}
+    assert all(file.is_binary and file.is_too_large for file in result.files)
+    assert patches(repo, old, new, result.files) == {b"new": None, b"old": None}
 
 
 def test_all_of_it_ends_together(repo: Scratch) -> None:

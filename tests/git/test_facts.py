@@ -1,4 +1,4 @@
-"""apps/git/facts.py: what was asked before a lock is not asked again under it."""
+"""apps/git/facts.py: questions asked before a lock start no git under it."""
 
 import pytest
 
@@ -12,22 +12,22 @@ pytestmark = pytest.mark.once
 
 
 def test_a_question_is_asked_once_for_each_repository_and_each_commit(repo: Scratch) -> None:
-    one = repo.commit({"a": b"1"})
-    two = repo.commit({"a": b"2"}, one)
+    sha = repo.commit({"a": b"1"})
+    two = repo.commit({"a": b"2"}, sha)
     facts, before = GitFacts(), run.spawned
     for _ in range(2):
-        # An equal repository is the same one.
-        assert facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), one, two)
-        assert not facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), two, one)
+        # Questions about equal repositories are the same question.
+        assert facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), sha, two)
+        assert not facts.ask(GitRepo.is_ancestor, GitRepo(repo.path), two, sha)
     assert run.spawned == before + 2
-    assert GitFacts().ask(GitRepo.is_ancestor, GitRepo(repo.path), one, two)
+    assert GitFacts().ask(GitRepo.is_ancestor, GitRepo(repo.path), sha, two)
     assert run.spawned == before + 3
 
 
 def test_an_error_is_not_kept(repo: Scratch) -> None:
-    facts, one = GitFacts(), repo.commit({"a": b"1"})
+    facts, sha = GitFacts(), repo.commit({"a": b"1"})
     for _ in range(2):
         before = run.spawned
         with pytest.raises(GitError):
-            facts.ask(GitRepo.distance, GitRepo(repo.path), one, "1" * 40)
+            facts.ask(GitRepo.distance, GitRepo(repo.path), sha, "1" * 40)
         assert run.spawned == before + 1

@@ -1,4 +1,4 @@
-"""apps/git/files.py: a file of a commit by one git, as `ls-tree` and `cat-file` tell of it."""
+"""apps/git/files.py: one git reads a file of a commit like `ls-tree` and `cat-file` do."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ def test_a_file_is_found_by_its_bytes_with_its_content_by_one_git(code):
 
 
 def test_what_has_the_same_content_has_its_own_mode(code):
-    """The digits of a name may follow the byte before it, or the name be part of another."""
+    """A name may be the end of another name, or follow bytes that look like its entry."""
     files = {b"f": b"f", b"s": (SCRIPT, b"f"), b"l": (LINK, b"f"), b"m": (SUBMODULE, b"1" * 40)}
     files |= {b"a 120000 f": b"f", b"m120000 s": b"f"}
     files |= {b"%d" % number: (SCRIPT, b"%d" % number) for number in range(200)}
     commit = code.commit_with(files | {b"d/x": b"", b"xf": (SCRIPT, b"f")})
     for path in (*files, b"d", b"xf"):
-        found = ask(code, commit, path)
-        assert found.entry == entry_at(code, commit, path)
-        assert bool(found.content) == (path not in {b"m", b"d"})
+        file = ask(code, commit, path)
+        assert file.entry == entry_at(code, commit, path)
+        assert bool(file.content) == (path not in {b"m", b"d"})
     itself = code.commit_with({b"m": (SUBMODULE, commit.encode())})
-    found = ask(code, itself, b"m")
-    assert found.entry is not None and found.entry.kind == "submodule"
+    file = ask(code, itself, b"m")
+    assert file.entry is not None and file.entry.kind == "submodule"
 
 
 @pytest.mark.parametrize("mode", ["0100644", "100664", "104755", "0120000", "102644"])
 def test_a_mode_that_git_takes_for_another_is_that_one(code, mode):
-    """A push may bring them: old programs wrote zeros before a mode, or the bits of a disk."""
+    """A push may contain them: old programs wrote leading zeros or permission bits."""
     commit = code.commit_with({b"a": (mode, b"x")})
     assert ask(code, commit, b"a") == File(commit, entry_at(code, commit, b"a"), b"x")
 
 
 def test_a_large_file_is_read_as_far_as_is_asked_for(code):
     commit = code.commit_of(code.tree("100644", {"zeros": code.zeros(64)}))
-    found = ask(code, commit, b"zeros")
-    assert found.entry is not None
-    assert (found.entry.size, found.content) == (64 * 1024 * 1024, bytes(3))
+    file = ask(code, commit, b"zeros")
+    assert file.entry is not None
+    assert (file.entry.size, file.content) == (64 * 1024 * 1024, bytes(3))
 
 
 def test_what_is_in_a_large_folder_is_found_without_holding_all_of_it(code):

@@ -1,4 +1,4 @@
-"""The commit-graph: with changed paths, and what a repository may cost that has too many."""
+"""apps/git/graph.py: changed paths in the commit-graph, and the allowance of time for them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.git.scratch import Scratch, git
 pytestmark = pytest.mark.once
 MAIN = "refs/heads/main"
 FILTERS = b"BDAT"
-"""The chunk of a graph's file that has the Bloom filters; see gitformat-commit-graph(5)."""
+"""The id of the chunk with the Bloom filters; see gitformat-commit-graph(5)."""
 
 
 def with_filters(repo: Scratch) -> list[bool]:
-    """Of each layer of the graph, whether it has them."""
+    """For each layer of the graph, whether it has Bloom filters."""
     layers = (repo.path / "objects" / "info" / "commit-graphs").glob("*.graph")
     return [FILTERS in layer.read_bytes() for layer in layers]
 
 
 def hostile(repo: Scratch, *parents: str) -> str:
-    """A commit of folders without a file: git would look at 12 to the power of 9 of them."""
+    """A commit of nested folders without files, of which git would visit 12 to the power of 9."""
     folder = repo.tree("40000", {})
     for _ in range(9):
         folder = repo.tree("40000", {f"{n:02}": folder for n in range(12)})
@@ -44,7 +44,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def grow(repo: Scratch, count: int, *, begin: str = ZERO) -> str:
-    """Commits on main, each with a file of its own; the last one."""
+    """Add commits to main, each with its own file; return the last."""
     head = begin
     for n in range(count):
         new = repo.commit({f"{head[:6]}{n}": b"1"}, *([head] if head != ZERO else []))
@@ -111,7 +111,7 @@ def test_what_is_wrong_for_another_reason_is_told_and_no_allowance_is_lost(repo:
     calls = run.spawned
     with pytest.raises(GitError, match="commit-graph-chain"):
         graph.write_graph(repo.path)
-    assert run.spawned == calls + 1  # once more it might succeed, without changed paths
+    assert run.spawned == calls + 1  # a second run, without changed paths, might succeed
     assert graph.seconds_spent(repo.path) < 1
     repo.remove_leftovers(0)
     graph.write_graph(repo.path)
@@ -120,7 +120,7 @@ def test_what_is_wrong_for_another_reason_is_told_and_no_allowance_is_lost(repo:
 
 @pytest.mark.slow
 def test_pushes_go_on_while_a_repository_is_tidied_again_and_again(repo: Scratch) -> None:
-    """Branches move, come and go meanwhile, and none is lost."""
+    """Branches are created, moved and deleted meanwhile, and none is lost."""
     first = grow(repo, 1)
     stop, failed = threading.Event(), list[BaseException]()
 
@@ -146,16 +146,16 @@ def test_pushes_go_on_while_a_repository_is_tidied_again_and_again(repo: Scratch
         worker.join()
     assert failed == []
     assert repo.ref(MAIN) == head
-    kept = {f"refs/heads/b{n}" for n in range(1, 40, 2)} | {MAIN}
-    assert {*repo.refs()} == kept
+    expected = {f"refs/heads/b{n}" for n in range(1, 40, 2)} | {MAIN}
+    assert {*repo.refs()} == expected
     assert len(git(repo.path, "rev-list", MAIN).splitlines()) == 41
     git(repo.path, "fsck", "--strict", "--connectivity-only")
 
 
 def head_of(repo: Scratch, n: int) -> str:
-    found = repo.ref(f"refs/heads/b{n}")
-    assert found
-    return found
+    head = repo.ref(f"refs/heads/b{n}")
+    assert head
+    return head
 
 
 UPKEEP = (
@@ -173,7 +173,7 @@ def files(path: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_of_a_killed_upkeep_nothing_is_left(repo: Scratch) -> None:
-    """Each of its gits, killed at moments that are spread over what it takes."""
+    """Kill each of its git processes at moments spread over its duration."""
     head = grow(repo, 300)
     for step in UPKEEP:
         for n in range(12):

@@ -1,4 +1,4 @@
-"""apps/git/log.py: commits as git lists them, whatever somebody wrote into them."""
+"""apps/git/log.py: lists of commits, also of commits with invalid texts and dates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.git import run
-from apps.git.log import EPOCH, Commit, Signature, log, parse_log, shown
+from apps.git.log import EPOCH, Commit, Signature, calendar_date, log, parse_log
 from apps.git.run import GitError, GitTooLarge
 from tests.git.scratch import ALICE, BOB, Scratch, git
 
@@ -24,7 +24,7 @@ COMMITS = st.builds(Commit, SHAS, SHAS, st.lists(SHAS).map(tuple), SIGNATURES, S
 
 
 def written(commit: Commit) -> bytes:
-    """A commit as git writes it."""
+    """The fields of a commit in git's output."""
     texts = [commit.sha, commit.tree, " ".join(commit.parents)]
     for person in (commit.author, commit.committer):
         texts += [person.name, person.email, person.date]
@@ -41,12 +41,12 @@ def test_bytes_of_another_form_are_an_error_of_git(out):
     try:
         assert all(isinstance(commit, Commit) for commit in parse_log(out))
     except GitError as error:
-        assert "something else" in str(error)
+        assert "unexpected output" in str(error)
 
 
 @given(st.text())
 def test_every_date_that_is_shown_is_one_of_the_calendar(text):
-    assert dt.datetime.fromisoformat(shown(text)).tzinfo is not None
+    assert dt.datetime.fromisoformat(calendar_date(text)).tzinfo is not None
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_every_date_that_is_shown_is_one_of_the_calendar(text):
     ],
 )
 def test_dates_that_no_clock_shows(text, date):
-    assert shown(text) == date
+    assert calendar_date(text) == date
 
 
 def hostile(repo: Scratch, head: bytes, message: bytes, *parents: str) -> str:
-    """A commit that no git would write."""
+    """A commit object that git itself would not write."""
     lines = f"tree {repo.tree('100644', {})}\n".encode()
     lines += b"".join(b"parent %s\n" % parent.encode() for parent in parents)
     stored = lines + head + b"\n" + message
@@ -120,7 +120,7 @@ def test_a_subject_is_the_first_paragraph_in_one_line():
 
 @pytest.fixture
 def line(repo: Scratch) -> list[str]:
-    """Five commits, newest first, of which Bob has made the second and the fourth."""
+    """Five commits, newest first. The second and the fourth are Bob's."""
     shas: list[str] = []
     for number in range(5):
         author = BOB if number % 2 else ALICE

@@ -1,4 +1,4 @@
-"""apps/git/merge.py: what merging builds, and what it never touches."""
+"""apps/git/merge.py: the commits that merging writes; it moves no ref."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -47,7 +47,7 @@ def built(repo: Scratch, strategy: Strategy, target: str, head: str, message: st
 
 @pytest.fixture
 def fork(repo: Scratch) -> tuple[str, str]:
-    """A target and a head of two commits, by Bob and by Alice, that go together."""
+    """A target, and a head of two commits by Bob and Alice, that merge without a conflict."""
     base = repo.commit({"a": b"0"})
     target = repo.commit({"a": b"0", "target": b"1"}, base)
     step = repo.commit({"a": b"0", "x": b"1"}, base, author=BOB, message="one\n\nbody\n")
@@ -56,7 +56,7 @@ def fork(repo: Scratch) -> tuple[str, str]:
 
 @pytest.fixture
 def clash(repo: Scratch) -> tuple[str, str]:
-    """A target and a head that both change the same two files."""
+    """A target and a head that change the same two files."""
     base = repo.commit({"b": b"0", "a": b"0"})
     return repo.commit({"b": b"1", "a": b"1"}, base), repo.commit({"b": b"2", "a": b"2"}, base)
 
@@ -121,10 +121,10 @@ def test_a_rebase_keeps_encoding_and_bytes_but_no_signature(repo: Scratch) -> No
         repo, Strategy.REBASE, base, head, author=zoe, committer=zoe, message="", when=WHEN
     )
     assert isinstance(outcome, Built)
-    kept = repo.git("cat-file", "commit", outcome.sha).out
-    assert b"author Jos\xe9 <j@example.org> 1 +0000\ncommitter Zo? <z@" in kept
-    assert kept.endswith(b"\nencoding ISO-8859-1\n\n  caf\xe9\n\n\n")
-    assert b"gpgsig" not in kept
+    content = repo.git("cat-file", "commit", outcome.sha).out
+    assert b"author Jos\xe9 <j@example.org> 1 +0000\ncommitter Zo? <z@" in content
+    assert content.endswith(b"\nencoding ISO-8859-1\n\n  caf\xe9\n\n\n")
+    assert b"gpgsig" not in content
 
 
 def test_a_rebase_drops_what_becomes_empty_and_keeps_what_was(repo: Scratch) -> None:
@@ -227,7 +227,7 @@ def test_a_conflict_names_its_paths_in_order(
 
 
 def test_a_file_in_the_way_of_a_directory_has_its_own_name(repo: Scratch) -> None:
-    """git calls it `run.sh~<commit>`, and of a rebase the commit is one that nobody has seen."""
+    """git names it `run.sh~<commit>`. In a rebase the commit is a temporary one."""
     base = repo.commit({"run.sh": b"0", "x": b"0"})
     file = repo.commit({"run.sh": b"1", "x": b"0"}, base)
     below = repo.tree("100644", {"main": repo.store("blob", [b"2"], 1)})

@@ -1,4 +1,4 @@
-"""What is built has the tree, and the conflicts, that the `git` program has in a work tree."""
+"""apps/git/merge.py gives the trees and the conflicts of git in a work tree."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ REBASE = ("rebase", "--quiet", "--no-fork-point", "--reapply-cherry-picks", "--e
 
 
 class WorkTree:
-    """The branches `ours` and `theirs`, with a new work tree for each merge; objects are those of
-    a bare repository.
-    """
+    """A bare repository with the branches `ours` and `theirs`, with a work tree per merge."""
 
     def __init__(self, folder: Path, bare: Scratch, history: History) -> None:
         self.folder, self.bare, self.count = folder, bare, 0
@@ -63,7 +61,7 @@ class WorkTree:
         return self.git("rev-parse", "--verify", "--quiet", name).stdout.decode().strip()
 
     def result(self, at: str, *command: str) -> str | Conflict:
-        """The tree after this command at this commit, or the paths of its conflict."""
+        """Run a command at a commit; return the tree, or the paths in conflict."""
         self.begin()
         assert self.git("checkout", "--quiet", "--force", "--detach", at).returncode == 0
         done = self.git(*command)
@@ -73,12 +71,14 @@ class WorkTree:
         self.git("rebase", "--quit")
         names = self.git("ls-files", "--unmerged", "-z").stdout.decode("utf-8", "replace")
         # `<mode> <object> <stage>\t<path>`; a path moved aside is `path~HEAD`, or `path~theirs`.
-        known = {re.sub(r"~[^/]*", "", one.partition("\t")[2]) for one in names.split("\0") if one}
-        return Conflict(tuple(sorted(known)))
+        paths = {
+            re.sub(r"~[^/]*", "", entry.partition("\t")[2]) for entry in names.split("\0") if entry
+        }
+        return Conflict(tuple(sorted(paths)))
 
 
 def outcome_of(bare: Scratch, strategy: Strategy, ours: str, theirs: str) -> Outcome | str:
-    """What `build` says; of what it has built the tree."""
+    """The outcome of `build`, with the tree if a commit was built."""
     now = datetime.now(UTC)
     outcome = build(
         bare, strategy, ours, theirs, author=ALICE, committer=ALICE, message="m", when=now
@@ -97,39 +97,39 @@ def check(history: History) -> None:
         work = WorkTree(Path(name), bare, history)
         ours, theirs = work.sha("ours"), work.sha("theirs")
         expected = expect(work, ours, theirs)
-        found = {one: outcome_of(bare, one, ours, theirs) for one in Strategy}
+        outcomes = {each: outcome_of(bare, each, ours, theirs) for each in Strategy}
         for strategy, outcome in expected.items():
             event(f"{history.shape}: {strategy} {kind_of(outcome)}")
-        assert found == expected
+        assert outcomes == expected
 
 
 def kind_of(outcome: Outcome | str) -> str:
-    """For the statistics: `bin/test --hypothesis-show-statistics` tells what was tried."""
+    """Count outcomes: `bin/test --hypothesis-show-statistics` prints them."""
     if isinstance(outcome, Conflict):
         return "conflict with paths" if outcome.paths else "conflict"
     return "built" if isinstance(outcome, str) else type(outcome).__name__
 
 
 def expect(work: WorkTree, ours: str, theirs: str) -> dict[Strategy, Outcome | str]:
-    """What the program does, in our words."""
+    """The outcome of git's own merge, as an `Outcome`."""
     base = work.git("merge-base", "ours", "theirs").stdout.decode().strip()
     if base == theirs:
         return dict.fromkeys(Strategy, NothingToMerge())
     forward = work.result(ours, "merge", "--ff-only", "theirs") if base == ours else None
-    found: dict[Strategy, Outcome | str] = {
+    expected: dict[Strategy, Outcome | str] = {
         Strategy.FAST_FORWARD: forward or FastForwardImpossible()
     }
     combining = (Strategy.MERGE, Strategy.SQUASH, Strategy.REBASE)
-    if not base:  # the program refuses, and we do for all three
-        return found | dict.fromkeys(combining, Conflict())
+    if not base:  # git refuses unrelated histories, and so does `build` for all three strategies
+        return expected | dict.fromkeys(combining, Conflict())
     merged = work.result(ours, "merge", "--no-ff", "--no-edit", "theirs")
     if isinstance(merged, Conflict):
-        return found | dict.fromkeys(combining, merged)
+        return expected | dict.fromkeys(combining, merged)
     squashed = work.result(ours, "merge", "--squash", "theirs")
     replayed = work.result(theirs, *REBASE)
     rebased = rebase_of(work, replayed, merged, ours) if isinstance(replayed, str) else replayed
     nothing = squashed == tree_of(work.bare, ours)
-    return found | {
+    return expected | {
         Strategy.MERGE: merged,
         Strategy.SQUASH: NothingToMerge() if nothing else squashed,
         Strategy.REBASE: rebased,
@@ -137,7 +137,7 @@ def expect(work: WorkTree, ours: str, theirs: str) -> dict[Strategy, Outcome | s
 
 
 def rebase_of(work: WorkTree, rebased: str, merged: str, ours: str) -> Outcome | str:
-    """A rebase that ends elsewhere than the merge is refused; one may leave nothing to do."""
+    """A rebase with another tree than the merge is refused; a rebase may leave nothing to merge."""
     if rebased != merged:
         return StrategyDiffers()
     return NothingToMerge() if work.sha("HEAD") == ours else rebased

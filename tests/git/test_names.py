@@ -1,4 +1,4 @@
-"""Names: what may be a branch, a ref, an object, and that git sees nothing else."""
+"""Rules for the names of branches, refs and objects. git gets no other names."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -150,7 +150,7 @@ TAKES_A_NAME: list[Callable[[GitRepo, str], object]] = [
 def test_user_text_never_reaches_git_as_a_revision(tmp_path: Path, text: str) -> None:
     before = run.spawned
     for number, call in enumerate(TAKES_A_SHA):
-        with pytest.raises(ValueError, match="no full object name"):
+        with pytest.raises(ValueError, match="not a full object name"):
             call(GitRepo(tmp_path), text)
             pytest.fail(f"TAKES_A_SHA[{number}] takes it")
     assert run.spawned == before
@@ -160,7 +160,7 @@ def test_user_text_never_reaches_git_as_a_revision(tmp_path: Path, text: str) ->
 def test_user_text_never_reaches_git_as_a_ref(tmp_path: Path, text: str) -> None:
     before = run.spawned
     for number, call in enumerate(TAKES_A_NAME):
-        with pytest.raises(ValueError, match="no valid ref name"):
+        with pytest.raises(ValueError, match="not a valid ref name"):
             call(GitRepo(tmp_path), text)
             pytest.fail(f"TAKES_A_NAME[{number}] takes it")
     assert run.spawned == before

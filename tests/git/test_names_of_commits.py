@@ -1,4 +1,4 @@
-"""Names of commits, short or full, that people write."""
+"""apps/git/history.py: finding commits by short and full names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_branch_of_that_name_and_two_commits_of_one_are_not_found(tmp_path):
 
 
 def test_what_no_client_is_shown_is_found_by_its_full_name_alone(tmp_path):
-    """It can be fetched by that name, so nobody may find it by trying short ones."""
+    """Its full name allows fetching it, so that trying short names must not reveal it."""
     repo = Scratch(tmp_path / "a.git")
     repo.create()
     base = repo.commit({"a": b"1"})
@@ -54,6 +54,6 @@ def test_what_no_client_is_shown_is_found_by_its_full_name_alone(tmp_path):
     refs = {"heads/main": base, "pull/1/head": pulled, "tags/v1": tagged}
     for name, sha in (refs | {f"approved/1/{approved}": approved}).items():
         repo.update_ref(f"refs/{name}", sha, "0" * 40)
-    shown = {sha[:7]: sha for sha in (base, pulled, tagged)}
-    assert find_commits(repo, [*shown, gone[:7], approved[:7]]) == shown
+    visible = {sha[:7]: sha for sha in (base, pulled, tagged)}
+    assert find_commits(repo, [*visible, gone[:7], approved[:7]]) == visible
     assert find_commits(repo, [gone, approved]) == {gone: gone, approved: approved}

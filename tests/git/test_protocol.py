@@ -1,4 +1,4 @@
-"""apps/git/protocol.py: pkt-lines of a push, honest and hostile."""
+"""apps/git/protocol.py: pkt-lines of valid and hostile pushes."""
 
 import pytest
 from hypothesis import given
@@ -144,7 +144,7 @@ def test_a_list_without_an_end_is_refused_at_its_limit() -> None:
 def test_a_list_that_was_cut_off_has_no_request() -> None:
     parser = PushParser()
     assert not parser.feed(encode([Command(A, B, "refs/heads/x")])[:-1])
-    with pytest.raises(ProtocolError, match="no end"):
+    with pytest.raises(ProtocolError, match="incomplete"):
         _ = parser.request
 
 

@@ -1,4 +1,4 @@
-"""Pushes through real git: what a person sees, and which refs the repository takes."""
+"""Pushes with the real git: its output, and the refs that the repository accepts."""
 
 import shlex
 import sys
@@ -37,7 +37,7 @@ sys.stdout.buffer.write(report(refused, sideband=parser.request.sideband))
 
 
 def push(source: Scratch, target: GitRepo, reason: str, *refspecs: str) -> str:
-    """`git push` to a receiver that refuses everything; what it prints."""
+    """Run `git push` to a receiver that refuses everything; return its output."""
     receiver = f"{shlex.join([sys.executable, '-c', REFUSE_ALL, reason])}"
     command = ["git", f"--git-dir={source.path}", "push", f"--receive-pack={receiver}"]
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
@@ -49,14 +49,14 @@ def push(source: Scratch, target: GitRepo, reason: str, *refspecs: str) -> str:
 
 
 def receive(target: GitRepo, body: bytes) -> bytes:
-    """Hand a push to git; what it answers."""
+    """Run receive-pack on a push; return its answer."""
     with target.serve(Service.RECEIVE_PACK) as process:
         return process.communicate(body)[0]
 
 
 @pytest.fixture
 def head(other: Scratch) -> str:
-    """A commit in the repository of the person who pushes, as its branches `main` and `side`."""
+    """A commit in the pusher's repository, with the branches `main` and `side`."""
     sha = other.commit({"a": b"1"})
     for name in (MAIN, SIDE):
         other.update_ref(name, sha, ZERO)
@@ -65,9 +65,9 @@ def head(other: Scratch) -> str:
 
 @pytest.mark.usefixtures("head")
 def test_git_push_prints_the_reason_beside_the_ref(repo: Scratch, other: Scratch) -> None:
-    said = push(other, repo, "protected branch", "main", "side")
-    assert "! [remote rejected] main -> main (protected branch)" in said
-    assert "! [remote rejected] side -> side (protected branch)" in said
+    report = push(other, repo, "protected branch", "main", "side")
+    assert "! [remote rejected] main -> main (protected branch)" in report
+    assert "! [remote rejected] side -> side (protected branch)" in report
 
 
 def test_of_a_push_git_hears_only_of_the_refs_that_may_move(
@@ -78,12 +78,12 @@ def test_of_a_push_git_hears_only_of_the_refs_that_may_move(
     parser.feed(body)
     rest = parser.request.without({MAIN})
     answer = receive(repo, rest + parser.rest)
-    told = with_refusals(answer, [(MAIN, "protected branch")], sideband=parser.request.sideband)
+    report = with_refusals(answer, [(MAIN, "protected branch")], sideband=parser.request.sideband)
 
     assert repo.refs() == {SIDE: head}
     assert MAIN.encode() not in answer
-    assert f"ok {SIDE}\n".encode() in told
-    assert f"ng {MAIN} protected branch\n".encode() in told
+    assert f"ok {SIDE}\n".encode() in report
+    assert f"ng {MAIN} protected branch\n".encode() in report
 
 
 def test_a_branch_that_is_there_is_not_created_again(

@@ -1,4 +1,4 @@
-"""apps/git/run.py: every git runs within its limits."""
+"""apps/git/run.py: every git process runs within its limits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NO_MEMORY = "(?i)out of memory|cannot allocate memory"
 
 @contextmanager
 def running(process: GitProcess) -> Iterator[tuple[GitProcess, IO[bytes], IO[bytes]]]:
-    """A service with its two pipes; ended afterwards, whatever happens."""
+    """A running service with its pipes. It is killed at the end of the block."""
     with process:
         try:
             yield process, cast(IO[bytes], process.stdin), cast(IO[bytes], process.stdout)
@@ -57,7 +57,7 @@ def children(process: GitProcess) -> list[int]:
 
 @contextmanager
 def dies(pid: int) -> Iterator[None]:
-    """The process, a child of git, ends before the block does or in the end."""
+    """Check that this process, a child of git, has ended soon after the block."""
     handle = os.pidfd_open(pid)
     try:
         yield
@@ -68,7 +68,7 @@ def dies(pid: int) -> Iterator[None]:
 
 @contextmanager
 def half_a_push(repo: Scratch, other: Scratch) -> Iterator[tuple[GitProcess, int]]:
-    """A push whose client stopped in the middle of the pack, with git and its child waiting."""
+    """A push whose client stopped in the middle of the pack. git and its child are waiting."""
     new = other.commit({"a": os.urandom(1000)})
     body = push_body(other, [Command(ZERO, new, "refs/heads/x")])
     with running(spawn_service(repo.path, Service.RECEIVE_PACK)) as (process, stdin, _):
@@ -135,7 +135,7 @@ def test_the_memory_limit_holds_from_the_start_on_a_busy_server(
 def test_git_gets_its_input_within_its_limits_on_a_busy_server(
     repo: Scratch, monkeypatch: pytest.MonkeyPatch, prlimit: Any
 ) -> None:
-    """They are set by the shell, or from here while git waits for its input."""
+    """The shell sets the limits, or `prlimit` does while git waits for its input."""
     large = repo.store("commit", (bytes(MIB) for _ in range(24)), 24 * MIB)  # read as a whole
     ask = partial(run_git, repo.path, "cat-file", "--batch", stdin=f"{large}\n".encode())
     assert len(ask().out) > 24 * MIB
@@ -172,16 +172,20 @@ def test_git_gets_its_input_within_its_limits_on_a_busy_server(
 def test_what_is_bounded_from_here_does_nothing_before_its_input(
     repo: Scratch, subcommand: str, options: list[str]
 ) -> None:
-    """It waits for it within its limits, and holds no file of the repository."""
+    """A waiting git keeps its limits and opens no file of the repository."""
     limits = Limits(memory=123 * MIB, processor=77)
-    with running(run._spawn(repo.path, subcommand, options, limits, DEVNULL, None)) as (one, _, _):
-        eventually(lambda: sleeps(one.pid))
-        assert {file.name for file in Path(f"/proc/{one.pid}/fd").iterdir()} == {"0", "1", "2"}
-        assert str(repo.path) not in Path(f"/proc/{one.pid}/maps").read_text()
-        assert resource.prlimit(one.pid, resource.RLIMIT_DATA) == (123 * MIB, 123 * MIB)
-        assert resource.prlimit(one.pid, resource.RLIMIT_CPU) == (77, 77)
-        assert Path(f"/proc/{one.pid}/comm").read_text() == "git\n"  # no shell in between
-        assert not children(one)
+    with running(run._spawn(repo.path, subcommand, options, limits, DEVNULL, None)) as (
+        process,
+        _,
+        _,
+    ):
+        eventually(lambda: sleeps(process.pid))
+        assert {file.name for file in Path(f"/proc/{process.pid}/fd").iterdir()} == {"0", "1", "2"}
+        assert str(repo.path) not in Path(f"/proc/{process.pid}/maps").read_text()
+        assert resource.prlimit(process.pid, resource.RLIMIT_DATA) == (123 * MIB, 123 * MIB)
+        assert resource.prlimit(process.pid, resource.RLIMIT_CPU) == (77, 77)
+        assert Path(f"/proc/{process.pid}/comm").read_text() == "git\n"  # no shell in between
+        assert not children(process)
 
 
 def sleeps(pid: int) -> bool:
@@ -198,7 +202,7 @@ def test_git_that_cannot_be_bounded_is_ended(
         raise PermissionError("not here")
 
     monkeypatch.setattr(run, "_prlimit", refuse)
-    with pytest.raises(GitError, match="could not be bounded: not here"):
+    with pytest.raises(GitError, match="limits of git could not be set: not here"):
         run_git(repo.path, "cat-file", "--batch", stdin=b"x")
     [pid] = started
     assert not Path(f"/proc/{pid}").exists()
@@ -226,8 +230,8 @@ def test_endless_output_meets_the_cap(repo: Scratch, monkeypatch: pytest.MonkeyP
 
 
 def test_much_input_and_much_output_do_not_wait_for_each_other(repo: Scratch) -> None:
-    asked = f"{EMPTY_TREE}\n".encode() * 50_000
-    assert run_git(repo.path, "cat-file", "--batch-check", stdin=asked).out.count(b"tree") == 50_000
+    stdin = f"{EMPTY_TREE}\n".encode() * 50_000
+    assert run_git(repo.path, "cat-file", "--batch-check", stdin=stdin).out.count(b"tree") == 50_000
 
 
 def test_input_that_git_does_not_read_is_dropped(repo: Scratch) -> None:
@@ -245,7 +249,7 @@ def test_a_client_that_goes_away_takes_the_whole_group_with_it(
 
 
 class Held(Thread):
-    """Starts when the test says so, and not before."""
+    """Starts only when the test says so."""
 
     def __init__(self, all_held: list[Held], **options: Any) -> None:
         super().__init__(**options)
@@ -261,7 +265,7 @@ class Held(Thread):
 def test_a_service_meets_its_deadline_and_so_do_its_children(
     repo: Scratch, other: Scratch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time begins here when the child is there, which may take longer than the time."""
+    """The test starts the deadline once the child runs, because starting it may take longer."""
     watches: list[Held] = []
     monkeypatch.setattr(run, "SERVICE_LIMITS", Limits(deadline=0.3))
     monkeypatch.setattr(run, "Thread", lambda **options: Held(watches, **options))
@@ -293,7 +297,7 @@ def test_a_service_and_its_children_run_in_one_box(repo: Scratch, other: Scratch
 
 
 def test_a_fetch_may_use_so_much_of_the_processor(repo: Scratch) -> None:
-    """A small request can make it walk through all of history again and again."""
+    """A small request can make git walk through all of history many times."""
     seconds = run.FETCH_LIMITS.processor
     assert seconds < run.FETCH_LIMITS.deadline
     with running(spawn_service(repo.path, Service.UPLOAD_PACK)) as (process, _, _):

@@ -1,4 +1,4 @@
-"""apps/git/texts.py: what is written makes one commit of the other again."""
+"""apps/git/texts.py: applying diffs and patches gives the new commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.once
 
 
 def run_git(repo: Scratch, folder: str, *args: str, stdin: bytes = b"") -> str:
-    """Run git with an index and a work tree of its own."""
+    """Run git with its own index and work tree."""
     env = {"PATH": os.environ["PATH"], "HOME": folder, "LC_ALL": "C"}
     env |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": str(repo.path), "GIT_WORK_TREE": folder}
     env |= {"GIT_INDEX_FILE": f"{folder}/../index"}
@@ -49,7 +49,7 @@ def text_of(write, repo: Scratch, old: str, new: str) -> bytes:
 
 @given(branches())
 def test_a_diff_applied_to_one_tree_gives_the_other(history: History) -> None:
-    """Of renames, modes, links, submodules, binary files, CRLF, and names that are not UTF-8."""
+    """Includes renames, modes, links, submodules, binary files, CRLF and names in any bytes."""
     with TemporaryDirectory() as folder:
         repo, ours, theirs = made(folder, history.stream())
         work = f"{folder}/work"
@@ -92,5 +92,5 @@ def test_a_text_that_is_too_large_is_refused(
     for write in (write_diff, write_patches):
         with pytest.raises(GitTooLarge):
             text_of(write, repo, old, new)
-        with pytest.raises(ValueError, match="no full object names"):
+        with pytest.raises(ValueError, match="not full object names"):
             text_of(write, repo, old, "HEAD")

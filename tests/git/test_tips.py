@@ -1,4 +1,4 @@
-"""What branches and tags lead to, as git itself tells it."""
+"""apps/git/tips.py: the commits and annotated tags of refs, compared with git's own output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from apps.git import run
 from apps.git.objects import Stamp, Stored, moment
 from apps.git.run import LIMITS, GitError, Limits
-from apps.git.tips import TEXT_MAX, Answers, Tip, read_tips, tag_message, tip_of
+from apps.git.tips import TEXT_MAX, ObjectParser, Tip, read_tips, tag_message, tip_of
 from tests.git.scratch import Scratch, git
 from tests.git.stand_ins import slow_git
 
@@ -40,34 +40,34 @@ def tag(
 
 def test_a_branch_or_a_lightweight_tag_leads_to_its_commit(repo):
     sha = commit(repo, message=b"Say hello\n\nto everybody\n")
-    told = Tip(sha, "Say hello", "Ada L", "2023-11-14T23:43:20+01:30")
-    assert read_tips(repo, {sha: False}) == read_tips(repo, {sha: True}) == {sha: told}
+    tip = Tip(sha, "Say hello", "Ada L", "2023-11-14T23:43:20+01:30")
+    assert read_tips(repo, {sha: False}) == read_tips(repo, {sha: True}) == {sha: tip}
 
 
 def test_an_annotated_tag_leads_to_a_commit_through_any_number_of_others(repo):
     sha = commit(repo)
     inner = tag(repo, sha)
     outer = tag(repo, inner, "tag", b"\nTwo\n\nlines\n", b"Bo <bo@example.org> 1700000001 -0200")
-    found = tip_of(repo, outer)
-    assert (found.commit, found.subject, found.message) == (sha, "x", "Two\n\nlines")
-    assert found.tagger == Stamp("Bo", "bo@example.org", "2023-11-14T20:13:21-02:00")
+    tip = tip_of(repo, outer)
+    assert (tip.commit, tip.subject, tip.message) == (sha, "x", "Two\n\nlines")
+    assert tip.tagger == Stamp("Bo", "bo@example.org", "2023-11-14T20:13:21-02:00")
     assert tag_message(repo, outer) == ("Two\n\nlines", False)
 
 
 def test_a_tag_of_a_file_or_a_folder_leads_to_no_commit(repo):
     blob, tree = repo.zeros(1), repo.tree("100644", {})
     annotated = tag(repo, blob, "blob", b"A key\n", b"")
-    found = read_tips(repo, dict.fromkeys([blob, tree, annotated, ABSENT], True))
-    assert found.pop(annotated) == Tip(message="A key")
-    assert found == {blob: Tip(), tree: Tip(), ABSENT: Tip()}
+    tips = read_tips(repo, dict.fromkeys([blob, tree, annotated, ABSENT], True))
+    assert tips.pop(annotated) == Tip(message="A key")
+    assert tips == {blob: Tip(), tree: Tip(), ABSENT: Tip()}
     assert tag_message(repo, blob) is None
 
 
 def test_hundreds_are_told_by_one_git(repo):
     shas = [commit(repo, message=b"%d\n" % n) for n in range(300)]
     before = run.spawned
-    found = read_tips(repo, dict.fromkeys(shas, True))
-    assert [tip.subject for tip in found.values()] == [str(n) for n in range(300)]
+    tips = read_tips(repo, dict.fromkeys(shas, True))
+    assert [tip.subject for tip in tips.values()] == [str(n) for n in range(300)]
     assert run.spawned == before + 1
 
 
@@ -90,11 +90,11 @@ def test_hundreds_are_told_by_one_git(repo):
 )
 def test_a_commit_is_told_as_git_tells_it(repo, fields: Any):
     sha = commit(repo, **fields)
-    told = git(repo.path, "log", "-1", "--format=%s%x00%an%x00%cI", sha)
-    subject, name, at = told.decode("utf-8", "replace").split("\0")
-    found = tip_of(repo, sha)
-    assert (found.subject, found.author) == (subject, name)
-    assert found.committed_at == at.replace("Z", "+00:00")
+    output = git(repo.path, "log", "-1", "--format=%s%x00%an%x00%cI", sha)
+    subject, name, at = output.decode("utf-8", "replace").split("\0")
+    tip = tip_of(repo, sha)
+    assert (tip.subject, tip.author) == (subject, name)
+    assert tip.committed_at == at.replace("Z", "+00:00")
 
 
 def test_what_git_has_no_date_of_has_none():
@@ -106,9 +106,9 @@ def test_what_git_has_no_date_of_has_none():
 def test_long_texts_are_cut(repo):
     sha = commit(repo, message=b"s" * 2000, author=b"n" * 2000 + b" <a@b> 1 +0000")
     tagged = tag(repo, sha, message=b"m" * 2000)
-    found = tip_of(repo, tagged)
-    assert (len(found.subject), len(found.author)) == (TEXT_MAX, TEXT_MAX)
-    assert found.message == "m" * (TEXT_MAX + 1)
+    tip = tip_of(repo, tagged)
+    assert (len(tip.subject), len(tip.author)) == (TEXT_MAX, TEXT_MAX)
+    assert tip.message == "m" * (TEXT_MAX + 1)
     assert tag_message(repo, tagged) == ("m" * 2000, False)
     huge = tag(repo, sha, message=b"m" * 2 * MIB)
     message, is_cut = tag_message(repo, huge) or ("", False)
@@ -119,10 +119,10 @@ def test_long_texts_are_cut(repo):
 def test_a_long_message_is_not_held(repo):
     shas = [commit(repo, message=bytes([65 + n]) * 30 * MIB) for n in range(2)]
     tracemalloc.start()
-    found = read_tips(repo, dict.fromkeys(shas, False))
+    tips = read_tips(repo, dict.fromkeys(shas, False))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert [tip.subject for tip in found.values()] == ["A" * TEXT_MAX, "B" * TEXT_MAX]
+    assert [tip.subject for tip in tips.values()] == ["A" * TEXT_MAX, "B" * TEXT_MAX]
     assert most < 2 * MIB
 
 
@@ -167,14 +167,14 @@ def test_an_answer_is_understood_wherever_it_is_cut_into_pieces(objects, data):
         else b"%040d commit %d\n%b\n" % (n, len(content), content)
         for n, content in enumerate(objects)
     )
-    at_once, in_pieces = Answers(50, 20), Answers(50, 20)
+    at_once, in_pieces = ObjectParser(50, 20), ObjectParser(50, 20)
     at_once.feed(whole)
     ends = data.draw(st.lists(st.integers(0, len(whole)), max_size=8).map(sorted))
     for start, end in zip([0, *ends], [*ends, len(whole)], strict=True):
         in_pieces.feed(whole[start:end])
     assert in_pieces == at_once
-    assert [one is None for one in at_once.found] == [one is None for one in objects]
-    assert at_once.cut == any(len(one or b"") > 50 for one in objects)
+    assert [tip is None for tip in at_once.tips] == [stored is None for stored in objects]
+    assert at_once.cut == any(len(stored or b"") > 50 for stored in objects)
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"utf-7", b"cp1252", b"punycode", b"latin1"]))

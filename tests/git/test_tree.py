@@ -1,4 +1,4 @@
-"""apps/git/tree.py: trees and files, whatever names they have."""
+"""apps/git/tree.py: trees and files with names of any bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_entry_is_read_whatever_its_path(entry):
 
 @given(st.binary())
 def test_a_line_of_another_form_is_an_error_of_git(line):
-    with pytest.raises(GitError, match="something else"):
+    with pytest.raises(GitError, match="unexpected output"):
         parse_entry(line)
 
 
@@ -74,12 +74,12 @@ def test_each_kind_of_thing_says_what_it_is(code):
         {b"f": b"12", b"s": (SCRIPT, b""), b"l": (LINK, b"f"), b"m": (SUBMODULE, b"1" * 40)}
         | {b"d/x": b"", b"d.x": b""}
     )
-    found = {}
+    kinds = {}
     for name in (b"f", b"s", b"l", b"m", b"d"):
         entry = entry_at(code, commit, name)
         assert entry is not None
-        found[name] = entry.kind, entry.size
-    assert found == {
+        kinds[name] = entry.kind, entry.size
+    assert kinds == {
         b"f": ("file", 2),
         b"s": ("file", 0),
         b"l": ("symlink", 1),
@@ -110,8 +110,8 @@ def test_a_folder_is_listed_in_parts_with_and_without_what_is_below(code):
 
 def test_the_list_of_a_bomb_is_cut(code):
     commit = code.commit_of(code.tree_bomb())
-    found = list_tree(code, commit, start=ENTRIES_MAX - 2, stop=ENTRIES_MAX + 9, recursive=True)
-    assert (len(found.entries), found.truncated) == (2, True)
+    listing = list_tree(code, commit, start=ENTRIES_MAX - 2, stop=ENTRIES_MAX + 9, recursive=True)
+    assert (len(listing.entries), listing.truncated) == (2, True)
     assert list_tree(code, commit, start=0, stop=1, recursive=True, sizes=True).truncated
     assert list_tree(code, commit, start=10**9, stop=10**9 + 31, recursive=True).entries == ()
     flat = list_tree(code, commit, start=0, stop=99)
@@ -121,8 +121,8 @@ def test_the_list_of_a_bomb_is_cut(code):
 def test_a_list_with_too_many_bytes_is_cut(code, monkeypatch):
     commit = code.commit_with({b"%05d" % n + b"x" * 200: b"" for n in range(3000)})
     monkeypatch.setitem(LIMITS, "ls-tree", Limits(output=200_000))
-    found = list_tree(code, commit, start=0, stop=2, recursive=True)
-    assert (len(found.entries), found.truncated) == (2, True)
+    listing = list_tree(code, commit, start=0, stop=2, recursive=True)
+    assert (len(listing.entries), listing.truncated) == (2, True)
 
 
 def test_a_list_that_takes_too_long_is_a_timeout(code, monkeypatch):
@@ -138,8 +138,8 @@ def test_a_commit_is_found_through_its_tags_alone(code):
     tag = code.tag_of(commit)
     others = [tree, blob, code.tag_of(tree, "tree"), code.tag_of(blob, "blob"), "1" * 40]
     before = run.spawned
-    found = commits_of(code, commit, *others, code.tag_of(tag, "tag"))
-    assert found == [commit, *[None] * 5, commit]
+    commits = commits_of(code, commit, *others, code.tag_of(tag, "tag"))
+    assert commits == [commit, *[None] * 5, commit]
     assert run.spawned == before + 1
 
 
@@ -190,12 +190,12 @@ def test_nothing_but_full_names_reach_git(code):
 
 def test_several_blobs_are_read_at_once_as_far_as_they_fit(code):
     contents = [b"", b"1\n", b"a\nblob 3\n\0", b"12345", b"x" * 2000]
-    names = [code.store("blob", [one], len(one)) for one in contents]
+    names = [code.store("blob", [content], len(content)) for content in contents]
     folder = code.tree_with({b"a": b"1"})
-    asked = [*names, *names, folder, "1" * 40]
+    shas = [*names, *names, folder, "1" * 40]
     before = run.spawned
-    found = read_blobs(code, asked, most=1000, together=10_000)
-    assert found == dict(zip(names[:4], contents[:4], strict=True))
+    blobs = read_blobs(code, shas, most=1000, together=10_000)
+    assert blobs == dict(zip(names[:4], contents[:4], strict=True))
     assert run.spawned - before == 2
     assert read_blobs(code, names, most=1000, together=3) == dict(
         zip(names[:2], contents, strict=False)

@@ -159,7 +159,7 @@ def test_the_worker_forgets_what_is_a_day_old_and_nothing_else(api, alice, monke
     said: list[str] = []
     forget_old_requests(said.append)
     forget_old_requests(said.append)
-    assert said == ["5 requests with a key forgotten"]
+    assert said == ["5 requests with a key deleted"]
     assert api(alice).post_once(KEY, "/api-tokens", name="ci").gives(201) == kept
 
 

@@ -33,7 +33,7 @@ def test_one_works_on_it_and_others_are_told_to_come_again(db):
     assert refused.value.headers == {"Retry-After": "1"}
     with pytest.raises(Invalid, match="another body"):
         claims.claim(DIGEST, person=PERSON, body="c" * 64)
-    first.keep(b"sealed")
+    first.store(b"sealed")
     assert taken().answer == b"sealed"
 
 
@@ -43,17 +43,17 @@ def test_a_claim_is_taken_over_when_its_lease_has_run_out_and_then_keeps_nothing
     second = taken()
     assert second.since is not None
     assert second.since < timezone.now() - LEASE
-    for late in (first.hold, lambda: first.keep(b"late")):
-        with pytest.raises(Conflict, match="under way"):
+    for late in (first.hold, lambda: first.store(b"late")):
+        with pytest.raises(Conflict, match="in progress"):
             late()
     first.release()
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         taken()
     second.hold()
-    second.keep(b"sealed")
+    second.store(b"sealed")
     assert taken().answer == b"sealed"
     with pytest.raises(Conflict):
-        second.keep(b"twice")
+        second.store(b"twice")
 
 
 def test_what_is_released_is_free_at_once_and_known_to_have_been_tried(db):
@@ -63,10 +63,10 @@ def test_what_is_released_is_free_at_once_and_known_to_have_been_tried(db):
 
 
 def test_a_request_that_was_just_forgotten_is_one_to_send_again(db, monkeypatch):
-    taken().keep(b"sealed")
+    taken().store(b"sealed")
     rows = KeyedRequest.objects
     monkeypatch.setattr(rows, "filter", lambda **_: rows.none())
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="in progress"):
         taken()
 
 

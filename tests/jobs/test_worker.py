@@ -66,4 +66,4 @@ def test_a_job_that_fails_is_logged_and_due_again_after_its_time(settings, caplo
     settings.JOBS = [row("broken", every=3600.0), row("last")]
     worker.run(stop)
     assert runs == ["broken", "last"]
-    assert "The worker failed" in caplog.text
+    assert "A job of the worker failed" in caplog.text

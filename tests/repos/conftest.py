@@ -1,4 +1,4 @@
-"""Repositories themselves depend on their owner: names, lists, constraints."""
+"""Tests of repositories run with both kinds of owner, which differ in names and constraints."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.conftest import repo_below
 
 @pytest.fixture(params=["team", pytest.param("user", marks=pytest.mark.slow)])
 def repo(request: pytest.FixtureRequest, make: MakeByActions, alice: User) -> Repo:
-    """As everywhere, but CI tries both owners on both databases."""
+    """The same as in other tests, but CI runs both owners on both databases."""
     return repo_below(request, make, alice)

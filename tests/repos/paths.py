@@ -1,4 +1,4 @@
-"""Addresses of branch protections and their approvers."""
+"""API paths of branch protections and their approvers."""
 
 from __future__ import annotations
 

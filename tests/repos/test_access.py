@@ -1,4 +1,4 @@
-"""The access level, and its list twin `visible_to`."""
+"""The access level, and `visible_to`, the same rule for lists."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PEOPLE = {"anonymous", "stranger", "staff", "inactive", "idle member", *Role}
 
 @pytest.fixture(scope="module")
 def shared_rows(django_db_setup, django_db_blocker):
-    """The people, the repositories and `make`, which knows the tokens; made once, as all tests here
-    only read.
+    """The people, the repositories, and `make`, which has the tokens. Created once, because the
+    tests here only read.
     """
     with django_db_blocker.unblock(), transaction.atomic():
         make = MakeByActions()
@@ -39,27 +39,27 @@ def shared_rows(django_db_setup, django_db_blocker):
 
 
 def make_people():
-    """Each role of a team, and others."""
-    found = {role.value: UserFactory.create(username=f"a-{role}") for role in Role}
-    found |= {
+    """People with each role in a team, and others."""
+    people = {role.value: UserFactory.create(username=f"a-{role}") for role in Role}
+    people |= {
         "idle member": UserFactory.create(),
         "inactive": UserFactory.create(),
         "stranger": UserFactory.create(),
     }
-    acme = TeamFactory.create(slug="acme", owner=found["owner"])
+    acme = TeamFactory.create(slug="acme", owner=people["owner"])
     for role in set(Role) - {Role.OWNER}:
-        acme.members.create(user=found[role], role=role)
-    acme.members.create(user=found["idle member"], role=Role.MEMBER)
+        acme.members.create(user=people[role], role=role)
+    acme.members.create(user=people["idle member"], role=Role.MEMBER)
     for name in ("inactive", "idle member"):
-        found[name].is_active = False
-        found[name].save()
-    found["staff"] = UserFactory.create(staff=True)
-    return {**found, "anonymous": AnonymousUser()}
+        people[name].is_active = False
+        people[name].save()
+    people["staff"] = UserFactory.create(staff=True)
+    return {**people, "anonymous": AnonymousUser()}
 
 
 def make_repos(people):
-    """Of an active and an inactive team, and of everybody, in each visibility; in each a thread and
-    a pull.
+    """Repositories of an active and an inactive team and of each person, with each visibility, each
+    with a thread and a pull.
     """
     idle = TeamFactory.create(slug="idle", owner=people["owner"])
     users = [one for one in people.values() if isinstance(one, User)]
@@ -101,10 +101,10 @@ CREDENTIALS = [{"ceiling": level, "read_only": only} for level in Level for only
 
 @pytest.mark.parametrize("credential", CREDENTIALS, ids=str)
 def test_what_a_list_shows_is_what_may_be_read_by_everybody_everywhere(people, repos, credential):
-    """With every credential, and the same by a role at hand as by the one in the database."""
+    """Holds for every credential, with a given role and with the role in the database."""
     assert set(people) == PEOPLE
     roles: dict[tuple[int | None, int | None], str]
-    roles = {(one.user_id, one.team_id): one.role for one in Member.objects.all()}
+    roles = {(member.user_id, member.team_id): member.role for member in Member.objects.all()}
     for name, person in people.items():
         who = replace(principal_of(person), **credential)
         visible = set(Repo.objects.visible_to(who).values_list("pk", flat=True))
@@ -147,7 +147,7 @@ def test_ones_own_repo_is_ones_own_and_an_inactive_team_is_its_members(people, r
 @pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
 def test_the_api_answers_as_the_level_says(api, people, repos, name):
     caller = api(people[name])
-    others = {people[one] for one in (name, "stranger", "inactive")}  # the rest are alike
+    others = {people[one] for one in (name, "stranger", "inactive")}  # all others are equal
     for repo in (one for one in repos if one.owner_user is None or one.owner_user in others):
         level = access_of(people[name], repo).level
         answer = caller.get(repo.api_path)
@@ -160,19 +160,19 @@ def test_the_api_answers_as_the_level_says(api, people, repos, name):
 
 @pytest.mark.parametrize("name", sorted(PEOPLE - {"anonymous", "inactive", "idle member"}))
 def test_a_list_holds_what_the_level_says(api, people, repos, name):
-    caller, shown = api(people[name]), dict[str, str]()
+    caller, permissions = api(people[name]), dict[str, str]()
     for owner in {repo.owner.path for repo in repos}:
         answer = caller.get(f"/{owner}/repos")
         if answer.status == 200:
             rows = answer.gives()["results"]
-            shown |= {row["path"]: row["caller_permission"] for row in rows}
+            permissions |= {row["path"]: row["caller_permission"] for row in rows}
     levels = {repo.path: access_of(people[name], repo).level for repo in repos}
-    assert shown == {path: level.name.lower() for path, level in levels.items() if level}
+    assert permissions == {path: level.name.lower() for path, level in levels.items() if level}
 
 
 @pytest.fixture(params=["one by one", "together"])
 def asked(request, monkeypatch):
-    """Both ways in which lists across repositories ask."""
+    """Both ways in which lists across repositories select readable ones."""
     if request.param == "together":
         monkeypatch.setattr(across, "FEW", 0)
 
@@ -181,7 +181,7 @@ FEWER = [
     pytest.param(name, marks=[] if name in {"admin", "staff", "stranger"} else pytest.mark.once)
     for name in sorted(PEOPLE - {"anonymous", "inactive", "idle member"})
 ]
-"""Roles are values in one query: PostgreSQL is asked for one, for staff and for a stranger."""
+"""Roles are values of one query, so PostgreSQL is asked only for a member, staff and a stranger."""
 QUERIES = ["", "created_by=self", "created_by={stranger}", "participant={stranger}", "team=acme"]
 QUERIES += ["team=idle", "status=open", "search=slow", "before=" + "9" * 17 + "-" + "f" * 32]
 
@@ -191,7 +191,7 @@ QUERIES += ["team=idle", "status=open", "search=slow", "before=" + "9" * 17 + "-
 def test_a_list_across_repositories_holds_what_single_reads_give(
     api, people, repos, name, path, asked
 ):
-    """Whatever the filter: of each repository what its own list gives to the same person."""
+    """With every filter, the list equals the lists of all repositories for the same person."""
     caller, own = api(people[name]), {}
     for repo in repos:
         answer = caller.get(f"{repo.api_path}{path}")
@@ -200,14 +200,14 @@ def test_a_list_across_repositories_holds_what_single_reads_give(
             assert caller.get(own[repo.path]["api_url"]).status == 200
     for query in QUERIES:
         text = query.format(stranger=people["stranger"].username)
-        found = caller.get(f"{path}?per_page=100&{text}").gives()["results"]
-        wanted = {at: one for at, one in own.items() if fits(query, at, name)}
-        assert {one["repo_path"]: one for one in found} == wanted, query
-        assert len(found) == len(wanted), query
+        results = caller.get(f"{path}?per_page=100&{text}").gives()["results"]
+        expected = {at: row for at, row in own.items() if fits(query, at, name)}
+        assert {row["repo_path"]: row for row in results} == expected, query
+        assert len(results) == len(expected), query
 
 
 def fits(query: str, path: str, name: str) -> bool:
-    """Whether a filter of QUERIES lets through what the stranger has opened in a repository."""
+    """Whether a filter of QUERIES includes the stranger's own threads and pulls."""
     if query.startswith("team="):
         return path.startswith(f"teams/{query.removeprefix('team=')}/")
     return query != "created_by=self" or name == "stranger"
@@ -217,8 +217,8 @@ FEW_CREDENTIALS = [
     pytest.param(one, marks=[] if one in CREDENTIALS[:6:2] else pytest.mark.once)
     for one in CREDENTIALS
 ]
-"""What a credential may do at most is a value too, but for the lowest: PostgreSQL is asked for
-what reads nothing, what is public, and what may be read.
+"""Ceilings are values of one query too, but for the lowest. PostgreSQL is asked for nothing, for
+public rows and for readable rows.
 """
 
 
@@ -232,8 +232,8 @@ def test_a_list_across_repositories_keeps_to_what_a_credential_reads(
         for narrow in (False, True):
             listed = across.Across(rows, ["number"], who, is_narrow=narrow)
             page = listed.find(after=None, before=None, size=100, newest_first=True)
-            found = {one.repo.path for one in page}
-            assert found == {
+            paths_listed = {row.repo.path for row in page}
+            assert paths_listed == {
                 repo.path for repo in repos if access_to(who, repo).level >= Level.READ
             }
 
@@ -243,5 +243,5 @@ def test_the_teams_that_may_be_read_inside_are_those_with_a_level(people, repos)
         if isinstance(person, User):
             readable = set(Team.objects.readable_by(principal_of(person)))
             assert readable == {
-                one for one in Team.objects.all() if space_access_of(person, one).level
+                team for team in Team.objects.all() if space_access_of(person, team).level
             }, name

@@ -1,4 +1,4 @@
-"""The actions on repositories refuse by themselves, whoever calls them and however."""
+"""Actions on repositories check access themselves, for every caller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apps.teams.models import Team
 pytestmark = pytest.mark.once
 
 OF_WORKER = {"complete_fork", "fail_fork"}
-"""What the worker does with a fork that somebody was allowed to ask for."""
+"""Complete a fork like the worker, after its creator was allowed to request it."""
 WITH_ROW = {"update_protection", "delete_protection", "add_approver", "remove_approver"}
 
 CALLS = {
@@ -71,14 +71,14 @@ CALLS = {
 
 @pytest.fixture
 def have(make, team_repo, alice, bob):
-    """What the actions need: alice owns all of it, and bob approves."""
+    """The rows for the actions: alice owns all of them, and bob is an approver."""
     protection = make.protection(team_repo, by=alice, approver=bob)
     team_repo.refs.create(full_name="refs/heads/next", sha="1" * 40)
     return SimpleNamespace(repo=team_repo, protection=protection, alice=alice)
 
 
 def refused(call: Any, *given: Any) -> tuple[int, str]:
-    """Status and code of the refusal."""
+    """The status and code of the refusal."""
     with pytest.raises(ApiError) as caught:
         call(*given)
     return caught.value.status, caught.value.code
@@ -90,7 +90,7 @@ def test_all_are_tried():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_level_is_asked_for(have, events, alice, name):
-    """Each level below is refused, and the one that is needed is enough."""
+    """Every lower level is refused, and the required level suffices."""
     needed, call = CALLS[name]
     with events():
         for ceiling in (level for level in Level if Level.NONE <= level < needed):
@@ -128,12 +128,12 @@ def test_an_inactive_team_is_closed_to_its_owner_and_to_staff(have, events, alic
 @pytest.mark.parametrize("name", sorted({*CALLS} - {"create_repo"}))
 @pytest.mark.parametrize("stale", [False, True])
 def test_an_archived_repository_stays_as_it_is(have, events, alice, name, stale):
-    """Also where it was archived after the caller had read it."""
+    """Also if it was archived after the caller had loaded it."""
     Repo.objects.update(is_archived=True)
     if not stale:
         have.repo.refresh_from_db()
     elif name == "create_fork":
-        return  # the worker asks again, and an archived repository may be copied
+        return  # the worker checks again; an archived repository may be copied
     with events():
         assert refused(CALLS[name][1], Principal(alice), have) == (409, "repo_archived")
 

@@ -22,7 +22,7 @@ def test_an_approver_is_named_by_an_admin(api, protection, alice, carol, sam, ev
     url = paths.approvers(protection)
     api().post(url, username="sam").fails(401, "not_authenticated")
     api(carol).post(url, username="sam").fails(403, "forbidden")
-    with events("approver-added") as found:
+    with events("approver-added") as recorded:
         added = api(alice).post(url, username="SAM").gives(201)
     assert {**added, "created_at": ""} == {
         "user_uuid": str(sam.uuid),
@@ -32,9 +32,9 @@ def test_an_approver_is_named_by_an_admin(api, protection, alice, carol, sam, ev
         "added_by_username": "alice",
     }
     assert api(alice).get(url).gives()["results"] == [added]
-    assert found[0].data == {"username": "sam", "branch": "main"}
+    assert recorded[0].data == {"username": "sam", "branch": "main"}
     ident = {"uuid": str(sam.uuid), "protection_uuid": str(protection.uuid)}
-    assert found[0].target == {"kind": "approver", **ident}
+    assert recorded[0].target == {"kind": "approver", **ident}
     assert api(alice).get(paths.protection(protection)).gives()["approver_count"] == 1
 
 
@@ -85,9 +85,9 @@ def test_an_approver_is_removed_by_uuid(api, protection, alice, sam, carol, even
     api(alice).post(url, username="sam").gives(201)
     for ident in (carol.uuid, uuid.uuid4()):
         api(alice).delete(f"{url}/{ident}").fails(404, "not_found")
-    with events("approver-removed") as found:
+    with events("approver-removed") as recorded:
         api(alice).delete(f"{url}/{sam.uuid}").gives(204)
-    assert found[0].data == {"username": "sam", "branch": "main"}
+    assert recorded[0].data == {"username": "sam", "branch": "main"}
     api(alice).delete(f"{url}/{sam.uuid}").fails(404, "not_found")
     assert api(alice).get(url).gives()["results"] == []
 
@@ -104,6 +104,6 @@ def test_approvers_are_listed_oldest_first_by_page(api, protection, alice, sam):
 def test_of_two_who_name_the_same_approver_one_wins(api, make, team_repo, alice, bob, sam):
     url = paths.approvers(make.protection(team_repo, by=alice))
     callers = [api(alice), api(sam)]
-    found = at_once(*(lambda c=caller: c.post(url, username="bob") for caller in callers))
-    assert found == {(201, None): 1, (409, "approver_exists"): 1}
+    answers = at_once(*(lambda c=caller: c.post(url, username="bob") for caller in callers))
+    assert answers == {(201, None): 1, (409, "approver_exists"): 1}
     assert Approver.objects.count() == 1

@@ -15,7 +15,7 @@ NEW = {"title": "x", "body": "", "kind": "issue"}
 
 
 def put(client: Api, repo: Repo, **sent):
-    """Names as they are, and what is sent beside them."""
+    """PUT the repository with its current names and these values."""
     return client.put(repo.api_path, **{"name": repo.name, "slug": repo.slug, **sent})
 
 
@@ -69,20 +69,20 @@ def test_a_repository_of_an_inactive_team_stays_as_it_is(api, team_repo, acme, a
 def test_two_who_archive_at_once_make_one_event(api, team_repo, alice, sam, events):
     callers = [api(alice), api(sam)]
     with events("repo-updated"):
-        found = at_once(*(lambda c=caller: put(c, team_repo, **ARCHIVE) for caller in callers))
-        assert found == {(200, None): 2}
+        answers = at_once(*(lambda c=caller: put(c, team_repo, **ARCHIVE) for caller in callers))
+        assert answers == {(200, None): 2}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_a_change_and_archiving_at_once_none_comes_after(api, team_repo, alice, sam):
-    """Either the description came first, or it is refused."""
+    """Either the description is changed first, or the change is refused."""
     mine, other = api(alice), api(sam)
-    found = at_once(
+    answers = at_once(
         lambda: put(mine, team_repo, description="Mine"), lambda: put(other, team_repo, **ARCHIVE)
     )
     repo = Repo.objects.get()
     assert repo.is_archived
     if repo.description is None:
-        assert found == {(200, None): 1, (409, "repo_archived"): 1}
+        assert answers == {(200, None): 1, (409, "repo_archived"): 1}
     else:
-        assert found == {(200, None): 2}
+        assert answers == {(200, None): 2}

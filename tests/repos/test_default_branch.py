@@ -1,4 +1,4 @@
-"""`default_branch` of PUT …/repos/{repo_slug}: git's HEAD follows, also where a process dies."""
+"""`default_branch` of PUT …/repos/{repo_slug}: git's HEAD follows, even if a process dies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pushed(team_repo, alice, tmp_path):
 
 @pytest.fixture
 def put(api, alice, django_capture_on_commit_callbacks):
-    """`put(repo, "next")` as alice; git hears of it as after a commit."""
+    """`put(repo, "next")` as alice, with the callbacks of a commit."""
 
     def send(repo, branch, **sent):
         with django_capture_on_commit_callbacks(execute=True):
@@ -38,7 +38,7 @@ def put(api, alice, django_capture_on_commit_callbacks):
 
 
 def heads() -> tuple[str, str, bool]:
-    """The default branch, git's HEAD, and whether that is still to follow."""
+    """The default branch, git's HEAD, and `head_due`."""
     repo = Repo.objects.get()
     return repo.default_branch, repo.git.head_branch(), repo.head_due
 
@@ -93,12 +93,12 @@ def test_a_clone_checks_it_out(put, pushed, tmp_path):
 
 
 class Killed(BaseException):
-    """The process has died here."""
+    """Raised where the process dies."""
 
 
 def dying_at(*marks: str):
-    """A wrapper of statements: the process dies at the last of these, once it has seen the others
-    in order, and nobody hears what it still says.
+    """A wrapper of statements in which the process dies at the last of these texts, after the
+    others in order. Later statements are dropped.
     """
     left, dead = list(marks), False
 
@@ -160,7 +160,7 @@ def test_of_two_who_choose_at_once_git_has_the_one_that_is_stored(pushed, alice,
         return Outcome(lambda: actions.update_repo(by=by, default_branch=branch))
 
     pushed.refs.create(full_name="refs/heads/third", sha=pushed.branch_sha("main"))
-    found = at_once(lambda: choose(alice, "next"), lambda: choose(sam, "third"))
-    assert found == {(200, None): 2}
+    answers = at_once(lambda: choose(alice, "next"), lambda: choose(sam, "third"))
+    assert answers == {(200, None): 2}
     stored, head, due = heads()
     assert stored == head in {"next", "third"} and not due

@@ -1,4 +1,6 @@
-"""What a fork's readers cannot get from its upstream: the real git, over each protocol."""
+"""Readers of a fork cannot fetch hidden commits of its upstream, with the real git and each
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ REFUSED = re.compile("not our ref|unadvertised object|couldn't find remote ref")
 
 @pytest.fixture
 def secrets(server, path, git):
-    """Commits of a private repository that no branch reaches: one of them is a pull's head."""
+    """Commits of a private repository that no branch reaches; one is a pull's head."""
     ours, pulls = git(), f"{api_path(path)}/pulls"
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
@@ -34,18 +36,18 @@ def secrets(server, path, git):
 
 @pytest.fixture
 def fork(server, path) -> str:
-    """The address of a fork in a team where carol reads; of its upstream she reads nothing."""
+    """The URL of a fork in a team where carol may read. She may not read its upstream."""
     team, alice = f"t{uuid4().hex[:12]}", server.api("alice")
     alice.post("/teams", name=team, slug=team).gives(201)
     alice.post(f"/teams/{team}/members", username="carol", role="viewer").gives(201)
-    asked = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
-    if "DATABASE_URL" in server.environment:  # where the worker is no thread of the server
+    requested = alice.post(f"{api_path(path)}/forks?team_slug={team}").gives(201)
+    if "DATABASE_URL" in server.environment:  # if the worker is not a thread of the server
         server.run("from apps.repos.jobs import make_next_fork; make_next_fork()")
 
     def made() -> Any:
-        found = alice.get(f"/forks/{asked['uuid']}").gives()
-        assert found["status"] != "failed", found["error"]
-        return found["status"] == "completed" and found["repo_path"]
+        record = alice.get(f"/forks/{requested['uuid']}").gives()
+        assert record["status"] != "failed", record["error"]
+        return record["status"] == "completed" and record["repo_path"]
 
     return f"{server.url}/{eventually(made)}.git"
 
@@ -62,8 +64,8 @@ def test_no_commit_of_the_upstream_that_no_branch_reaches_comes_through_a_fork(
         speaking = ("-c", f"protocol.version={version}")
         carol(*speaking, "fetch", "--quiet", carol.url, "main")
         assert carol(*speaking, "ls-remote", carol.url).count("refs/") == 1
-        for wanted in (*secrets, "refs/pull/1/head", "refs/heads/topic"):
-            said = carol.fails(*speaking, "fetch", carol.url, wanted)
-            assert REFUSED.search(said), said
+        for ref in (*secrets, "refs/pull/1/head", "refs/heads/topic"):
+            output = carol.fails(*speaking, "fetch", carol.url, ref)
+            assert REFUSED.search(output), output
     for sha in secrets:
         carol.fails("cat-file", "-e", sha)

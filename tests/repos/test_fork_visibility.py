@@ -1,4 +1,4 @@
-"""Forks are no more visible than their upstream, also when that is hidden later."""
+"""Forks are at most as visible as their upstream, also when it is hidden later."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.server import PATIENCE
 
 
 def show(caller, repo, visibility):
-    """Change who may read a repository."""
+    """Change the visibility of a repository."""
     return caller.put(repo.api_path, name="Api", slug=repo.slug, visibility=visibility)
 
 
 def a_fork(upstream, owner, visibility="public"):
-    """The rows of a fork; nothing is copied."""
+    """The rows of a fork, without a copy on disk."""
     uuid = ForkFactory.create(upstream=upstream, owner=owner).repo_uuid
     repo = Repo.objects.get(fork__repo_uuid=uuid)
     repo.visibility = visibility
@@ -38,8 +38,8 @@ def visibilities(*repos):
 
 @pytest.fixture
 def tree(make, alice, bob, carol):
-    """alice's public repository, carol's fork of it, bob's fork of that, and one that carol has
-    hidden in a team of hers.
+    """alice's public repository, carol's fork of it, bob's fork of that fork, and a private fork in
+    carol's team.
     """
     upstream = make.repo(alice, "api", by=alice, visibility="public")
     fork = a_fork(upstream, carol)
@@ -92,7 +92,7 @@ def test_a_hidden_fork_may_be_shown_again_when_its_upstream_is(api, tree, alice,
 
 
 def test_all_are_hidden_or_none(api, tree, alice, monkeypatch, events):
-    """Who dies in between has changed nothing."""
+    """A process that dies in between changes nothing."""
     seen = []
 
     def dies(*args, **kwargs):
@@ -128,7 +128,7 @@ def test_a_fork_that_is_made_at_the_same_time_is_as_hidden_or_is_not_made(api, m
 def test_a_fork_that_is_made_after_the_look_for_forks_is_hidden_too(
     make, alice, carol, monkeypatch
 ):
-    """The lock under which they were found is given back, to lock them first."""
+    """The repository's lock is released, so that the forks are locked first."""
     if connection.vendor == "sqlite":
         pytest.skip("SQLite has one writer at a time")
     upstream = with_waiting_fork(make, alice, carol)
@@ -158,11 +158,11 @@ def test_of_a_fork_that_is_shown_while_its_upstream_is_hidden_nothing_is_left_to
     upstream = make.repo(alice, "api", by=alice, visibility="public")
     fork = a_fork(upstream, carol, "private")
     first, second = api(alice), api(carol)
-    found = at_once(
+    answers = at_once(
         lambda: show(first, upstream, "private"),
         lambda: show(second, fork, "public"),
     )
-    assert found[200, None] + found[422, "validation_failed"] == 2
+    assert answers[200, None] + answers[422, "validation_failed"] == 2
     assert visibilities(upstream, fork) == ["private", "private"]
 
 
@@ -170,7 +170,7 @@ def test_of_a_fork_that_is_shown_while_its_upstream_is_hidden_nothing_is_left_to
 def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(
     api, make, alice, carol, tmp_path, settings
 ):
-    """Both take the fork's lock before the upstream's: neither waits for the other for ever."""
+    """Both lock the fork before the upstream, so that there is no deadlock."""
     upstream = with_waiting_fork(make, alice, carol)
     clone = Clone(tmp_path / "upstream", upstream, alice)
     clone.commit("main", {"README": "one\n"})
@@ -179,12 +179,12 @@ def test_a_fork_is_pushed_to_while_its_upstream_is_hidden(
     clone.repo, clone.by = Repo.objects.get(upstream=upstream), carol
     clone.commit("topic", {"a": "1\n"}, onto="main")
     clone.push("topic")
-    wanted = {"title": "t", "body": "", "source_branch": "carol:topic", "target_branch": "main"}
-    pull = api(carol).post(f"{upstream.api_path}/pulls", **wanted).gives(201)
+    body = {"title": "t", "body": "", "source_branch": "carol:topic", "target_branch": "main"}
+    pull = api(carol).post(f"{upstream.api_path}/pulls", **body).gives(201)
     head, caller = clone.commit("topic", {"a": "2\n"}), api(alice)
     hiding = Aside(lambda: show(caller, upstream, "private").gives())
     settings.AFTER_PUSH = ["tests.pulls.followers", *settings.AFTER_PUSH]
-    followers.following.append(hiding.begin)  # the push has the fork's lock now
+    followers.following.append(hiding.begin)  # the push holds the fork's lock now
     clone.push("topic")
     hiding.join(timeout=PATIENCE)
     assert visibilities(upstream, clone.repo) == ["private", "private"]

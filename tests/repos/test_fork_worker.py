@@ -1,4 +1,4 @@
-"""The worker that makes forks: what it cannot do, and what a dead one leaves."""
+"""The worker that makes forks: failures, and leftovers of a dead worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.server import PATIENCE
 
 
 def with_fork(make, folder):
-    """carol asks for a fork of alice's repository."""
+    """A queued fork of alice's repository, requested by carol."""
     things = with_people(make, folder)
     alice = things["alice"]
     upstream = make.repo(alice, "api", by=alice, visibility="public")
@@ -49,7 +49,7 @@ alice, bob, carol, acme = (given(name) for name in ("alice", "bob", "carol", "ac
 
 
 def take(fork: Fork) -> uuid.UUID:
-    """What a worker does first."""
+    """Take the lease like a worker."""
     token = fork.take(status="running", started_at=timezone.now())
     assert token is not None
     return token
@@ -60,7 +60,7 @@ def expire(fork: Fork) -> None:
 
 
 def folders(fork: Fork) -> list[str]:
-    """What stands where the copy belongs, and beside it."""
+    """The names of the copy's folder and of its unfinished copies."""
     final = Repo(uuid=fork.repo_uuid).git.path
     return sorted(path.name for path in final.parent.glob(f"{final.name}*"))
 
@@ -73,7 +73,7 @@ def test_two_workers_never_make_the_same_fork(fork):
 
 
 def test_a_worker_that_read_the_fork_before_another_made_it_makes_no_second_one(fork):
-    """No lease is held then, as none was when the fork was read."""
+    """Then no lease is held, as when the fork was read."""
     slow = Fork.objects.get()
     jobs.make_next_fork()
     assert slow.take(status="running") is None
@@ -95,7 +95,7 @@ def test_a_dead_workers_fork_is_taken_over(fork, events):
 
 
 def test_a_copy_whose_rows_were_lost_is_made_anew(fork, alice, tmp_path):
-    """The worker died after the copy stood in its place and before the commit."""
+    """The worker died after it had renamed the copy and before the commit."""
     token = take(fork)
     copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
     copied.create_as_copy(fork.upstream.git)
@@ -126,7 +126,7 @@ def test_a_worker_that_was_thought_dead_changes_nothing(fork, carol, events):
 
 
 def test_a_worker_that_lost_its_locks_cannot_replace_what_another_has_finished(fork):
-    """Its connection broke after it had looked whether the fork was still its own."""
+    """Its connection broke after it had checked its lease."""
     late = Fork.objects.get()
     copied = Repo(uuid=late.repo_uuid).git.unfinished(take(late).hex)
     expire(late)
@@ -160,9 +160,9 @@ def test_after_three_attempts_a_fork_fails_with_a_reason_for_people(api, fork, c
         fork.refresh_from_db()
     with events("fork-failed") as recorded:
         jobs.make_next_fork()
-    shown = api(carol).get(f"/forks/{fork.uuid}").gives()
-    assert (shown["status"], shown["repo_path"]) == ("failed", None)
-    assert "Fork again" in shown["error"] and recorded[0].data == {"error": shown["error"]}
+    record = api(carol).get(f"/forks/{fork.uuid}").gives()
+    assert (record["status"], record["repo_path"]) == ("failed", None)
+    assert "Fork again" in record["error"] and recorded[0].data == {"error": record["error"]}
     assert recorded[0].private_to == carol.pk
     assert jobs.make_next_fork() is False
     api(carol).post(f"{fork.upstream.api_path}/forks").gives(201)

@@ -26,7 +26,7 @@ def of_alice(make, folder):
 
 
 def with_upstream(things, folder):
-    """An internal repository of alice's with two branches and a tag, of which `trunk` is HEAD."""
+    """alice's internal repository with two branches and a tag; HEAD is `trunk`."""
     repo = things["repo"]
     repo.visibility = Visibility.INTERNAL
     repo.save(update_fields=["visibility"])
@@ -55,29 +55,33 @@ repo, upstream = given("repo"), given("upstream")
 
 
 def work() -> None:
-    """Do all that is to be done now."""
+    """Run the worker's fork job until no fork is due."""
     while jobs.make_next_fork():
         pass
 
 
 def forked(api, repo, by, **query):
-    """Ask for a fork and have it made; its record."""
+    """Request a fork, make it, and return its record."""
     team = f"?team_slug={query['team_slug']}" if query else ""
-    asked = api(by).post(f"{repo.api_path}/forks{team}").gives(201)
+    requested = api(by).post(f"{repo.api_path}/forks{team}").gives(201)
     work()
-    return api(by).get(f"/forks/{asked['uuid']}").gives()
+    return api(by).get(f"/forks/{requested['uuid']}").gives()
 
 
 def test_a_fork_is_asked_for_and_made_afterwards(api, upstream, carol, events):
     api().post(f"{upstream.api_path}/forks").fails(401, "not_authenticated")
     with events():
-        asked = api(carol).post(f"{upstream.api_path}/forks").gives(201)
-    assert (asked["status"], asked["repo_path"], asked["started_at"]) == ("queued", None, None)
-    assert (asked["owner_kind"], asked["owner_slug"]) == ("user", "carol")
-    assert asked["created_by_username"] == "carol"
+        requested = api(carol).post(f"{upstream.api_path}/forks").gives(201)
+    assert (requested["status"], requested["repo_path"], requested["started_at"]) == (
+        "queued",
+        None,
+        None,
+    )
+    assert (requested["owner_kind"], requested["owner_slug"]) == ("user", "carol")
+    assert requested["created_by_username"] == "carol"
     with events("fork-created"):
         work()
-    made = api(carol).get(f"/forks/{asked['uuid']}").gives()
+    made = api(carol).get(f"/forks/{requested['uuid']}").gives()
     assert (made["status"], made["error"]) == ("completed", None)
     assert (made["repo_path"], made["upstream_path"]) == ("users/carol/api", upstream.path)
     assert made["created_at"] <= made["started_at"] <= made["completed_at"]
@@ -92,9 +96,13 @@ def test_a_fork_has_branches_tags_and_head_of_its_upstream_and_their_heads_store
     assert dict(copy.refs.values_list("full_name", "sha")) == copy.git.refs()
     assert copy.git.head_branch() == "trunk"
     assert not (copy.git.path / "objects" / "info" / "alternates").exists()
-    shown = api(carol).get(f"/{made['repo_path'].replace('carol/', 'carol/repos/')}").gives()
-    assert (shown["is_fork"], shown["is_empty"], shown["default_branch"]) == (True, False, "trunk")
-    assert shown["upstream_path"] == upstream.path
+    record = api(carol).get(f"/{made['repo_path'].replace('carol/', 'carol/repos/')}").gives()
+    assert (record["is_fork"], record["is_empty"], record["default_branch"]) == (
+        True,
+        False,
+        "trunk",
+    )
+    assert record["upstream_path"] == upstream.path
     assert api(carol).get(upstream.api_path).gives()["fork_count"] == 1
 
 
@@ -169,8 +177,8 @@ def test_ones_own_repository_can_be_forked_into_ones_own_space(api, make, alice)
 def test_a_fork_is_its_own_readers_business(api, upstream, alice, carol, bob, sam):
     made = forked(api, upstream, carol)
     Repo.objects.filter(owner_user=carol).update(visibility="private")
-    found = api(alice).get(f"{upstream.api_path}/forks").gives()["results"]
-    assert found == []
+    rows = api(alice).get(f"{upstream.api_path}/forks").gives()["results"]
+    assert rows == []
     assert api(alice).get(f"/forks/{made['uuid']}").gives()["repo_path"] is None
     assert api(carol).get(f"{upstream.api_path}/forks").gives()["results"] == [made]
     assert api(sam).get(f"{upstream.api_path}/forks").gives()["results"] == [made]
@@ -179,10 +187,10 @@ def test_a_fork_is_its_own_readers_business(api, upstream, alice, carol, bob, sa
 def test_a_fork_outlives_what_its_creator_may_read(api, upstream, alice, bob, carol):
     made = forked(api, upstream, carol)
     Repo.objects.filter(pk=upstream.pk).update(visibility="private")
-    kept = api(carol).get(f"/forks/{made['uuid']}").gives()
-    assert (kept["repo_path"], kept["upstream_path"]) == ("users/carol/api", None)
-    shown = api(carol).get("/users/carol/repos").gives()["results"][0]
-    assert (shown["is_fork"], shown["upstream_path"]) == (True, None)
+    record = api(carol).get(f"/forks/{made['uuid']}").gives()
+    assert (record["repo_path"], record["upstream_path"]) == ("users/carol/api", None)
+    copy = api(carol).get("/users/carol/repos").gives()["results"][0]
+    assert (copy["is_fork"], copy["upstream_path"]) == (True, None)
     assert api(carol).get("/users/carol/repos/api").gives()["upstream_path"] is None
     stranger = bob if upstream.owner_user_id else carol
     if stranger is bob:
@@ -205,10 +213,10 @@ def test_a_fork_is_found_by_its_owner_and_from_itself(api, upstream, bob, carol)
 def test_the_fork_of_an_owner_is_the_one_that_has_not_failed(api, upstream, carol):
     first = api(carol).post(f"{upstream.api_path}/forks").gives(201)
     Fork.objects.update(status="failed", error="no")
-    found = f"{upstream.api_path}/forks/user/carol"
-    assert api(carol).get(found).gives()["uuid"] == first["uuid"]
+    path = f"{upstream.api_path}/forks/user/carol"
+    assert api(carol).get(path).gives()["uuid"] == first["uuid"]
     second = forked(api, upstream, carol)
-    assert api(carol).get(found).gives() == second
+    assert api(carol).get(path).gives() == second
     assert api(carol).get(f"/forks/{first['uuid']}").gives()["error"] == "no"
 
 

@@ -1,4 +1,4 @@
-"""Former slugs lead to where things are now, until somebody takes them."""
+"""Former slugs lead to their teams and repositories until others take them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.test_queries import costing
 
 
 def rename(api, repo, slug: str, by) -> str:
-    """Give the repository another slug; returns its new address."""
-    found = api(by).put(repo.api_path, name="Api", slug=slug).gives()["api_url"]
-    return str(found).removeprefix("http://testserver")
+    """Change the repository's slug; return its new path."""
+    record = api(by).put(repo.api_path, name="Api", slug=slug).gives()["api_url"]
+    return str(record).removeprefix("http://testserver")
 
 
 def leads_to(answer: Answer, path: str) -> None:
@@ -149,14 +149,14 @@ def test_whoever_takes_a_former_team_slug_after_ninety_days_has_it(
 
 
 def days_ago(days):
-    """All former slugs were given up that long ago."""
+    """Set the age of all former slugs."""
     FormerTeamSlug.objects.update(given_up_at=timezone.now() - dt.timedelta(days=days))
 
 
 def test_a_repo_slug_that_was_given_up_is_free_in_its_own_space_alone(
     api, make, repo, alice, carol, bob
 ):
-    """A slug is one of its owner's space, so nobody else can take it there."""
+    """Slugs are unique per owner, so nobody else can take one in this space."""
     rename(api, repo, "engine", alice)
     space = repo.owner.path
     assert api(alice).get(f"/{space}/check-repo-slug?slug=api").gives()["available"]

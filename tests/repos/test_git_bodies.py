@@ -1,4 +1,4 @@
-"""Bodies of git requests that would cost the server much more than they cost their sender."""
+"""Bodies of git requests that would cost the server far more than their sender."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LINES = {
 
 
 def asked_for(wanted: str, more: bytes, version: int) -> bytes:
-    """The request of a clone with more lines."""
+    """The request of a clone, with additional lines."""
     if version == 2:
         wants = pkt(f"want {wanted}\n".encode()) + pkt(b"done\n")
         return pkt(b"command=fetch\n") + DELIMITER + more + wants + FLUSH
@@ -54,7 +54,9 @@ def asked_for(wanted: str, more: bytes, version: int) -> bytes:
 
 @pytest.fixture
 def fetch(client, make, team_repo, alice, tmp_path, monkeypatch):
-    """`fetch(more, version)`: status and text of a clone with these lines; how often git ran."""
+    """`fetch(more, version)`: a clone with additional lines; returns status, text and the number of
+    git processes.
+    """
     serve, started = GitRepo.serve, list[Service]()
 
     def count(*args: Any, **options: Any) -> Any:
@@ -90,10 +92,10 @@ def filter_line(spec: str) -> bytes:
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("case", COSTLY)
 def test_a_long_or_nested_filter_is_refused_and_git_is_not_asked(fetch, case, version):
-    """git would parse 60 KB of them for seconds."""
+    """git would need seconds to parse 60 KB of them."""
     status, text, begun = fetch(filter_line(COSTLY[case]), version)
     assert (status, begun) == (400, 0), text
-    assert text.startswith(b"A filter may be")
+    assert text.startswith(b"A filter may have at most")
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -109,11 +111,11 @@ def test_other_filters_are_git_s_business(fetch, spec, version):
 def test_too_many_lines_of_a_kind_are_refused_and_git_is_not_asked(
     fetch, monkeypatch, word, version
 ):
-    """Each takes git a while: 600,000 excluded refs half a minute, a request of 16 MiB full."""
+    """Each takes git time: 600,000 excluded refs, a request of 16 MiB, take half a minute."""
     monkeypatch.setitem(MOST_LINES, word.encode(), 2)
     status, text, begun = fetch(pkt(LINES[word]) * 3, version)
     assert (status, begun) == (400, 0), text
-    assert text == f"A fetch may have 2 lines with {word}.\n".encode()
+    assert text == f"A fetch may have at most 2 lines with {word}.\n".encode()
     assert fetch(pkt(LINES[word]) * 2, version)[::2] == (200, 1)
 
 
@@ -125,11 +127,11 @@ OTHERS = [FLUSH, b"0004", pkt(b"x"), pkt(b"want"), pkt(b"filter blob:none")]
 def test_too_many_lines_that_name_no_object_are_refused_and_git_is_not_asked(
     fetch, monkeypatch, line, version
 ):
-    """Empty ones cost their sender least: 16 KB of gzip hold 4 million."""
+    """Empty lines are the cheapest for their sender: 16 KB of gzip hold 4 million."""
     monkeypatch.setattr(protocol, "MOST_OTHERS", 20)
     status, text, begun = fetch(line * 21, version)
     assert (status, begun) == (400, 0), text
-    assert text == b"A fetch may have 20 lines that name no object.\n"
+    assert text == b"A fetch may have at most 20 lines that name no object.\n"
 
 
 def test_a_fetch_may_want_as_many_objects_as_there_is_room_for():
@@ -138,7 +140,7 @@ def test_a_fetch_may_want_as_many_objects_as_there_is_room_for():
 
 
 def test_real_clients_stay_far_below(fetch):
-    """git repeats what both have, and adds a tenth of all that it has asked for."""
+    """git repeats the common commits in each request, and adds a tenth more haves."""
     assert fetch(pkt(LINES["have"]) * 20_000, 2)[::2] == (200, 1)
 
 
@@ -157,7 +159,7 @@ def status_of(server: Server, path: str, body: bytes, **headers: str) -> tuple[i
 
 
 BROKEN = b"zz\r\n"
-"""No size of a chunk."""
+"""An invalid chunk size."""
 
 
 @pytest.mark.parametrize("service", Service)
@@ -173,13 +175,13 @@ def test_broken_chunks_are_the_fault_of_their_sender(server, path, service, body
 
 
 def pushed(ref: str, rest: bytes = b"") -> bytes:
-    """A push that creates a ref, with more behind it."""
+    """A push that creates a ref, with additional bytes behind it."""
     line = f"{'0' * 40} {'1' * 40} {ref}\0report-status object-format=sha1".encode()
     return pkt(line) + FLUSH + rest
 
 
 def test_a_push_that_unpacks_to_much_is_413(server, path):
-    """The gzip stream holds the commands first, then 2 GB of zeros."""
+    """A gzip stream with the commands, followed by 2 GB of zeros."""
     packer = zlib.compressobj(1, wbits=16 + zlib.MAX_WBITS)
     head, zeros = packer.compress(pushed("refs/heads/main", b"PACK")), bytes(4 * MIB)
     body = head + b"".join(packer.compress(zeros) for _ in range(512)) + packer.flush()
@@ -188,7 +190,7 @@ def test_a_push_that_unpacks_to_much_is_413(server, path):
 
 
 class Pieces:
-    """A body that never ends, and how much of it has been read."""
+    """A body that never ends, with a count of the bytes read."""
 
     def __init__(self, beginning: bytes) -> None:
         self.beginning = beginning
@@ -204,14 +206,14 @@ class Pieces:
 @pytest.mark.django_db(transaction=True)
 def test_of_a_push_that_is_refused_no_more_than_16_mib_are_read(team_repo, alice):
     body = Pieces(pushed("refs/pull/1/head"))
-    said = receive(by=access_of(alice, team_repo), body=iter(body))
-    assert b"ng refs/pull/1/head" in said
+    report = receive(by=access_of(alice, team_repo), body=iter(body))
+    assert b"ng refs/pull/1/head" in report
     assert body.read == 16 * MIB
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_a_push_that_git_refuses_not_much_more_is_read(team_repo, alice):
-    """What follows is no pack, and git says so at its first bytes."""
+    """The rest is not a pack, which git reports at its first bytes."""
     body = Pieces(pushed("refs/heads/main", b"no pack"))
     receive(by=access_of(alice, team_repo), body=iter(body))
     assert body.read <= 20 * MIB
@@ -226,7 +228,7 @@ LATER = {
 
 @pytest.mark.parametrize("case", LATER)
 def test_what_is_left_of_a_push_is_read_after_the_answer(monkeypatch, case):
-    """git reads no answer before it has sent all."""
+    """git reads the answer only after it has sent everything."""
     bounds, read = LATER[case]
     for name, value in bounds.items():
         monkeypatch.setattr(streams, name, value)
@@ -241,7 +243,7 @@ def test_what_is_left_of_a_push_is_read_after_the_answer(monkeypatch, case):
 
 @pytest.mark.django_db(transaction=True)
 def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alice, monkeypatch):
-    """A list of 8 MiB takes 70, and its sender may let it wait without an end."""
+    """Parsing a list of 8 MiB takes 70 MiB, and its sender may never finish it."""
     monkeypatch.setattr(body_memory, "most", 2 * MIB)
     lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(3000))
     small, large = pkt(f"{'0' * 40} {'1' * 40} refs/x".encode()) + FLUSH, b"".join(lines)
@@ -264,7 +266,7 @@ def test_command_lists_are_counted_in_memory_while_they_are_kept(team_repo, alic
 def test_the_command_lists_of_one_person_leave_room_for_those_of_others(
     team_repo, alice, bob, monkeypatch
 ):
-    """Four of 8 MiB, each of which waits for its end, would keep all other bodies out."""
+    """Four unfinished lists of 8 MiB would block all other bodies."""
     monkeypatch.setattr(body_memory, "per_caller", MIB)
     lines = (pkt(f"{'0' * 40} {'1' * 40} refs/x/{n}".encode()) for n in range(1000))
     push = b"".join(lines) + FLUSH

@@ -18,13 +18,13 @@ def api_path(path):
 
 
 def renamed():
-    """A slug that no test has given to a repository of this owner yet."""
+    """A slug that no repository of this owner has had."""
     return f"renamed-{uuid4().hex[:8]}"
 
 
 def events_of(server, path):
-    found = server.api("alice").get(f"/events?scope=repo:{path}").gives()["results"]
-    return [(event["kind"], event["target"].get("name")) for event in reversed(found)]
+    rows = server.api("alice").get(f"/events?scope=repo:{path}").gives()["results"]
+    return [(event["kind"], event["target"].get("name")) for event in reversed(rows)]
 
 
 def test_a_push_is_there_for_the_next_clone_and_in_rows_and_events(server, path, git):
@@ -56,30 +56,30 @@ def test_moving_forcing_and_deleting_are_told_apart(server, path, git):
     ours("push", "--quiet", ours.url, "main:topic")
     ours("push", "--quiet", "--force", ours.url, f"{first}:refs/heads/topic")
     ours("push", "--quiet", ours.url, ":topic")
-    found = server.api("alice").get(f"/events?scope=repo:{path}&kind=branch-pushed").gives()
-    forced, moved = (event["data"] for event in found["results"])
+    page = server.api("alice").get(f"/events?scope=repo:{path}&kind=branch-pushed").gives()
+    forced, moved = (event["data"] for event in page["results"])
     assert moved == {"before": first, "after": second, "forced": False, "commit_count": 1}
     assert forced == {"before": second, "after": first, "forced": True, "commit_count": 0}
     assert events_of(server, path)[-1] == ("branch-deleted", "topic")
 
 
 def test_git_follows_a_rename_for_those_who_may_read(server, path, git):
-    """A push begins with the same GET as a fetch, so that it ends at today's address as well."""
+    """A push begins with the same GET as a fetch, and is redirected to the current path too."""
     ours = git()
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
     server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
     head = ours.commit()
     ours("push", "--quiet", ours.url, "main")
-    told = ours("ls-remote", ours.url, "refs/heads/main")
-    assert "redirecting to" in told and head in told
+    output = ours("ls-remote", ours.url, "refs/heads/main")
+    assert "redirecting to" in output and head in output
     stranger = git("carol")
     assert "403" in stranger.fails("ls-remote", stranger.url)
     assert "renamed" not in stranger.fails("ls-remote", stranger.url)
 
 
 def test_a_push_that_has_begun_arrives_though_the_repository_is_renamed(server, path, git):
-    """git has asked what there is, and sends its objects to the address that it asked."""
+    """git sends its objects to the same URL as its first request."""
     moves = pkt(f"{'0' * 40} {'1' * 40} refs/notes/x\0report-status".encode()) + FLUSH
     assert post(server, f"{path}-unknown", "receive-pack", moves) == 404
     server.api("alice").put(api_path(path), name="Api", slug=renamed()).gives()
@@ -115,7 +115,7 @@ def test_a_large_push_arrives_chunked_and_a_long_fetch_request_gzipped(git):
     (ours.folder / "noise").write_bytes(os.urandom(3_000_000))
     ours.commit()
     ours("-c", "http.postBuffer=100000", "push", "--quiet", ours.url, "main")
-    # sixty commits that the server has not are named in the request, which git then compresses
+    # the request names sixty commits that the server lacks, and git compresses it
     theirs("-c", "protocol.version=0", "fetch", "--quiet", theirs.url, "main")
     assert ours("rev-parse", "HEAD") == theirs("rev-parse", "FETCH_HEAD")
 
@@ -136,7 +136,7 @@ def test_strangers_and_viewers_do_not_push_and_members_do(server, path, git):
     assert "write access" in carol.fails("push", carol.url, "main:x")
     alice.put(f"{members}/carol", role="member").gives()
     carol("push", "--quiet", carol.url, "main:x")
-    alice.delete(f"{members}/carol").gives(204)  # the team is that of other tests, too
+    alice.delete(f"{members}/carol").gives(204)  # other tests use the team too
 
 
 def test_anonymous_people_fetch_what_is_public_and_are_asked_to_sign_in_otherwise(
@@ -168,8 +168,8 @@ def test_only_branches_and_tags_are_pushed_and_the_reason_stands_beside_the_ref(
     ours = git()
     ours.commit()
     for ref in ("refs/pull/1/head", "refs/notes/x", "refs/secret"):
-        said = ours.fails("push", ours.url, f"HEAD:{ref}")
-        assert f"{ref} (only branches and tags can be pushed)" in said
+        output = ours.fails("push", ours.url, f"HEAD:{ref}")
+        assert f"{ref} (only branches and tags can be pushed)" in output
     assert events_of(server, path) == [("repo-created", None)]
 
 
@@ -184,7 +184,7 @@ def test_one_bad_ref_lets_the_others_in_unless_the_push_is_atomic(server, path, 
 
 
 def test_a_deletion_has_to_say_what_is_there(server, path, git):
-    """git deletes whatever there is if it does not know the old value, and nobody would have."""
+    """git deletes a ref of any value if it does not have the old object."""
     ours = git()
     tip = ours.commit()
     ours("push", "--quiet", ours.url, "main", "main:topic")
@@ -205,13 +205,13 @@ def test_a_client_that_goes_away_leaves_no_process_and_no_ref(server, path, git)
     connection.putheader("Content-Length", "1000000")
     connection.endheaders(COMMAND + b"PACK")
     connection.close()
-    # The next request to the same repository is answered, and shows nothing of it.
+    # The next request to the same repository is answered without any effect of it.
     assert git()("ls-remote", git().url) == ""
     assert events_of(server, path) == [("repo-created", None)]
 
 
 COMMAND = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x\0report-status".encode()) + FLUSH
-# Two commands. The first is refused, so that the other has to be told what git can do.
+# Two commands. The first is refused, so that the second must carry the capabilities.
 FIRST = f"{'0' * 40} {'1' * 40} refs/x\0".encode()
 OTHER = pkt(f"{'0' * 40} {'1' * 40} refs/heads/x".encode()) + FLUSH
 HOSTILE = {
@@ -285,7 +285,7 @@ def test_a_signed_commit_keeps_every_byte(git):
 
 
 def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path, git):
-    """The limit is git's own `receive.maxInputSize`, 2 GiB; here as much smaller as can be sent."""
+    """The limit is git's `receive.maxInputSize`, 2 GiB, here lowered to a size that can be sent."""
     ours = git()
     first = ours.commit()
     ours("push", "--quiet", ours.url, "main")
@@ -294,7 +294,7 @@ def test_a_push_beyond_the_size_limit_is_told_so_and_leaves_nothing(server, path
     config = store / f"{uuid}.git" / "config"
     config.write_text(config.read_text().replace("maxInputSize = 2g", "maxInputSize = 64k"))
     ours.commit("large", os.urandom(200_000).hex())
-    said = ours.fails("push", ours.url, "main")
-    assert "pack exceeds maximum allowed size" in said
+    output = ours.fails("push", ours.url, "main")
+    assert "pack exceeds maximum allowed size" in output
     assert ours("ls-remote", ours.url, "main").split()[0] == first
     assert not list(config.parent.rglob("tmp_*"))

@@ -41,7 +41,7 @@ def ask(client, make, team_repo):
         headers = {"Authorization": f"Basic {basic}"} if token else {}
         answer = client.get(f"/teams/acme/api.git/{REFS}", headers=headers)
         if answer.streaming:
-            list(answer.streaming_content)  # git has then come to its end
+            list(answer.streaming_content)  # until git has ended
         return answer
 
     return request
@@ -62,9 +62,14 @@ def test_every_answer_says_how_the_tightest_limit_stands(ask, alice, carol, limi
     limit("git", 5)
     limit("anonymous", 3)
     answers = [ask(alice), ask(carol), ask(token="ght_wrong"), ask(alice)]
-    told = [(one.status_code, one["X-RateLimit-Remaining"]) for one in answers]
-    assert told == [(200, "4"), (403, "4"), (401, "2"), (200, "3")]
-    assert [one["X-RateLimit-Resource"] for one in answers] == ["git", "git", "anonymous", "git"]
+    values = [(answer.status_code, answer["X-RateLimit-Remaining"]) for answer in answers]
+    assert values == [(200, "4"), (403, "4"), (401, "2"), (200, "3")]
+    assert [answer["X-RateLimit-Resource"] for answer in answers] == [
+        "git",
+        "git",
+        "anonymous",
+        "git",
+    ]
     assert answers[0]["X-RateLimit-Limit"] == "5"
     assert time.time() < int(answers[0]["X-RateLimit-Reset"]) <= time.time() + 2 * DAY
 
@@ -100,7 +105,7 @@ def test_that_git_asks_without_a_token_first_is_not_counted(ask, team_repo, limi
 
 @pytest.fixture
 def dora(server, tmp_path):
-    """A work tree of a new person's own repository, and their API."""
+    """The work tree of a new person's repository, and that person's API client."""
     name = f"dora{uuid4().hex[:8]}"
     api = server.api(name)
     api.post(f"/users/{name}/repos", name="Api", slug="api").gives(201)

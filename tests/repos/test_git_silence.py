@@ -1,4 +1,4 @@
-"""Transfers in which no byte moves."""
+"""Transfers in which no bytes are sent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 @pytest.fixture
 def pair():
-    """Both ends of a connection to a socket that ends silent ones after a second: ours, theirs."""
+    """Both ends of a connection whose server closes silent ones after a second."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         end_silent(listening, 1)
         with socket.create_connection(listening.getsockname()) as theirs:
@@ -44,7 +44,7 @@ def test_a_thread_waits_for_bytes_no_longer_than_that(pair):
 
 @pytest.fixture
 def few_files() -> Iterator[int]:
-    """What is started here may open fewer files than the system allows, unless it asks for more."""
+    """Lower the limit of open files by one; processes may raise it to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
     yield hard
@@ -56,9 +56,8 @@ def few_files() -> Iterator[int]:
 def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
     tmp_path_factory, new_server, few_files
 ):
-    """Whether they have asked for anything, for half of something, or do not take what they get.
-
-    Of all servers at once: each takes a minute.
+    """The clients send nothing, send half a request, or do not read the answer. All servers run at
+    once, because each takes a minute.
     """
     kinds = ["serve", "gunicorn", "gunicorn-asgi"]
     folders = [tmp_path_factory.mktemp(kind) for kind in kinds]
@@ -82,7 +81,7 @@ def test_silent_clients_are_cut_off_and_a_clone_ends_with_its_git(
 
 
 def begin_clone(server: Server, folder: Path) -> socket.socket:
-    """A connection on which a clone comes that nobody reads."""
+    """A connection with the answer to a clone that nobody reads."""
     server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)
     url = f"{server.url}/users/alice/api.git"
     head = fill(server, "users/alice/api", Git(folder, url, server.token("alice")))
@@ -96,7 +95,7 @@ def has_no_git(server: Server) -> bool:
 
 
 def opened(server: Server, sent: bytes) -> socket.socket:
-    """A connection on which no more than this is sent."""
+    """A connection on which only these bytes are sent."""
     parts = urlsplit(server.url)
     line = socket.create_connection((str(parts.hostname), parts.port), PATIENCE)
     line.sendall(sent)

@@ -1,4 +1,4 @@
-"""How many git requests one person, one address and all may have under way."""
+"""Limits of concurrent git requests per person, per address, and of all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFS = "/teams/acme/api.git/info/refs?service=git-upload-pack"
 
 @pytest.fixture(autouse=True)
 def few(settings, monkeypatch):
-    """Two for each, four for all; nobody has one yet."""
+    """Two slots for each caller and four for all, none of them held."""
     settings.GIT_SLOTS, settings.GIT_SLOTS_PER_PERSON, settings.GIT_SLOTS_PER_ADDRESS = 4, 2, 2
     monkeypatch.setattr(transfer_slots, "process_slots", TransferSlots())
 
@@ -77,7 +77,7 @@ def test_an_address_that_has_all_of_its_slots_is_told_so():
 
 
 def test_a_quarter_is_kept_for_people():
-    """Whoever has many addresses can keep all other anonymous people out, but no person."""
+    """An attacker with many addresses can block anonymous callers, but not people."""
     with ExitStack() as held:
         for address in "123":
             held.enter_context(transfer_slot(at(f"192.0.2.{address}"), ANONYMOUS))
@@ -108,7 +108,7 @@ def test_where_requests_have_threads_git_never_has_all_of_them(settings):
 
 
 def test_a_slot_that_is_forgotten_is_released():
-    """A server drops the answer to a client that leaves before it is made."""
+    """A server drops the answer if the client disconnects before it exists."""
     held = ExitStack()
     held.enter_context(transfer_slot(at("192.0.2.1"), ANONYMOUS))
     assert transfer_slots.process_slots.held
@@ -153,13 +153,13 @@ MIB = 1024 * 1024
 
 @pytest.fixture
 def public(server: Server, path: str, git) -> str:
-    """A public repository whose clone fits into no buffer of a connection."""
+    """A public repository whose clone is larger than the buffers of a connection."""
     return fill(server, path, git())
 
 
 def fill(server: Server, path: str, ours: Git) -> str:
-    """git keeps a pack of 100 objects as it comes, and sends what is in it as it is: the large one
-    alone would be packed anew for each clone.
+    """git stores a pack of 100 objects unchanged and reuses it. The large object alone would be
+    packed again for each clone.
     """
     (ours.folder / "large").write_bytes(os.urandom(24 * MIB))
     for number in range(100):
@@ -173,7 +173,7 @@ def fill(server: Server, path: str, ours: Git) -> str:
 
 
 def unread_clone(server: Server, path: str, head: str, **headers: str) -> socket.socket:
-    """A client that asks for everything and takes nothing."""
+    """A client that requests a clone and does not read the answer."""
     parts = urlsplit(server.url)
     body = pkt(f"want {head} no-progress\n".encode()) + FLUSH + pkt(b"done\n")
     more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -191,7 +191,7 @@ def unread_clone(server: Server, path: str, head: str, **headers: str) -> socket
 
 
 def status(line: socket.socket) -> int:
-    """What the server has answered; nothing but the first line is taken."""
+    """The first line of the server's answer; the rest is not read."""
     return int(line.recv(12).split()[1])
 
 
@@ -208,19 +208,19 @@ def unread_clones(
 
 
 def gits(server: Server) -> list[int]:
-    """The git processes that the server's processes have started."""
-    found = []
+    """The ids of the git processes of the server's processes."""
+    pids = []
     for worker in server.children():
         for task in Path(f"/proc/{worker}/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
-                found += [int(child) for child in (task / "children").read_text().split()]
-    return found
+                pids += [int(child) for child in (task / "children").read_text().split()]
+    return pids
 
 
 @pytest.mark.slow
 @pytest.mark.once
 def test_unread_clones_have_so_many_slots_and_give_them_back(server, path, public):
-    """16 of an address; under gunicorn 4, two thirds of three quarters of its threads."""
+    """16 for an address; with gunicorn 4, two thirds of three quarters of its threads."""
     most = 4 if server.kind == "gunicorn" else 16
     with unread_clones(server, path, public, 40) as answers:
         assert (answers.count(200), answers.count(429)) == (most, 40 - most)
@@ -238,7 +238,7 @@ def test_unread_clones_have_so_many_slots_and_give_them_back(server, path, publi
 @pytest.mark.once
 @pytest.mark.parametrize("strangers", [1, 8])
 def test_slow_clones_leave_threads_for_the_api(tmp_path, new_server, strangers):
-    """gunicorn as docs/deploy.md starts it: two processes with 16 threads each."""
+    """gunicorn as in docs/deploy.md: two processes with 16 threads each."""
     server = new_server(tmp_path, "gunicorn-deployed", TRUSTED_PROXIES="1")
     with server, ExitStack() as lines:
         server.api("alice").post("/users/alice/repos", name="Api", slug="api").gives(201)

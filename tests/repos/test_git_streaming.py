@@ -1,4 +1,4 @@
-"""Bodies between a request and git."""
+"""Streaming bodies between a request and git."""
 
 import asyncio
 import gc
@@ -54,7 +54,7 @@ def test_a_body_over_the_limit_is_refused_after_inflating():
 
 
 def test_a_body_is_counted_while_it_comes(monkeypatch):
-    """Not when it has come: all threads together could hold as much as they like."""
+    """Not only at its end: otherwise all threads together could use any amount of memory."""
     monkeypatch.setattr(body_memory, "most", 3 * PIECE)
 
     held = []
@@ -88,11 +88,11 @@ def test_a_body_that_comes_too_slowly_is_refused(monkeypatch):
 
 
 SOON = 60.0
-"""Seconds after which a process that should have ended is taken for a stray one."""
+"""Seconds after which a process that should have ended counts as stray."""
 
 
 class Gits:
-    """Starts a program that says a word and goes on for ever, as soon as it may."""
+    """Starts a program that writes a word and runs for ever, once the test allows it."""
 
     def __init__(self) -> None:
         self.asked, self.may = Event(), Event()
@@ -113,7 +113,7 @@ def gits():
 
 
 def outlives(process):
-    """Whether the process goes on though nobody reads it any more; it ends here."""
+    """Whether the process still runs though nobody reads its output. It is killed here."""
     try:
         process.wait(SOON)
     except TimeoutExpired:
@@ -124,13 +124,13 @@ def outlives(process):
 
 @pytest.fixture
 def given_back():
-    """Set when what an answer holds has ended."""
+    """An event that is set when `held` of an answer is closed."""
     return Event()
 
 
 @pytest.fixture
 def response(gits, given_back):
-    """An answer under ASGI, which outlives the connection until the garbage collector comes."""
+    """An answer under ASGI, which outlives the connection until it is garbage-collected."""
     with ExitStack() as held:
         held.callback(given_back.set)
         return answer(AsyncRequestFactory().get("/"), gits.start, "x/y", held=held)
@@ -138,7 +138,7 @@ def response(gits, given_back):
 
 @pytest.fixture
 def parts(response):
-    """What an ASGI server would send of such a program's output."""
+    """The pieces that an ASGI server would send of such a program's output."""
     return aiter(response)
 
 
@@ -161,8 +161,8 @@ def test_a_client_that_leaves_while_git_starts_leaves_no_process(gits, parts):
 
 
 def test_a_client_that_leaves_in_between_leaves_nothing(gits, parts, given_back):
-    """No process, no watch on its pipe, and what the answer held is given back: Django closes no
-    answer whose sending fails.
+    """No process and no watched pipe remain, and `held` is closed. Django closes no answer whose
+    sending fails.
     """
     gits.may.set()
 
@@ -180,8 +180,8 @@ def test_a_client_that_leaves_in_between_leaves_nothing(gits, parts, given_back)
 
 
 def test_git_that_says_nothing_for_long_is_ended(gits, parts, monkeypatch):
-    """As while it looks for what both have, or to a client that it cannot tell that it is at work:
-    nobody would notice that such a client has gone.
+    """For example while it negotiates, or for a client without keep-alive support. Otherwise nobody
+    would notice that the client is gone.
     """
     monkeypatch.setattr(streams, "SILENCE", 0.2)
     gits.may.set()

@@ -1,4 +1,4 @@
-"""Repositories of a person who has been deactivated: read as before, and changed by staff alone."""
+"""Repositories of a deactivated person can be read as before, but only staff may change them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody pushes thousands of tags to a real server, and another person goes on writing."""
+"""A push of thousands of tags to a real server does not block another person's writes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow
 TAGS = [5 * BATCH, pytest.param(9_500, marks=[pytest.mark.long])]
 TURNS = 5
 LONGEST = 15.0
-"""Seconds that nobody may wait; the server gives up after 20."""
+"""Seconds that no write may take. The server gives up after 20."""
 
 
 class Writer(Thread):
-    """Opens threads one after the other until told to stop; an answer that is no 201 is kept."""
+    """Opens threads one after the other until stopped, and collects answers other than 201."""
 
     def __init__(self, client, url):
         super().__init__()
@@ -46,7 +46,7 @@ def make_tags(git, turn, count):
 
 @pytest.mark.parametrize("tags", TAGS)
 def test_others_write_while_thousands_of_tags_are_pushed(server, path, git, tags):
-    """If nobody happened to write between two batches of a push there is another one."""
+    """Pushes again if no write happened between two batches."""
     ours, alice = git(), server.api("alice")
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
@@ -81,6 +81,6 @@ def test_others_write_while_thousands_of_tags_are_pushed(server, path, git, tags
 
 
 def tag_event(client, path, end):
-    """The first or the last event of a tag: where the page begins says which."""
+    """The first or the last event of a tag, by the order of the page."""
     url = f"/events?scope=repo:{path}&kind=tag-created&per_page=1&{end}"
     return client.get(url).gives()["results"][0]

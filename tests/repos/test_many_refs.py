@@ -1,4 +1,4 @@
-"""Pushes of hundreds of refs: settled in batches, each of them whole, whatever comes in between."""
+"""Pushes of hundreds of refs are settled in batches, also with other changes in between."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.pulls import followers
 from tests.tips import check_tips
 
 MANY = 2 * BATCH + 1
-"""Refs of three batches."""
+"""The refs of three batches."""
 MAIN = f"{BRANCHES}main"
 
 
@@ -49,7 +49,7 @@ alice, bob = map(given, ("alice", "bob"))
 
 
 class Killed(BaseException):
-    """The process has died here."""
+    """Raised where the process dies."""
 
 
 def die():
@@ -58,8 +58,8 @@ def die():
 
 @pytest.fixture
 def at_batches(settings):
-    """`at_batches(one, two)`: what happens as the next batches are asked about, before their lock,
-    one each; None for nothing.
+    """`at_batches(one, two)`: functions to call before the locks of the next batches, one for each;
+    None for nothing.
     """
     settings.AFTER_PUSH = ["apps.pulls.pushes", "tests.pulls.followers"]
     yield lambda *acts: followers.reading.extend(act or (lambda: None) for act in reversed(acts))
@@ -69,13 +69,13 @@ def at_batches(settings):
 
 
 def tags(clone, count=MANY):
-    """Steps that make so many tags."""
+    """Steps that create tags."""
     sha = clone.head("main")
     return [(f"{TAGS}v{number:05}", ZERO, sha) for number in range(count)]
 
 
 def move(clone, steps, by):
-    """A push up to where git has moved the refs; returns its id."""
+    """Run a push up to the moves of its refs; return its id."""
     push = open_journal(actor=by, repo=clone.repo, moves=steps)
     lines = (f"update {name} {new} {old}\n" for name, old, new in steps)
     clone.server("update-ref", "--stdin", stdin="".join(lines))
@@ -90,33 +90,33 @@ def check_settled(repo):
 
 def test_many_refs_are_settled_in_batches_of_few_statements(clone, bob, events):
     push = move(clone, tags(clone), bob)
-    with events(*["tag-created"] * MANY) as found, CaptureQueriesContext(connection) as asked:
+    with events(*["tag-created"] * MANY) as recorded, CaptureQueriesContext(connection) as queries:
         settle(repo=clone.repo, push=push)
-    assert [event.target["name"] for event in found] == [f"v{n:05}" for n in range(MANY)]
-    assert {event.actor for event in found} == {bob}
-    written = [query for query in asked if query["sql"].startswith('UPDATE "repos_repo"')]
+    assert [event.target["name"] for event in recorded] == [f"v{n:05}" for n in range(MANY)]
+    assert {event.actor for event in recorded} == {bob}
+    written = [query for query in queries if query["sql"].startswith('UPDATE "repos_repo"')]
     assert len(written) == 3
-    assert len(asked) < MANY / 5
+    assert len(queries) < MANY / 5
     check_settled(clone.repo)
 
 
 def test_the_journal_explains_what_a_dead_process_has_not_settled(clone, bob, events, at_batches):
-    """It dies between its first batch and its second one."""
+    """The process dies between the first batch and the second."""
     push = move(clone, tags(clone), bob)
     at_batches(None, die)
     with events(*["tag-created"] * BATCH), pytest.raises(Killed):
         settle(repo=clone.repo, push=push)
     assert clone.repo.refs.count() == 1 + BATCH
     assert PushJournal.objects.count() == MANY - BATCH
-    with events(*["tag-created"] * (MANY - BATCH)) as found:
+    with events(*["tag-created"] * (MANY - BATCH)) as recorded:
         jobs.settle_journals()
-    assert {event.actor for event in found} == {bob}
+    assert {event.actor for event in recorded} == {bob}
     check_settled(clone.repo)
 
 
 @pytest.mark.parametrize("left", [BATCH - 1, MANY])
 def test_the_next_push_settles_what_a_dead_one_has_left_if_it_is_little(clone, alice, bob, left):
-    """Nobody waits for the work of another's large push; the worker does that."""
+    """Nobody waits for another person's large push; the worker settles it."""
     move(clone, tags(clone, left), bob)
     clone.commit("main", {"a": "2\n"})
     clone.push("main", by=alice)
@@ -128,7 +128,7 @@ def test_the_next_push_settles_what_a_dead_one_has_left_if_it_is_little(clone, a
 
 
 def test_a_push_between_two_batches_keeps_order_and_people(clone, alice, bob, at_batches):
-    """Bob moves a ref that alice's push has moved and not settled, and one that it has."""
+    """Bob moves a ref that alice's push has not settled yet, and one that it has settled."""
     new = clone.commit("main", {"a": "2\n"})
     old = clone.repo.branch_sha("main")
     steps = [(f"{BRANCHES}b{number:05}", ZERO, old) for number in range(MANY)]
@@ -138,20 +138,22 @@ def test_a_push_between_two_batches_keeps_order_and_people(clone, alice, bob, at
     def meanwhile():
         settle(repo=clone.repo, push=move(clone, [(early, old, new), (late, old, new)], bob))
 
-    # Bob's own batch is asked about in between.
+    # Bob's own batch comes in between.
     at_batches(None, meanwhile, None, None)
     settle(repo=clone.repo, push=push)
     for name in (early, late):
-        found = Event.objects.filter(target__name=name.removeprefix(BRANCHES)).order_by("id")
-        told = [(event.kind, event.actor, event.data["after"]) for event in found]
-        assert told == [("branch-created", alice, old), ("branch-pushed", bob, new)]
+        events_of_ref = Event.objects.filter(target__name=name.removeprefix(BRANCHES)).order_by(
+            "id"
+        )
+        values = [(event.kind, event.actor, event.data["after"]) for event in events_of_ref]
+        assert values == [("branch-created", alice, old), ("branch-pushed", bob, new)]
         assert clone.repo.refs.get(full_name=name).pushed_by == bob
     assert Event.objects.filter(kind="branch-created").count() == 1 + MANY
     check_settled(clone.repo)
 
 
 def test_source_and_target_of_a_pull_are_settled_together(make, clone, alice, bob, events):
-    """Else the pull would be merged as its head was before."""
+    """Otherwise the pull would be merged with its former head."""
     first = clone.commit("zz", {"b": "1\n"}, onto="main")
     clone.push("zz")
     pull = make.pull(clone.repo, by=alice, source="zz")
@@ -172,7 +174,7 @@ def test_source_and_target_of_a_pull_are_settled_together(make, clone, alice, bo
 
 
 def test_the_default_branch_of_an_import_is_the_one_that_is_there(make, things, alice, tmp_path):
-    """Though hundreds of others come before it."""
+    """Even if hundreds of refs precede it."""
     empty = make.repo(things["acme"], "imported", by=alice)
     work = Clone(tmp_path / "work", empty, alice)
     sha = work.commit("main", {"a": "1\n"})
@@ -191,7 +193,7 @@ def test_git_is_not_asked_about_objects_that_never_came(clone, alice, tmp_path):
     absent = [Command("1" * 40, f"{n:040x}", f"{BRANCHES}b{n}") for n in range(1, 200)]
     body = push_body(source, [Command(ZERO, sha, f"{BRANCHES}new")])
     lines = [f"{c.old} {c.new} {c.ref}".encode() for c in absent]
-    # Into the list of a push that has another object.
+    # Into the command list of a push with another object.
     body = body.replace(b"0000PACK", b"".join(map(pkt, lines)) + b"0000PACK", 1)
     before = run.spawned
     answer = receive(by=access_of(alice, clone.repo), body=iter([body]))
@@ -202,7 +204,7 @@ def test_git_is_not_asked_about_objects_that_never_came(clone, alice, tmp_path):
 
 
 def test_git_is_asked_once_how_many_branches_have_moved(clone, bob, events):
-    """The figures are those that it gives for each alone."""
+    """The numbers equal those for each pair alone."""
     repo, count = clone.repo, 40
     base = clone.repo.branch_sha("main")
     tips = {}
@@ -214,33 +216,34 @@ def test_git_is_asked_once_how_many_branches_have_moved(clone, bob, events):
     tips["island"] = [clone.commit("island", {"i": "1"})]
     first = [(BRANCHES + name, ZERO, made[0]) for name, made in tips.items()]
     settle(repo=repo, push=move(clone, first, bob))
-    # To its own tip, to another's (forced), or back (forced).
+    # To its own tip, to another's tip (forced), or back (forced).
     names = sorted(tips)
-    wanted = {
+    expected = {
         name: [tips[name][-1], tips[names[at - 1]][-1], base][at % 3]
         for at, name in enumerate(names)
     }
-    pairs = [(tips[name][0], new) for name, new in wanted.items()]
+    pairs = [(tips[name][0], new) for name, new in expected.items()]
     second = [
         (BRANCHES + name, old, new)
-        for name, (old, new) in zip(wanted, pairs, strict=True)
+        for name, (old, new) in zip(expected, pairs, strict=True)
         if old != new
     ]
     push = move(clone, second, bob)
     before = run.spawned
-    with events(*["branch-pushed"] * len(second)) as found:
+    with events(*["branch-pushed"] * len(second)) as recorded:
         settle(repo=repo, push=push)
-    assert run.spawned - before <= 3  # the third reads what they lead to
-    for event, (_, old, new) in zip(found, second, strict=True):
+    assert run.spawned - before <= 3  # the third reads the tips
+    for event, (_, old, new) in zip(recorded, second, strict=True):
         alone = GitRepo.distance(repo.git, old, new)
-        told = (event.data["forced"], event.data["commit_count"])
-        assert told == (alone.lost > 0, alone.gained)
+        values = (event.data["forced"], event.data["commit_count"])
+        assert values == (alone.lost > 0, alone.gained)
 
 
 @pytest.mark.parametrize("ref", [f"{BRANCHES}x\x85", f"{TAGS}v1\u202e0.2", f"{BRANCHES}a\u2066"])
 def test_a_name_that_looks_like_another_is_not_pushed_and_can_be_deleted(clone, alice, ref):
-    """Nothing keeps one that was made before this rule."""
-    words = f"ng {ref} names have no control characters or marks that turn the direction of text"
+    """Such a name from before this rule can be deleted."""
+    controls = "control characters or marks that turn the direction of text"
+    words = f"ng {ref} names may not contain {controls}"
     source = Scratch(clone.folder / "source.git")
     source.create()
     sha = source.commit({"a": b"1"})
@@ -263,10 +266,10 @@ def commands(count):
 
 def test_what_is_over_twenty_thousand_refs_is_refused_in_words():
     over = PushRequest(commands(MOST_REFS + 2), frozenset(), (), b"")
-    words = "one push moves 20,000 refs at most: push this one once more"
+    words = "one push may move at most 20,000 refs: push this one again"
     late = [command.ref for command in over.commands[MOST_REFS:]]
     assert refusals(over, [], {}) == dict.fromkeys(late, words)
-    # Those that are refused for another reason move nothing.
+    # Refs that are refused for other reasons do not count.
     stale = {over.commands[0].ref: "x", over.commands[1].ref: "x"}
     assert refusals(over, [], stale) == stale
     whole = PushRequest(over.commands, frozenset({"atomic"}), (), b"")
@@ -274,11 +277,11 @@ def test_what_is_over_twenty_thousand_refs_is_refused_in_words():
 
 
 def test_what_is_over_twenty_thousand_refs_is_compared_with_no_protection():
-    """Else a list of 80,000 keeps the server busy for long."""
+    """Otherwise a list of 80,000 would keep the server busy."""
     moved = tuple(Command("1" * 40, "2" * 40, f"{BRANCHES}b{n}") for n in range(MOST_REFS + 1))
-    found = refusals(PushRequest(moved, frozenset(), (), b""), ["a", "b*"], {})
-    assert found.pop(moved[-1].ref).startswith("one push moves 20,000 refs at most")
-    assert found == {command.ref: "protected branch" for command in moved[:-1]}
+    refused = refusals(PushRequest(moved, frozenset(), (), b""), ["a", "b*"], {})
+    assert refused.pop(moved[-1].ref).startswith("one push may move at most 20,000 refs")
+    assert refused == {command.ref: "protected branch" for command in moved[:-1]}
 
 
 @pytest.mark.slow
@@ -287,18 +290,18 @@ def test_twenty_thousand_refs_move_in_one_push_and_the_rest_in_another(clone, al
     source = Scratch(tmp_path / "source.git")
     source.create()
     sha = source.commit({"a": b"1"})
-    wanted = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
+    creations = [Command(ZERO, sha, f"{TAGS}v{number:05}") for number in range(MOST_REFS + 1)]
 
     def push(*some):
         body = push_body(source, some, "report-status")
         return receive(by=access_of(alice, clone.repo), body=iter([body]))
 
-    said = push(*wanted)
-    assert (said.count(b"ok refs/tags/"), said.count(b"ng refs/tags/")) == (MOST_REFS, 1)
+    report = push(*creations)
+    assert (report.count(b"ok refs/tags/"), report.count(b"ng refs/tags/")) == (MOST_REFS, 1)
     check_settled(clone.repo)
-    assert push(wanted[-1]).count(b"ok refs/tags/") == 1
-    assert clone.repo.refs.count() == 1 + len(wanted)
-    assert Event.objects.filter(kind="tag-created").count() == len(wanted)
+    assert push(creations[-1]).count(b"ok refs/tags/") == 1
+    assert clone.repo.refs.count() == 1 + len(creations)
+    assert Event.objects.filter(kind="tag-created").count() == len(creations)
 
 
 def test_twenty_thousand_refs_of_any_name_fit_into_a_push():

@@ -1,4 +1,4 @@
-"""Which names branches and tags may not be given, and that those who have one keep it."""
+"""Forbidden names of new branches and tags; existing refs keep such names."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.git.scratch import Scratch, push_body
 from tests.gitclient import Clone
 from tests.principals import access_of
 
-COMMIT_LIKE = "names of 40 or 64 hexadecimal digits are those of commits"
-PLACES = "names do not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
-TOO_LONG = "names have 244 bytes at most"
+COMMIT_LIKE = "names of 40 or 64 hexadecimal digits are reserved for commits"
+PLACES = "names may not begin with 'refs/', 'heads/', 'tags/' or 'remotes/'"
+TOO_LONG = "names may have at most 244 bytes"
 REFUSED = {
     "a" * 40: COMMIT_LIKE,
     "0123456789abcDEF" * 4: COMMIT_LIKE,
     "x" * 245: TOO_LONG,
     "é" * 122 + "x": TOO_LONG,
-    "-x": "names do not begin with '-'",
+    "-x": "names may not begin with '-'",
     **{f"{place}/main": PLACES for place in ("refs", "heads", "tags", "remotes", "refs/heads")},
-    "HEAD": "HEAD is another name for the default branch",
+    "HEAD": "HEAD is reserved for the default branch",
     "a..b": "this name is not allowed",
     "a.lock": "this name is not allowed",
 }
 KEPT = ["0" * 64, "x" * 250]
-"""What could be pushed before."""
+"""Names that could be pushed before these rules."""
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def new_commit(clone) -> str:
 
 def test_a_refused_name_is_refused_in_words_as_branch_and_as_tag(clone):
     sha = new_commit(clone)
-    wanted = [
+    commands = [
         Command(ZERO, sha, f"{place}{name}") for place in (BRANCHES, TAGS) for name in REFUSED
     ]
-    said = pushed(clone, *wanted, Command(ZERO, sha, f"{BRANCHES}fine"))
+    report = pushed(clone, *commands, Command(ZERO, sha, f"{BRANCHES}fine"))
     for place in (BRANCHES, TAGS):
         for name, reason in REFUSED.items():
-            assert f"ng {place}{name} {reason}\n" in said
-    assert f"ok {BRANCHES}fine\n" in said
+            assert f"ng {place}{name} {reason}\n" in report
+    assert f"ok {BRANCHES}fine\n" in report
     assert {*clone.repo.git.refs()} == {f"{BRANCHES}main", f"{BRANCHES}fine"}
 
 
@@ -92,7 +92,7 @@ def test_one_that_was_made_before_the_rule_is_read_moved_and_deleted(api, clone,
     call_command("check_repos")
     sha = new_commit(clone)
     assert f"ok {ref}\n" in pushed(clone, Command(old, sha, ref))
-    # A body names no branch that is longer than new ones may be.
+    # Names in request bodies have the same length limit as new branches.
     status = 200 if len(name) <= MOST_BYTES else 422
     api(alice).put(repo.api_path, name="Api", slug="api", default_branch=name).gives(status)
     assert repo.refs.get(full_name=ref).sha == sha
@@ -112,30 +112,30 @@ PROTECTED = "a protected branch has this name, or may have it"
 
 
 def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
-    """`git fetch URL main` would bring the tag."""
+    """`git fetch URL main` would fetch the tag."""
     sha = new_commit(clone)
-    said = pushed(clone, Command(ZERO, sha, f"{TAGS}main"), Command(ZERO, sha, f"{TAGS}v1"))
-    assert f"ng {TAGS}main {A_BRANCH}\n" in said
-    assert f"ok {TAGS}v1\n" in said
-    said = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
-    assert f"ng {BRANCHES}v1 {A_TAG}\n" in said
+    report = pushed(clone, Command(ZERO, sha, f"{TAGS}main"), Command(ZERO, sha, f"{TAGS}v1"))
+    assert f"ng {TAGS}main {A_BRANCH}\n" in report
+    assert f"ok {TAGS}v1\n" in report
+    report = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
+    assert f"ng {BRANCHES}v1 {A_TAG}\n" in report
 
 
 def test_of_a_branch_and_a_tag_that_one_push_creates_the_branch_is_made(clone):
     sha = new_commit(clone)
     both = (Command(ZERO, sha, f"{TAGS}both"), Command(ZERO, sha, f"{BRANCHES}both"))
     for commands in (both, both[::-1]):
-        said = pushed(clone, *commands)
-        assert f"ng {TAGS}both {A_BRANCH}\n" in said
-        assert f"ok {BRANCHES}both\n" in said
+        report = pushed(clone, *commands)
+        assert f"ng {TAGS}both {A_BRANCH}\n" in report
+        assert f"ok {BRANCHES}both\n" in report
         pushed(clone, Command(sha, ZERO, f"{BRANCHES}both"))
 
 
 def test_a_name_that_another_push_is_about_to_give_is_taken(clone, alice):
     sha = new_commit(clone)
     open_journal(actor=alice, repo=clone.repo, moves=[(f"{TAGS}v1", ZERO, sha)])
-    said = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
-    assert f"ng {BRANCHES}v1 {A_TAG}\n" in said
+    report = pushed(clone, Command(ZERO, sha, f"{BRANCHES}v1"))
+    assert f"ng {BRANCHES}v1 {A_TAG}\n" in report
 
 
 def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, alice):
@@ -143,15 +143,15 @@ def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, a
     for pattern in ("release/*", "stable", "*", "*/*"):
         create_protection(by=by, branch=pattern)
     names = ("release/1", "stable", "release/1/x", "v1")
-    said = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
+    report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
     for name in ("release/1", "stable"):
-        assert f"ng {TAGS}{name} {PROTECTED}\n" in said
+        assert f"ng {TAGS}{name} {PROTECTED}\n" in report
     for name in ("release/1/x", "v1"):
-        assert f"ok {TAGS}{name}\n" in said
+        assert f"ok {TAGS}{name}\n" in report
 
 
 def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, capsys):
-    """The branch can be moved too; the tag cannot, since whoever moves it may deceive."""
+    """The branch can be moved too. The tag cannot, because a moved tag could deceive people."""
     sha, old = new_commit(clone), clone.head("main")
     refs = [f"{TAGS}main", f"{TAGS}stable", f"{BRANCHES}heads/main"]
     push = open_journal(actor=alice, repo=clone.repo, moves=[(ref, ZERO, old) for ref in refs])
@@ -160,21 +160,21 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
     settle(repo=clone.repo, push=push)
     create_protection(by=access_of(alice, clone.repo), branch="stable")
     call_command("check_repos")
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for words in (
         "note: the tag main is named like a branch: ",
         "note: the tag stable is named like a protected branch\n",
         f"note: {BRANCHES}heads/main begins like the full name of another ref\n",
     ):
-        assert words in told
-    assert "0 differences" in told
+        assert words in output
+    assert "0 differences" in output
     assert f"ng {TAGS}main {A_BRANCH}\n" in pushed(clone, Command(old, sha, f"{TAGS}main"))
-    said = pushed(
+    report = pushed(
         clone,
         Command(old, sha, f"{BRANCHES}main"),
         *(Command(old, ZERO, ref) for ref in refs),
     )
-    assert said.count("ok refs/") == 4
+    assert report.count("ok refs/") == 4
 
 
 def test_an_empty_repository_gets_no_default_branch_that_is_named_like_a_tag(

@@ -1,6 +1,4 @@
-"""Nobody pushes to a protected branch, except to create it, and git says so
-beside the ref.
-"""
+"""A protected branch can be created but not pushed to, and git prints why beside the ref."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ def test_a_protected_branch_is_created_and_then_pushed_to_by_nobody(server, path
 @pytest.mark.slow
 @pytest.mark.once
 def test_the_reason_is_printed_also_where_much_is_pushed(server, path, git):
-    """git reads no answer before it has sent all, which is more than is read before the answer."""
+    """git reads the answer only after it has sent everything, more than the server reads before."""
     protect(server, path)
     ours = git()
     ours.commit()
@@ -63,14 +61,14 @@ def test_the_reason_stands_beside_each_refused_ref_and_the_others_move(server, p
     ours.commit()
     ours("push", "--quiet", ours.url, "main", "main:release/1", "main:release/2")
     tip = ours.commit()
-    wanted = ("main", "main:release/1", "main:topic", ":release/2", "main:refs/notes/x")
-    said = ours.fails("push", ours.url, *wanted)
-    assert "main -> release/1 (protected branch)" in said
-    assert "[remote rejected] release/2 (protected branch)" in said
-    assert "refs/notes/x (only branches and tags can be pushed)" in said
-    assert "main -> main\n" in said
-    assert "[new branch]" in said
-    assert "hook declined" not in said
+    refs = ("main", "main:release/1", "main:topic", ":release/2", "main:refs/notes/x")
+    output = ours.fails("push", ours.url, *refs)
+    assert "main -> release/1 (protected branch)" in output
+    assert "[remote rejected] release/2 (protected branch)" in output
+    assert "refs/notes/x (only branches and tags can be pushed)" in output
+    assert "main -> main\n" in output
+    assert "[new branch]" in output
+    assert "hook declined" not in output
     assert events_of(server, path)[-2:] == [("branch-pushed", "main"), ("branch-created", "topic")]
     assert ours("ls-remote", ours.url, MAIN).split()[0] == tip
 
@@ -81,9 +79,9 @@ def test_an_atomic_push_with_a_protected_branch_moves_nothing(server, path, git)
     ours.commit()
     ours("push", "--quiet", ours.url, "main")
     ours.commit()
-    said = ours.fails("push", "--atomic", ours.url, "main", "main:topic")
-    assert "main -> main (protected branch)" in said
-    assert "main -> topic (atomic push failed)" in said
+    output = ours.fails("push", "--atomic", ours.url, "main", "main:topic")
+    assert "main -> main (protected branch)" in output
+    assert "main -> topic (atomic push failed)" in output
     assert len(events_of(server, path)) == len(["repo", "protection", "branch"])
 
 
@@ -93,9 +91,9 @@ def test_a_push_that_only_deletes_the_rest_is_carried_out(server, path, git):
     ours.commit()
     ours("push", "--quiet", ours.url, "main", "main:topic")
     ours.commit()
-    said = ours.fails("push", ours.url, "main", ":topic")
-    assert "main -> main (protected branch)" in said
-    assert "[deleted]" in said
+    output = ours.fails("push", ours.url, "main", ":topic")
+    assert "main -> main (protected branch)" in output
+    assert "[deleted]" in output
     assert events_of(server, path)[-1] == ("branch-deleted", "topic")
 
 
@@ -109,12 +107,12 @@ def test_names_that_only_look_alike_are_open(server, path, git):
         ours("push", "--quiet", ours.url, *(f"HEAD:refs/heads/{name}" for name in names))
     ours("push", "--quiet", ours.url, "HEAD:refs/tags/release/1/y")
     ours("push", "--quiet", ours.url, ":refs/tags/release/1/y")
-    said = ours.fails("push", ours.url, "HEAD:refs/tags/release/1")
-    assert "(a protected branch has this name, or may have it)" in said
+    output = ours.fails("push", ours.url, "HEAD:refs/tags/release/1")
+    assert "(a protected branch has this name, or may have it)" in output
 
 
 def test_a_command_that_moves_nothing_is_refused(server, path, git):
-    """With "not there" twice git would delete whatever there is."""
+    """With two zeros git would delete the ref whatever its value."""
     protect(server, path)
     ours = git()
     tip = ours.commit()
@@ -145,7 +143,7 @@ def test_a_branch_is_not_deleted_and_made_anew_by_one_push(server, path, git):
 
 @pytest.fixture
 def other(tmp_path):
-    """A repository from which commits are pushed."""
+    """The repository of a person who pushes."""
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
@@ -174,7 +172,7 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
         try:
             create_protection(by=access_of(alice, team_repo), branch="main")
         finally:
-            connection.close()  # that of the thread in which the body is read
+            connection.close()  # the connection of the thread that reads the body
         yield whole[-10:]
 
     assert b"ok refs/heads/main" in receive(by=access_of(bob, team_repo), body=slowly())
@@ -188,25 +186,25 @@ def test_a_push_that_was_accepted_before_the_protection_is_carried_out(
 
 @pytest.mark.django_db(transaction=True)
 def test_refs_are_compared_with_protections_before_the_lock(team_repo, other, alice, bob):
-    """A long list takes its time, and on SQLite nobody writes under a lock. What is protected in
-    between is protected.
+    """A long list takes time, and on SQLite a lock blocks all writers. Protections that are created
+    meanwhile hold.
     """
     first, second = (other.commit({"a": b"%d" % n}) for n in (1, 2))
     receive(by=access_of(bob, team_repo), body=iter([body_of(other, ZERO, first)]))
-    asked: list[bool] = []
+    locked: list[bool] = []
 
     def protect_after_the_first_look(execute, sql, params, many, context):
-        found = execute(sql, params, many, context)
+        result = execute(sql, params, many, context)
         if sql.startswith("SELECT") and "repos_protection" in sql and "COUNT" not in sql:
-            asked.append(connection.in_atomic_block)
-            if len(asked) == 1:
+            locked.append(connection.in_atomic_block)
+            if len(locked) == 1:
                 create_protection(by=access_of(alice, team_repo), branch="main")
-        return found
+        return result
 
     with connection.execute_wrapper(protect_after_the_first_look):
-        said = receive(by=access_of(bob, team_repo), body=iter([body_of(other, first, second)]))
-    assert b"ng refs/heads/main protected branch" in said
-    assert asked == [False, True, False, True]
+        report = receive(by=access_of(bob, team_repo), body=iter([body_of(other, first, second)]))
+    assert b"ng refs/heads/main protected branch" in report
+    assert locked == [False, True, False, True]
     assert team_repo.branch_sha("main") == first
 
 
@@ -254,13 +252,13 @@ def test_a_push_and_a_protection_at_once_have_one_of_two_outcomes(team_repo, oth
 
 
 def together(*calls):
-    """Start all of them at the same moment; what each returned, in order."""
-    barrier, found = Barrier(len(calls)), {}
+    """Call all functions at the same moment; return their results in order."""
+    barrier, results = Barrier(len(calls)), {}
 
     def run(number, call):
         try:
             barrier.wait(timeout=60)
-            found[number] = call()
+            results[number] = call()
         finally:
             connection.close()
 
@@ -269,5 +267,5 @@ def together(*calls):
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert len(found) == len(calls), "one of them raised"
-    return [found[number] for number in range(len(calls))]
+    assert len(results) == len(calls), "one of them raised"
+    return [results[number] for number in range(len(calls))]

@@ -23,21 +23,21 @@ def test_admins_protect_a_branch_and_readers_see_it(api, repo, alice, bob, carol
     url = paths.protections(repo)
     api().post(url, branch="main").fails(401, "not_authenticated")
     api(carol).post(url, branch="main").fails(403, "forbidden")
-    with events("protection-created") as found:
+    with events("protection-created") as recorded:
         made = api(alice).post(url, branch="main").gives(201)
     assert {**made, "uuid": "", "created_at": "", "updated_at": ""} == {
         "uuid": "",
         "branch": "main",
         "required_approvals": 1,
-        "is_satisfiable": repo.owner_team is not None,  # or nobody but the author could approve
+        "is_satisfiable": repo.owner_team is not None,  # otherwise only the author could approve
         "approver_count": 0,
         "created_by_username": "alice",
         "created_at": "",
         "updated_at": "",
     }
     assert api(alice).get(f"{url}/{made['uuid']}").gives() == made
-    assert found[0].data == {"branch": "main", "required_approvals": 1}
-    assert found[0].target == {"kind": "protection", "uuid": made["uuid"]}
+    assert recorded[0].data == {"branch": "main", "required_approvals": 1}
+    assert recorded[0].target == {"kind": "protection", "uuid": made["uuid"]}
     api(carol).get(url).fails(403, "forbidden")
 
 
@@ -99,12 +99,12 @@ def test_a_protection_is_moved_to_another_branch(api, make, repo, alice, events)
     with events():
         api(alice).send("PUT", url, {"branch": "main"}).gives()
         api(alice).send("PUT", url, {}).gives()
-    with events("protection-updated") as found:
+    with events("protection-updated") as recorded:
         changed = api(alice).put(url, branch="release/*").gives()
     assert (changed["branch"], changed["approver_count"]) == ("release/*", 1)
     assert changed["updated_at"] > changed["created_at"]
     assert api(alice).get(url).gives() == changed
-    assert found[0].data == {
+    assert recorded[0].data == {
         "branch": "release/*",
         "required_approvals": 1,
         "changed": ["branch"],
@@ -115,9 +115,9 @@ def test_a_protection_is_moved_to_another_branch(api, make, repo, alice, events)
 def test_a_protection_ends_with_its_approvers(api, make, repo, alice, events):
     protection = make.protection(repo, by=alice, approver=alice)
     url = paths.protection(protection)
-    with events("protection-deleted") as found:
+    with events("protection-deleted") as recorded:
         api(alice).delete(url).gives(204)
-    assert found[0].data["branch"] == "main"
+    assert recorded[0].data["branch"] == "main"
     for answer in (api(alice).get(url), api(alice).delete(url), api(alice).put(url, branch="x")):
         answer.fails(404, "not_found")
     api(alice).get(f"{url}/approvers").fails(404, "not_found")
@@ -144,18 +144,18 @@ def test_an_archived_repository_keeps_its_protections_as_they_are(api, make, rep
 def test_admins_say_how_many_approvals_are_asked_for(api, team_repo, alice, bob, events):
     url = paths.protections(team_repo)
     api(bob).post(url, branch="main", required_approvals=2).fails(403, "role_required")
-    with events("protection-created") as found:
+    with events("protection-created") as recorded:
         made = api(alice).post(url, branch="main", required_approvals=0).gives(201)
-    assert made["required_approvals"] == found[0].data["required_approvals"] == 0
+    assert made["required_approvals"] == recorded[0].data["required_approvals"] == 0
     one = f"{url}/{made['uuid']}"
     api(bob).put(one, required_approvals=2).fails(403, "role_required")
     with events():
         api(alice).put(one, required_approvals=0).gives()
-    with events("protection-updated") as found:
+    with events("protection-updated") as recorded:
         changed = api(alice).put(one, required_approvals=20).gives()
     assert (changed["branch"], changed["required_approvals"]) == ("main", 20)
-    assert found[0].data["changed"] == ["required_approvals"]
-    assert found[0].data["before"] == {"branch": "main", "required_approvals": 0}
+    assert recorded[0].data["changed"] == ["required_approvals"]
+    assert recorded[0].data["before"] == {"branch": "main", "required_approvals": 0}
     assert api(alice).get(one).gives() == changed
     both = api(alice).put(one, branch="trunk", required_approvals=3.0).gives()
     assert (both["branch"], both["required_approvals"]) == ("trunk", 3)
@@ -167,8 +167,8 @@ def test_no_other_number_of_approvals_is_asked_for(api, make, team_repo, alice, 
     with events():
         for wrong in (-1, 21, 10**15, "2", True, None, 1.5):
             sent = {"branch": "x", "required_approvals": wrong}
-            told = api(alice).post(paths.protections(team_repo), **sent)
-            assert "required_approvals" in told.fails(422, "validation_failed"), wrong
+            answer = api(alice).post(paths.protections(team_repo), **sent)
+            assert "required_approvals" in answer.fails(422, "validation_failed"), wrong
             api(alice).put(url, required_approvals=wrong).fails(422, "validation_failed")
         for wrong in (-1, 21):
             for act in (
@@ -192,21 +192,21 @@ def test_one_that_asked_for_more_before_there_was_a_limit_still_does(api, make, 
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_protect_the_same_pattern_one_wins(api, team_repo, alice, sam):
     url, callers = paths.protections(team_repo), [api(alice), api(sam)]
-    found = at_once(*(lambda c=caller: c.post(url, branch="main") for caller in callers))
-    assert found == {(201, None): 1, (409, "protection_exists"): 1}
+    answers = at_once(*(lambda c=caller: c.post(url, branch="main") for caller in callers))
+    assert answers == {(201, None): 1, (409, "protection_exists"): 1}
     assert Protection.objects.count() == 1
 
 
 @pytest.fixture
 def fill(team_repo, alice):
-    """`fill(n)`: the repository has so many protections."""
+    """`fill(n)`: give the repository this many protections."""
     return lambda count: Protection.objects.bulk_create(
         Protection(repo=team_repo, branch=f"b{number}", created_by=alice) for number in range(count)
     )
 
 
 def test_a_repository_has_a_hundred_protections_at_most(api, team_repo, alice, fill, events):
-    """And keeps those that it had before there was a limit."""
+    """It keeps protections from before the limit."""
     url, (first, second, *_) = paths.protections(team_repo), fill(101)
     with events():
         detail = api(alice).post(url, branch="main").fails(409, "too_many_protections")
@@ -222,10 +222,10 @@ def test_a_repository_has_a_hundred_protections_at_most(api, team_repo, alice, f
 def test_of_two_who_make_the_last_protection_one_wins(api, team_repo, alice, sam, fill):
     fill(99)
     url = paths.protections(team_repo)
-    found = at_once(
+    answers = at_once(
         lambda: api(alice).post(url, branch="main"), lambda: api(sam).post(url, branch="trunk")
     )
-    assert found == {(201, None): 1, (409, "too_many_protections"): 1}
+    assert answers == {(201, None): 1, (409, "too_many_protections"): 1}
     assert Protection.objects.count() == 100
 
 

@@ -41,7 +41,7 @@ def test_a_line_of_the_log_says_why_a_whole_push_was_refused(server, path, git):
 
 @pytest.fixture
 def other(tmp_path):
-    """Where pushes come from."""
+    """The repository of a person who pushes."""
     scratch = Scratch(tmp_path / "other.git")
     scratch.create()
     return scratch

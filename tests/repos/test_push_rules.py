@@ -1,4 +1,4 @@
-"""What a ref's journal explains: the chain from the stored head to git's present value."""
+"""`longest_chain`: the chain of journal steps from the stored head to git's current value."""
 
 from itertools import pairwise, permutations
 
@@ -23,11 +23,11 @@ def steps(*pairs):
         ("a", "b", [], None),
         ("a", "b", [("a", "b")], [0]),
         ("a", "c", [("b", "c"), ("a", "b")], [1, 0]),
-        # git has refused the first, or not carried it out yet
+        # git has refused the first step, or not made it yet
         ("a", "b", [("a", "x"), ("a", "b")], [1]),
         ("a", "b", [("a", "b"), ("b", "c")], [0]),
         ("a", "c", [("a", "c"), ("a", "b"), ("b", "c")], [1, 2]),
-        # moved away and back has moved twice
+        # moving away and back are two steps
         ("a", "a", [("a", "b"), ("b", "a")], [0, 1]),
         (ZERO, ZERO, [(ZERO, "a"), ("a", ZERO)], [0, 1]),
         ("a", "d", [("x", "d"), ("a", "b")], None),
@@ -57,7 +57,7 @@ def test_a_branch_moved_to_and_fro_many_times_is_explained_at_once():
 
 
 def test_no_journal_takes_long_to_explain():
-    """Whoever may push writes it, and the repository is locked meanwhile."""
+    """Pushers write the journal, and the repository is locked meanwhile."""
     journal = steps(*permutations("abcdefgh", 2))
     chain = longest_chain("a", "a", journal)
     assert chain is not None

@@ -1,4 +1,4 @@
-"""A repository, and all of one owner, take so many bytes of the disk; a push beyond is refused."""
+"""Limits on the disk space of a repository and of an owner; larger pushes are refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def other(tmp_path):
-    """A repository from which commits are pushed."""
+    """The repository of a person who pushes."""
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
@@ -31,7 +31,7 @@ def other(tmp_path):
 
 @pytest.fixture
 def push(team_repo, other, alice):
-    """`push((old, new, ref), …)`: git's report."""
+    """`push((old, new, ref), …)`: push; return git's report."""
 
     def whole(*moves):
         body = push_body(other, [Command(*move) for move in moves])
@@ -75,9 +75,9 @@ def test_a_push_larger_than_what_is_left_is_refused_while_it_comes_and_leaves_no
     settings, team_repo, other, push
 ):
     settings.REPO_BYTES = 100_000
-    said = push((ZERO, other.commit({"a": noise(200_000)}), MAIN))
-    assert b"pack exceeds maximum allowed size" in said
-    assert b"ng refs/heads/main" in said and team_repo.git.refs() == {}
+    report = push((ZERO, other.commit({"a": noise(200_000)}), MAIN))
+    assert b"pack exceeds maximum allowed size" in report
+    assert b"ng refs/heads/main" in report and team_repo.git.refs() == {}
     assert not list(team_repo.git.path.glob("objects/tmp_objdir-*"))
 
 
@@ -103,20 +103,20 @@ def test_a_fork_for_which_its_owner_has_no_room_is_refused(
     assert b"ok " in push((ZERO, other.commit({"a": b"1"}), MAIN))
     Repo.objects.filter(pk=team_repo.pk).update(disk_bytes=2 * MIB)
     settings.OWNER_BYTES = 3 * MIB - 1
-    kept = Repo(owner_user=bob, name="x", slug="x", disk_bytes=MIB)
-    kept.save()
+    repo = Repo(owner_user=bob, name="x", slug="x", disk_bytes=MIB)
+    repo.save()
     forks = f"{team_repo.api_path}/forks"
     words = api(bob).post(forks).fails(409, "quota_reached")
     assert words == "There is no room for a copy: all repositories of users/bob may take 2 MiB."
     settings.OWNER_BYTES = 3 * MIB
     fork = api(bob).post(forks).gives(201)
-    kept.disk_bytes = 2 * MIB
-    kept.save()
+    repo.disk_bytes = 2 * MIB
+    repo.save()
     assert jobs.make_next_fork()
     ended = api(bob).get(f"/forks/{fork['uuid']}").gives()
     assert ended["status"] == "failed" and "no room" in ended["error"]
-    kept.disk_bytes = 0
-    kept.save()
+    repo.disk_bytes = 0
+    repo.save()
     api(bob).post(forks).gives(201)
     assert jobs.make_next_fork()
-    assert bob.repos.exclude(pk=kept.pk).get().disk_bytes > 0
+    assert bob.repos.exclude(pk=repo.pk).get().disk_bytes > 0

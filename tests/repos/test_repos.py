@@ -9,7 +9,7 @@ from tests.api import Api
 
 
 def of(repo: Repo) -> str:
-    """The address of the list that a repository is in."""
+    """The path of the list that contains a repository."""
     return repo.api_path.rpartition("/")[0]
 
 
@@ -91,9 +91,9 @@ def test_an_event_tells_the_beginning_of_a_long_description(api, repo, alice, ev
     with events("repo-updated", "repo-updated") as recorded:
         api(alice).put(repo.api_path, **body, description="x" * 1000).gives()
         api(alice).put(repo.api_path, **body, description="y" * 1001).gives()
-    told = [(event.data["before"], event.data["after"]) for event in recorded]
-    assert told[0] == ({"description": None}, {"description": "x" * 1000})
-    assert told[1] == ({"description": "x" * 1000}, {"description": "y" * 999 + "…"})
+    values = [(event.data["before"], event.data["after"]) for event in recorded]
+    assert values[0] == ({"description": None}, {"description": "x" * 1000})
+    assert values[1] == ({"description": "x" * 1000}, {"description": "y" * 999 + "…"})
 
 
 def test_what_an_update_leaves_out_stays(api, repo, alice, events):
@@ -123,7 +123,7 @@ def listed(caller: Api, path: str) -> list[str]:
 
 @pytest.fixture
 def three(make, repo, alice) -> str:
-    """Beside the private `api`, an internal and a public repository of the same owner."""
+    """An internal and a public repository of the owner of the private `api`."""
     for visibility in ("internal", "public"):
         make.repo(repo.owner, f"x-{visibility}", by=alice, visibility=visibility)
     return of(repo)
@@ -161,8 +161,8 @@ def test_a_private_repo_is_forbidden_and_an_absent_one_not_found(api, repo, caro
 
 def test_urls_are_under_the_base_url_where_one_is_set(api, repo, alice, settings):
     settings.BASE_URL = "https://code.example.org"
-    found = api(alice).get(repo.api_path).gives()
-    assert found["clone_url"] == f"https://code.example.org/{repo.path}.git"
+    record = api(alice).get(repo.api_path).gives()
+    assert record["clone_url"] == f"https://code.example.org/{repo.path}.git"
 
 
 def test_visibility_is_one_of_three(api, repo, alice):

@@ -13,26 +13,26 @@ from tests.repos import paths
 
 @pytest.fixture
 def says(api, alice):
-    """`says(protection)`: what alice is told, by the list and by the record."""
+    """`says(protection)`: the value in alice's list and record, which must be equal."""
 
     def ask(protection):
-        one = api(alice).get(paths.protection(protection)).gives()
+        record = api(alice).get(paths.protection(protection)).gives()
         rows = api(alice).get(paths.protections(protection.repo)).gives()["results"]
-        [row] = [row for row in rows if row["uuid"] == one["uuid"]]
-        assert row == one
-        return one["is_satisfiable"]
+        [row] = [row for row in rows if row["uuid"] == record["uuid"]]
+        assert row == record
+        return record["is_satisfiable"]
 
     return ask
 
 
 @pytest.fixture
 def guarded(make, alice):
-    """`guarded(repo, 2, bob)`: a protection that wants so many approvals, of the named."""
+    """`guarded(repo, 2, bob)`: a protection with this number of approvals and these approvers."""
 
     def protect(repo, required, *approvers):
         protection = make.protection(repo, by=alice, approver=approvers[0] if approvers else None)
-        for one in approvers[1:]:
-            protection.approvers.create(user=one, added_by=alice)
+        for approver in approvers[1:]:
+            protection.approvers.create(user=approver, added_by=alice)
         Protection.objects.filter(pk=protection.pk).update(required_approvals=required)
         return protection
 
@@ -46,13 +46,13 @@ def require(protection, number):
 def test_with_nobody_named_those_who_write_are_enough_but_for_the_author(
     says, guarded, team_repo, acme
 ):
-    """alice and bob write; a pull of one is for the other to approve."""
+    """alice and bob may write; each can approve the other's pulls."""
     protection = guarded(team_repo, 1)
     assert says(protection)
     require(protection, 2)
     assert not says(protection)
     vera = MemberFactory.create(team=acme, user=UserFactory.create(username="vera"), viewer=True)
-    assert says(protection)  # a pull of hers, out of a fork, is for both
+    assert says(protection)  # both can approve her pull from a fork
     vera.user.is_active = False
     vera.user.save()
     assert not says(protection)
@@ -63,14 +63,14 @@ def test_with_nobody_named_those_who_write_are_enough_but_for_the_author(
 
 
 def test_nobody_approves_alone(says, guarded, make, alice):
-    """A person's own repository, which nobody else may read."""
+    """A person's private repository."""
     own = make.repo(alice, "own", by=alice)
     protection = guarded(own, 1)
     assert not says(protection)
     UserFactory.create(username="stranger")
     assert not says(protection)
     Repo.objects.update(visibility=Visibility.INTERNAL)
-    assert says(protection)  # a pull of the stranger's is for alice
+    assert says(protection)  # alice can approve the stranger's pull
     require(protection, 2)
     assert not says(protection)
 
@@ -87,9 +87,9 @@ def test_staff_writes_everywhere(says, guarded, make, alice):
 def test_who_is_of_the_team_and_staff_as_well_counts_once_and_in_nobodys_place(
     says, guarded, team_repo, alice, bob
 ):
-    for one in (alice, bob):
-        one.is_staff = True
-        one.save()
+    for person in (alice, bob):
+        person.is_staff = True
+        person.save()
     protection = guarded(team_repo, 2)
     assert not says(protection)
     UserFactory.create(username="sam", staff=True)
@@ -142,12 +142,12 @@ def test_however_many_there_are_the_queries_are_as_many(api, guarded, make, team
     url = paths.protections(team_repo)
 
     def asked():
-        api(alice).get(url)  # the use of the token is noted by the first
+        api(alice).get(url)  # the first request records the use of the token
         with CaptureQueriesContext(connection) as queries:
             rows = api(alice).get(url).gives()["results"]
         assert all(row["is_satisfiable"] for row in rows)
-        for one in queries.captured_queries:
-            assert "COUNT(" not in one["sql"]
+        for query in queries.captured_queries:
+            assert "COUNT(" not in query["sql"]
         return len(queries)
 
     before = asked()
@@ -158,7 +158,7 @@ def test_however_many_there_are_the_queries_are_as_many(api, guarded, make, team
 
 @pytest.fixture
 def told(api):
-    """`told(person, pull)`: what they are told of each protection of a pull, by its pattern."""
+    """`told(person, pull)`: the values for each protection of a pull, by its pattern."""
 
     def ask(person, pull):
         url = f"{pull.repo.api_path}/pulls/{pull.number}/protection"
@@ -175,13 +175,13 @@ def test_of_a_pull_its_author_and_who_pushed_its_head_do_not_count(
     MemberFactory.create(team=acme, user=carl)
     protection = guarded(team_repo, 2)
     pull = make.pull(team_repo, by=bob)
-    assert told(bob, pull) == {"main": True}  # nothing is pushed, and alice and carl are left
+    assert told(bob, pull) == {"main": True}  # without pushers, alice and carl remain
     pull.head_sha, pull.head_pushed_by = "1" * 40, carl
     pull.save()
     assert told(bob, pull) == {"main": False}
     require(protection, 1)
     assert told(bob, pull) == {"main": True}
-    pull.head_pushed_by = None  # it may have been anybody
+    pull.head_pushed_by = None  # the pusher may be anybody
     pull.save()
     assert told(bob, pull) == {"main": False}
     require(protection, 0)

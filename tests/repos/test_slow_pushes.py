@@ -1,4 +1,4 @@
-"""Pushes that are under way while others move the same ref, or take away what they need."""
+"""Pushes in progress while others move the same ref or remove the pusher's access."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 
 @pytest.fixture
 def other(tmp_path):
-    """A repository from which commits are pushed."""
+    """The repository of a person who pushes."""
     other = Scratch(tmp_path / "other.git")
     other.create()
     return other
 
 
 def with_connection_of_its_own(body):
-    """What a body does when it is read in another thread than the test's."""
+    """A body that closes the database connection of the thread in which it is read."""
     try:
         yield from body
     finally:
@@ -51,7 +51,7 @@ def with_connection_of_its_own(body):
 
 @pytest.mark.django_db(transaction=True)
 def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo, other, bob):
-    """Else rows and git differ for as long as the client likes."""
+    """Otherwise the client could keep rows and git different for any time."""
     new = other.commit({"a": b"1"})
 
     def hanging():
@@ -69,7 +69,7 @@ def test_what_git_has_done_is_written_down_though_the_body_has_no_end(team_repo,
 def test_a_body_that_never_ends_is_read_for_no_longer_than_a_minute(
     team_repo, other, bob, monkeypatch
 ):
-    """Also where a byte comes now and then, after git has ended and after a refusal."""
+    """Also with a byte now and then, after git has ended and after a refusal."""
     monkeypatch.setattr(streams, "DROP_SECONDS", 0.1)
     new = other.commit({"a": b"1"})
     for ref in (MAIN, "refs/pull/1/head"):
@@ -102,7 +102,7 @@ def test_a_client_that_leaves_while_it_sends_moves_nothing(team_repo, other, bob
 def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
     team_repo, other, alice, bob, begins
 ):
-    """Else nobody would know that git has moved it, and its pusher could approve it."""
+    """Otherwise the move would not be recorded, and its pusher could approve it."""
     here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
 
     def push(person, old, new, meanwhile=lambda: None, ref=TOPIC):
@@ -135,7 +135,7 @@ def test_a_ref_that_moves_away_and_back_meanwhile_is_moved_by_whom_it_is(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, other, alice, bob):
-    """A step that was dropped leaves a gap, but who made the last one is known."""
+    """A dropped step leaves a gap, but the actor of the last step is known."""
     here, away, new, newer = (other.commit({"a": b"%d" % number}) for number in range(4))
 
     def push(person, old, new):
@@ -158,7 +158,7 @@ def test_a_push_onto_one_that_is_not_written_down_yet_is_its_pushers(team_repo, 
 
 @pytest.fixture
 def push(team_repo, other):
-    """`push(bob, old, new)`: a push of main from its beginning to its end."""
+    """`push(bob, old, new)`: a complete push of main."""
 
     def whole(person, old, new):
         body = push_body(other, [Command(old, new, MAIN)])
@@ -170,7 +170,7 @@ def push(team_repo, other):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_step_that_is_still_to_come_keeps_its_person(team_repo, other, push, alice, bob):
-    """The ref moves away and back before git makes it, and somebody else writes it down."""
+    """The ref moves away and back before git makes the step, and another push settles it."""
     here, away, new = (other.commit({"a": b"%d" % number}) for number in range(3))
     push(alice, ZERO, here)
     slow = open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, new)])
@@ -188,7 +188,7 @@ def test_a_step_that_is_still_to_come_keeps_its_person(team_repo, other, push, a
 
 @pytest.mark.django_db(transaction=True)
 def test_steps_that_are_still_to_come_are_no_way_there_and_back(team_repo, other, push, alice, bob):
-    """Each begins where the ref was, but git has made neither."""
+    """Each begins at the ref's value, but git has made neither."""
     here, away, there = (other.commit({"a": b"%d" % number}) for number in range(3))
     push(alice, ZERO, here)
     open_journal(actor=bob, repo=team_repo, moves=[(MAIN, here, there)])
@@ -236,7 +236,7 @@ LOSSES = {
 
 
 def access_by_token(make, person):
-    """What the person's token lets them do in teams/acme/api."""
+    """The access of the person's token to teams/acme/api."""
     principal = principal_of(make.token(person))
     return open_repo(principal, "teams/acme", "api", needs=Level.WRITE, writing=True)
 
@@ -278,12 +278,12 @@ def test_a_push_that_was_accepted_before_is_carried_out(make, team_repo, other, 
 
 
 def quarantines(repo):
-    """The folders in which git stores the objects of pushes that are under way."""
+    """The quarantine folders of pushes in progress."""
     return list((repo.git.path / "objects").glob("tmp_objdir-incoming-*"))
 
 
 def large_push(other):
-    """A push of some hundred kilobytes that cannot be packed smaller."""
+    """A push of some hundred kilobytes that do not compress."""
     noise = Random(7).randbytes(300_000)  # noqa: S311 - noise, no secret
     return push_body(other, [Command(ZERO, other.commit({"a": noise}), MAIN)])
 
@@ -306,7 +306,7 @@ def test_a_client_that_leaves_while_it_sends_leaves_nothing_on_disk(team_repo, o
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
 def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, ending):
-    """By the system that has no memory left, or because the time of the push is over."""
+    """By a system without free memory, or at the deadline of the push."""
     body = large_push(other)
 
     def slow():
@@ -321,7 +321,7 @@ def test_a_git_that_is_killed_leaves_nothing_on_disk(team_repo, other, bob, endi
 
 
 def receiver_of(repo):
-    """The process id of the git that receives a push to this repository."""
+    """The process id of the receive-pack of this repository."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -341,14 +341,14 @@ def test_a_push_that_ends_leaves_the_objects_of_another_one_alone(team_repo, oth
         assert team_repo.git.remove_quarantines() == 0
         yield body[200_000:]
 
-    said = receive(by=access_of(bob, team_repo), body=slow())
-    assert b"ok refs/heads/main" in said
+    report = receive(by=access_of(bob, team_repo), body=slow())
+    assert b"ok refs/heads/main" in report
     assert quarantines(team_repo) == [killed]
     assert team_repo.git.remove_quarantines() == 1
 
 
 def abandoned_quarantine(repo, name):
-    """Quarantine folders that a killed git left behind."""
+    """The quarantine folders of a killed git."""
     folder = repo.git.path / "objects" / f"tmp_objdir-incoming-{name}"
     (folder / "pack").mkdir(parents=True)
     (folder / "pack" / "tmp_pack_x").write_bytes(b"PACK")

@@ -1,4 +1,4 @@
-"""A push moves a ref only from where it is, by the disk and by what was acknowledged."""
+"""A push may move a ref only from its current value, on disk and as acknowledged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOWHERE = "d" * 40
 
 
 def begin_push(by, old: str, new: str) -> dict[str, str]:
-    """The command list of a push whose pack has not come yet; returns what is refused."""
+    """Read the command list of a push; return the refused refs."""
     line = pkt(f"{old} {new} refs/heads/main\0report-status".encode())
     request, _ = read_commands(iter([line + FLUSH]))
     _, refused = accept_refs(by, request, stale_moves(by.repo, request))
@@ -27,13 +27,13 @@ def begin_push(by, old: str, new: str) -> dict[str, str]:
 
 @pytest.mark.django_db
 def test_a_move_has_to_begin_where_the_ref_is(make, team_repo, alice):
-    """Two such steps would be a way from the ref's commit back to it, by a push to nowhere."""
+    """Two such steps would form a chain from the ref's commit back to itself."""
     store = Scratch(team_repo.git.path)
     tip = store.commit({"a": b"1"})
     assert store.update_ref("refs/heads/main", tip, "0" * 40)
     by = access_of(alice, team_repo)
     assert begin_push(by, tip, NOWHERE) == {}
-    reason = "this is not what is there now"
+    reason = "stale info: the ref has moved"
     assert begin_push(by, NOWHERE, tip) == {"refs/heads/main": reason}
     assert begin_push(by, NOWHERE, "0" * 40) == {"refs/heads/main": reason}
     assert list(PushJournal.objects.values_list("old", "new")) == [(tip, NOWHERE)]
@@ -49,8 +49,8 @@ def clone(team_repo, alice, tmp_path):
 
 @pytest.fixture
 def disk_is_behind(clone):
-    """Alice's last push of main was acknowledged, and the disk still shows what was there before;
-    returns where main was, and where it is.
+    """Let the disk show main's value before Alice's last push, which was acknowledged. Returns the
+    old value and the new one.
     """
     before = clone.head("main")
     clone.commit("main", {"a": "2\n"})
@@ -61,12 +61,12 @@ def disk_is_behind(clone):
 
 
 def pushed(repo, by, command: Command) -> str:
-    """The report of a push whose commit the server has already."""
+    """The report of a push of a commit that the server already has."""
     body = push_body(Scratch(repo.git.path), [command])
     return receive(by=access_of(by, repo), body=iter([body])).decode()
 
 
-REASON = "fetch first: this is not what was pushed last"
+REASON = "fetch first: the ref has moved"
 MAIN = "refs/heads/main"
 
 
@@ -102,7 +102,7 @@ def test_a_push_goes_on_where_the_disk_shows_the_last_push_again(clone, disk_is_
 def test_neither_a_push_nor_the_worker_writes_down_what_a_disk_that_lies_shows(
     clone, disk_is_behind, alice, bob, caplog
 ):
-    """The journal has a step of the ref, so that whoever settles looks at it."""
+    """The journal has a step of the ref, so that settling reads it."""
     before, last = disk_is_behind
     events = Event.objects.count()
     open_journal(actor=alice, repo=clone.repo, moves=[(MAIN, last, NOWHERE)])
@@ -119,7 +119,7 @@ def test_neither_a_push_nor_the_worker_writes_down_what_a_disk_that_lies_shows(
 
 @pytest.mark.parametrize("forced", [False, True])
 def test_a_push_on_top_of_one_that_died_before_its_rows_is_taken(clone, alice, bob, forced):
-    """The journal says how the ref came to where it is, also where it has lost a commit."""
+    """The journal explains the ref's value, even if the ref has lost a commit."""
     stored, store = clone.head("main"), Scratch(clone.repo.git.path)
     died = store.commit({"b": b"1"}, *([] if forced else [stored]))
     open_journal(actor=alice, repo=clone.repo, moves=[(MAIN, stored, died)])
@@ -127,11 +127,11 @@ def test_a_push_on_top_of_one_that_died_before_its_rows_is_taken(clone, alice, b
     new = store.commit({"b": b"2"}, died)
     assert f"ok {MAIN}\n" in pushed(clone.repo, bob, Command(died, new, MAIN))
     heads = Event.objects.filter(kind="branch-pushed").order_by("id")
-    assert [(one.actor, one.data["after"]) for one in heads] == [(alice, died), (bob, new)]
+    assert [(event.actor, event.data["after"]) for event in heads] == [(alice, died), (bob, new)]
 
 
 def test_rows_that_are_behind_the_disk_without_a_journal_hold_up_no_push(clone, bob):
-    """Where nothing can be lost."""
+    """Only if no commit can be lost."""
     stored, store = clone.head("main"), Scratch(clone.repo.git.path)
     ahead = store.commit({"b": b"1"}, stored)
     clone.server("update-ref", MAIN, ahead)
@@ -146,9 +146,9 @@ def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behin
     new = store.commit({"b": b"1"}, before)
     commands = [Command(before, new, MAIN), Command(ZERO, new, "refs/heads/other")]
     body = push_body(store, commands, "report-status atomic")
-    said = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
-    assert f"ng {MAIN} {REASON}\n" in said
-    assert "ng refs/heads/other atomic push failed\n" in said
+    report = receive(by=access_of(bob, clone.repo), body=iter([body])).decode()
+    assert f"ng {MAIN} {REASON}\n" in report
+    assert "ng refs/heads/other atomic push failed\n" in report
 
 
 @pytest.mark.django_db(transaction=True)
@@ -156,8 +156,8 @@ def test_an_atomic_push_with_an_outdated_move_moves_nothing(clone, disk_is_behin
 def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
     team_repo, alice, tmp_path, kind
 ):
-    """curl repeats a POST when a kept-alive connection dies without an answer. The first may end
-    between the look at the disk and the lock of the second.
+    """curl repeats a POST when a kept-alive connection breaks without an answer. The first push may
+    end after the second has read the disk and before it takes the lock.
     """
     other = Scratch(tmp_path / "other.git")
     other.create()
@@ -173,13 +173,13 @@ def test_a_push_that_git_sends_again_by_itself_leaves_no_step_in_the_journal(
     looked = stale_moves(team_repo, request)
     assert looked == {}
     assert f"ok {ref}".encode() in receive(by=by, body=iter([body]))
-    assert accept_refs(by, request, looked) == (None, {ref: "this is not what is there now"})
+    assert accept_refs(by, request, looked) == (None, {ref: "stale info: the ref has moved"})
     assert not PushJournal.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_move_back_to_what_is_stored_is_none_that_was_sent_again(team_repo, alice, tmp_path):
-    """A push that has not been written down yet has moved the ref away."""
+    """A push that is not settled yet has moved the ref away."""
     other = Scratch(tmp_path / "other.git")
     other.create()
     first, second = other.commit({"a": b"1"}), other.commit({"a": b"2"})

@@ -1,4 +1,4 @@
-"""What a stored head leads to is stored with it, by whatever way it came."""
+"""Every way to store a head stores its tip too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = f"{BRANCHES}main"
 
 
 class Killed(BaseException):
-    """The process has died here."""
+    """Raised where the process dies."""
 
 
 def die(*_: object) -> None:
@@ -33,7 +33,7 @@ def die(*_: object) -> None:
 
 @pytest.fixture
 def clone(team_repo, alice, tmp_path):
-    """A repository with a branch, and a tag of each sort."""
+    """A repository with a branch, and a tag of each kind."""
     made = Clone(tmp_path / "clone", team_repo, alice)
     sha = made.commit("main", {"a": "1\n"}, message="Say hello\n\nto everybody")
     made.push("main")
@@ -45,7 +45,7 @@ def clone(team_repo, alice, tmp_path):
 
 
 def forget(repo):
-    """As rows are that are older than their columns."""
+    """Empty the columns, as in rows from before they existed."""
     repo.refs.update(
         peeled_sha=None, commit_subject="", commit_author="", committed_at="", tag_message=None
     )
@@ -58,13 +58,13 @@ def test_a_push_stores_what_its_refs_lead_to(clone, team_repo):
         "Say hello",
         "alice",
     )
-    found = {row.full_name.removeprefix(TAGS): row for row in team_repo.refs.tags()}
-    assert [found[name].tag_message for name in ("light", "v1.0", "key")] == [
+    tags = {row.full_name.removeprefix(TAGS): row for row in team_repo.refs.tags()}
+    assert [tags[name].tag_message for name in ("light", "v1.0", "key")] == [
         None,
         "Version 1\n\nof two",
         "A key",
     ]
-    assert [found[name].peeled_sha for name in ("light", "v1.0", "key")] == [
+    assert [tags[name].peeled_sha for name in ("light", "v1.0", "key")] == [
         clone.head("main"),
         clone.head("main"),
         "",
@@ -97,18 +97,18 @@ def test_the_worker_reads_the_heads_of_before_and_goes_on_where_one_died(
         with pytest.raises(Killed):
             tips.fill_all_tips()
     assert team_repo.refs.filter(UNREAD).count() == len(names) + 4 - 3
-    told: list[str] = []
+    lines: list[str] = []
     before, people = run.spawned, dict(team_repo.refs.values_list("full_name", "pushed_by"))
     when = dict(team_repo.refs.values_list("full_name", "updated_at"))
-    tips.fill_all_tips(told.append)
+    tips.fill_all_tips(lines.append)
     assert run.spawned == before + 2
-    assert len(told) == 1
+    assert len(lines) == 1
     check_tips(team_repo)
     assert dict(team_repo.refs.values_list("full_name", "pushed_by")) == people
     assert dict(team_repo.refs.values_list("full_name", "updated_at")) == when
-    tips.fill_all_tips(told.append)
-    assert run.spawned == before + 3  # one of them by check_tips
-    assert len(told) == 1
+    tips.fill_all_tips(lines.append)
+    assert run.spawned == before + 3  # one of them in check_tips
+    assert len(lines) == 1
 
 
 def test_a_head_that_moves_or_goes_while_the_worker_reads_stays_as_it_was_left(
@@ -142,7 +142,7 @@ def test_a_repository_that_cannot_be_read_keeps_no_other_waiting(clone, team_rep
 
 
 def test_a_fork_knows_what_its_upstream_knows(clone, team_repo, alice, monkeypatch):
-    """But for what moved while it was copied."""
+    """Except for heads that moved during the copy."""
     team_repo.refs.filter(full_name=f"{TAGS}light").update(sha="1" * 40)
     create_fork(by=access_of(alice, team_repo), into=space_access_of(alice, alice))
     jobs.make_next_fork()
@@ -159,16 +159,16 @@ def test_a_merge_knows_its_commit_without_another_git(
     clone.commit("feature", {"b": "1\n"}, onto="main", message="Add b")
     clone.push("feature")
     pull = make.pull(team_repo, by=alice, source="feature")
-    asked = []
+    questions = []
 
     def ask(_, wanted):
-        asked.extend(wanted)
+        questions.extend(wanted)
         return {}
 
     with monkeypatch.context() as watched:
         watched.setattr(tips, "read_tips", ask)
         merge_pull(by=access_of(alice, team_repo), pull=pull, merge_strategy=strategy)
-    assert not asked
+    assert not questions
     row = team_repo.refs.get(full_name=HEAD)
     assert row.sha == team_repo.git.ref(HEAD) == row.peeled_sha
     check_tips(team_repo)

@@ -1,4 +1,4 @@
-"""What keeps the store small and true: packing after pushes, `check_repos`, `reconcile`."""
+"""Upkeep of repositories: packing after pushes, `check_repos` and `reconcile`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def push_and_die(clone, spec, by):
 
 
 def test_a_repository_is_tidied_after_pushes_once_a_minute(clone):
-    """Also while pushes go on; a new one when it is a minute old."""
+    """Also while pushes continue; a new repository once it is a minute old."""
     assert not jobs.tidy_next_repo()
     Repo.objects.update(created_at=timezone.now() - dt.timedelta(minutes=2))
     assert jobs.tidy_next_repo()
@@ -95,7 +95,7 @@ def test_the_worker_settles_what_a_dead_push_has_left_with_its_person(clone, bob
 
 @pytest.fixture
 def stuck(make, alice, tmp_path):
-    """A first push, which names the default branch, where a git was killed that had HEAD locked."""
+    """A first push, which sets the default branch, after a git with a lock on HEAD was killed."""
     made = Clone(tmp_path / "stuck", make.repo(alice, "stuck", by=alice), alice)
     made.commit("trunk", {"a": "1\n"})
     lock = made.repo.git.path / "HEAD.lock"
@@ -134,7 +134,7 @@ def test_a_journal_of_a_push_under_way_is_kept_and_an_old_one_dropped(clone, bob
 
 
 def test_the_worker_removes_what_a_killed_push_left_though_nobody_pushes(clone, bob, events):
-    """The journal of a push is kept until its end is written down, so the worker finds it."""
+    """The journal of a push exists until the push is settled, so that the worker finds it."""
     left = clone.repo.git.path / "objects" / "tmp_objdir-incoming-killed"
     left.mkdir()
     jobs.settle_journals()
@@ -145,7 +145,7 @@ def test_the_worker_removes_what_a_killed_push_left_though_nobody_pushes(clone, 
 
 
 def test_the_daily_sweep_removes_old_temporary_files_though_nobody_pushes(clone):
-    """Also those that an earlier version left, which kept no lock."""
+    """Also those of an earlier version without a lock."""
     objects = clone.repo.git.path / "objects"
     old, young = (objects / f"tmp_objdir-incoming-{name}" for name in ("old", "young"))
     for folder in (old, young):
@@ -167,7 +167,7 @@ def test_a_push_that_was_cut_off_and_sent_again_leaves_no_step_behind(clone, bob
 def test_steps_between_commits_that_git_has_lost_are_written_down_without_figures(
     clone, bob, events
 ):
-    """As after the store came from a backup. Else no push to the repository would ever end well."""
+    """As after a restore from a backup. Otherwise every push to the repository would fail."""
     old, new, lost = clone.repo.branch_sha("main"), clone.commit("main", {"a": "2\n"}), "1" * 40
     clone.repo.refs.update(sha=lost)
     open_journal(actor=bob, repo=clone.repo, moves=[("refs/heads/main", lost, "2" * 40)])
@@ -175,8 +175,8 @@ def test_steps_between_commits_that_git_has_lost_are_written_down_without_figure
     push_and_die(clone, "main", bob)
     with events(*["branch-pushed"] * 3) as recorded:
         jobs.settle_journals()
-    told = [(event.actor, event.data["forced"], event.data["commit_count"]) for event in recorded]
-    assert told == [(bob, None, None), (bob, None, None), (bob, False, 1)]
+    values = [(event.actor, event.data["forced"], event.data["commit_count"]) for event in recorded]
+    assert values == [(bob, None, None), (bob, None, None), (bob, False, 1)]
     assert clone.repo.branch_sha("main") == new
     assert not PushJournal.objects.exists()
 
@@ -191,29 +191,34 @@ def test_reconcile_writes_down_what_a_hand_has_moved(clone, events):
 
 
 def test_a_healthy_site_has_no_differences(clone):
-    assert told("check_repos") == "1 repositories looked at, 0 differences\n"
+    assert told("check_repos") == "1 repositories checked, 0 differences\n"
 
 
 def test_differences_are_told_and_mended(clone):
     git = clone.repo.git
     clone.git("push", "--quiet", str(git.path), "main:other")
     git.set_head_branch("other")
-    with pytest.raises(CommandError, match="mend with --fix"):
+    with pytest.raises(CommandError, match="repair with --fix"):
         told("check_repos")
     assert not Ref.objects.filter(full_name="refs/heads/other").exists()
     (git.path / "config").write_text("[core]\n\tbare = true\n")
     (git.path / "refs" / "heads" / "main.lock").touch()
     mended = told("check_repos", "--fix", "--older-than=0s")
-    for words in ("HEAD is other", "heads are not git's", "configuration", "temporary files"):
+    for words in (
+        "HEAD is other",
+        "heads differ from git's refs",
+        "configuration",
+        "temporary files",
+    ):
         assert words in mended
-    assert told("check_repos") == "1 repositories looked at, 0 differences\n"
+    assert told("check_repos") == "1 repositories checked, 0 differences\n"
     assert git.head_branch() == "main"
     assert not list(git.path.rglob("*.lock"))
 
 
 def test_a_missing_store_is_told_and_nothing_is_made_up(clone):
     shutil.rmtree(clone.repo.git.path)
-    with pytest.raises(CommandError, match="mend with --fix"):
+    with pytest.raises(CommandError, match="repair with --fix"):
         told("check_repos")
     output = StringIO()
     with pytest.raises(CommandError, match="1 of 1 repositories"):
@@ -247,7 +252,7 @@ def test_head_follows_the_row_as_it_is_by_then(clone, sam, django_capture_on_com
 
 
 def nobodys(age: float) -> GitRepo:
-    """A store that no row names, last touched so many seconds ago."""
+    """A folder without a row, last changed `age` seconds ago."""
     name = str(uuid4())
     made = GitRepo(settings.REPOSITORIES_DIR / name[:2] / name[2:4] / f"{name}.git")
     made.create()
@@ -262,20 +267,20 @@ def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
     unfinished = GitRepo(old.path.with_name(f"{uuid4()}.git.tmp-dead"))
     unfinished.create()
     os.utime(unfinished.path, (0, 0))
-    kept = Repo(uuid=waiting.repo_uuid).git
-    kept.create()
-    os.utime(kept.path, (0, 0))
+    fork_git = Repo(uuid=waiting.repo_uuid).git
+    fork_git.create()
+    os.utime(fork_git.path, (0, 0))
     os.utime(clone.repo.git.path, (0, 0))
     assert {old.path.name, unfinished.path.name} <= set(upkeep.sweep())
     assert not old.exists() and not unfinished.exists()
-    assert young.exists() and kept.exists() and clone.repo.git.exists()
+    assert young.exists() and fork_git.exists() and clone.repo.git.exists()
 
 
 def test_sweeping_asks_the_database_once_for_many_folders(make, alice, django_assert_num_queries):
-    kept = [make.repo(alice, by=alice).git for _ in range(3)]
-    for git in kept:
+    used = [make.repo(alice, by=alice).git for _ in range(3)]
+    for git in used:
         os.utime(git.path, (0, 0))
     gone = [nobodys(2 * 24 * 3600) for _ in range(3)]
     with django_assert_num_queries(2):
         upkeep.sweep()
-    assert all(git.exists() for git in kept) and not any(git.exists() for git in gone)
+    assert all(git.exists() for git in used) and not any(git.exists() for git in gone)

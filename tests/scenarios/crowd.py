@@ -29,10 +29,7 @@ CUT = re.compile(
     r"unable to access|RPC failed|hung up|early EOF|remote failed to report|unexpected disconnect"
     r"|Authentication failed"  # so git says when the server dies after it has asked who is there
 )
-BEHIND = re.compile(
-    r"fetch first|non-fast-forward|stale info|cannot lock ref|failed to update ref"
-    r"|this is not what is there now"  # a branch to be deleted that somebody has moved
-)
+BEHIND = re.compile(r"fetch first|non-fast-forward|stale info|cannot lock ref|failed to update ref")
 
 
 class Told(NamedTuple):

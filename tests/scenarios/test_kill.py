@@ -201,7 +201,7 @@ def settle(site: Site, place: Place) -> None:
     eventually(lambda: not unfinished(), within=5 * PATIENCE, pause_for=0.1)
     site.server.kill()
     site.kill_worker()
-    assert ", 0 moves written down" in site.server.manage("reconcile")
+    assert ", 0 moves recorded" in site.server.manage("reconcile")
     print(mended := site.server.manage("check_repos", "--fix", "--older-than=0s"))
     assert "HEAD is" not in mended, "the worker has left it"
     assert " 0 differences" in site.server.manage("check_repos")

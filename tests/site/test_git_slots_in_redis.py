@@ -29,5 +29,5 @@ def test_processes_share_slots_and_those_of_a_dead_one_come_back(own_redis, capl
     eventually(lambda: one.take(asked)[1] == "")
     own_redis.kill()
     assert one.take({"person:3": 0})[1] == ""
-    assert "counted in this process alone" in caplog.text
+    assert "slots for git count in this process only" in caplog.text
     one.closed.set()

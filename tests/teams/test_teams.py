@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from django.utils import timezone
 
-from apps.teams.models import KEPT_FOR, KEPT_MOST, FormerTeamSlug, Team
+from apps.teams.models import MOST_RESERVED, RESERVED_FOR, FormerTeamSlug, Team
 from tests.factories import MemberFactory, TeamFactory, UserFactory
 
 
@@ -151,7 +151,7 @@ def rename(caller, slug, to):
 @pytest.fixture
 def wandering(api, acme, alice) -> str:
     """The slug of a team that has given up as many as are kept for it."""
-    slugs = ["acme", *(f"acme-{number}" for number in range(KEPT_MOST))]
+    slugs = ["acme", *(f"acme-{number}" for number in range(MOST_RESERVED))]
     for slug, to in pairwise(slugs):
         rename(api(alice), slug, to).gives()
     return slugs[-1]
@@ -163,9 +163,9 @@ def test_a_team_that_holds_many_former_slugs_gives_up_no_further_one(
     with events():
         for person in (alice, sam):
             answer = rename(api(person), wandering, "one-more")
-            assert "10 slugs" in answer.fails(429, "rate_limited")
+            assert "10 former slugs" in answer.fails(429, "rate_limited")
             wait = int(answer.response.headers["Retry-After"])
-            assert timedelta(days=89) < timedelta(seconds=wait) <= KEPT_FOR
+            assert timedelta(days=89) < timedelta(seconds=wait) <= RESERVED_FOR
         api(carol).post("/teams", name="x", slug="acme").fails(409, "slug_taken")
     assert api(alice).put(f"/teams/{wandering}", name="Other", slug=wandering).gives()
     rename(api(alice), wandering, "acme-3").gives()
@@ -174,7 +174,7 @@ def test_a_team_that_holds_many_former_slugs_gives_up_no_further_one(
 
 
 def test_it_may_again_when_the_oldest_is_kept_no_longer(api, wandering, alice):
-    FormerTeamSlug.objects.filter(slug="acme").update(given_up_at=timezone.now() - KEPT_FOR)
+    FormerTeamSlug.objects.filter(slug="acme").update(given_up_at=timezone.now() - RESERVED_FOR)
     rename(api(alice), wandering, "one-more").gives()
     rename(api(alice), "one-more", "two-more").fails(429, "rate_limited")
     assert api(alice).get("/teams/acme").status == 301

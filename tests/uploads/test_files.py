@@ -52,7 +52,7 @@ def test_a_place_that_cannot_be_written_to_is_503(upload, carol, uploads_dir, ca
     refused = upload(carol)
     refused.fails(503, "unavailable")
     assert refused.header("Retry-After") == "60"
-    assert "cannot be stored" in caplog.text
+    assert "could not be stored" in caplog.text
     assert not Upload.objects.exists()
     uploads_dir.unlink()
     upload(carol).gives(201)
@@ -166,12 +166,12 @@ def test_check_uploads_names_what_is_missing_or_damaged(make, open_repo, carol):
     make.upload(open_repo, by=carol, content=b"one")
     output = StringIO()
     call_command("check_uploads", stdout=output)
-    assert output.getvalue() == "2 files looked at, all whole\n"
+    assert output.getvalue() == "2 files checked, none damaged\n"
     files.path_of(one.sha256).write_bytes(b"six")
     files.remove(other.sha256)
     with pytest.raises(CommandError, match="2 of 2 files are missing or damaged"):
         call_command("check_uploads", stdout=output)
-    assert f"{one.sha256}: its content is another" in output.getvalue()
+    assert f"{one.sha256}: its content has another SHA-256" in output.getvalue()
     assert f"{other.sha256}: No such file or directory" in output.getvalue()
 
 

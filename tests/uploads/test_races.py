@@ -39,7 +39,7 @@ def test_a_file_stays_whose_row_is_being_written(make, open_repo, carol, uploads
     Upload.objects.all().delete()
     with transaction.atomic():
         make.upload(open_repo, by=carol)
-        sweep = Aside(lambda: jobs._remove_if_unclaimed(digest))
+        sweep = Aside(lambda: jobs._remove_if_without_row(digest))
         sweep.begin()
     sweep.join(60)
     assert names(uploads_dir) == [digest]
@@ -49,7 +49,7 @@ def test_an_upload_that_waits_for_the_sweep_has_its_file(make, open_repo, carol,
     digest = make.upload(open_repo, by=carol).sha256
     Upload.objects.all().delete()
     with transaction.atomic():
-        jobs._remove_if_unclaimed(digest)
+        jobs._remove_if_without_row(digest)
         upload = Aside(lambda: make.upload(open_repo, by=carol))
         upload.begin()
         assert not files.path_of(digest).exists()

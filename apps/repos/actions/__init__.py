@@ -1,4 +1,4 @@
-"""What changes repositories. Each function is one transaction, one change and its event."""
+"""Actions on repositories. Each is one transaction with one change and its event."""
 
 from apps.repos.actions.forks import complete_fork, create_fork, fail_fork
 from apps.repos.actions.protections import (

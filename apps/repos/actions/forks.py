@@ -1,4 +1,4 @@
-"""What changes forks: asking for one, and its two ends."""
+"""Actions on forks: create, complete, fail."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from apps.repos.quota import check_copy
 from apps.repos.tips import TIP_COLUMNS
 
 TRIES = 5
-"""How often a free slug is looked for, should others take each one first."""
+"""Most attempts to find a free slug, if others keep taking it."""
 
 
 @final_transaction
 def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
-    """Ask for a copy of a repository that one reads, into a space where one writes. A worker makes
-    it, and asks both again.
+    """Request a copy of a readable repository into a space with write access.
 
-    Errors: those of `require_change`, 409 `fork_exists` while the owner has one that has not
-    failed, 409 `quota_reached`. No event: the copy's own creation, or its failure, is the event.
+    The worker makes the copy, and checks both accesses again. Errors: those of `require_change`,
+    409 `fork_exists` if the owner has a fork that has not failed, 409 `quota_reached`. The event is
+    recorded when the fork completes or fails.
     """
     by.require_change(Level.READ)
     into.check_open(writing=True)
@@ -51,8 +51,8 @@ def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
 def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo) -> bool:
     """Turn a finished copy into a repository. Locks the upstream, then the fork.
 
-    False when the lease was lost: another worker has the fork now. Errors: 403 when who asked for
-    it may no longer read the upstream or write to the owner's space, 422 for a closed account.
+    Returns False if the lease is lost: another worker has the fork. Errors: 403 if the creator may
+    no longer read the upstream or write to the owner's space, 422 for an inactive account.
     """
     lock(fork.upstream)
     lock(fork)
@@ -61,7 +61,7 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
     _check_still_allowed(fork)
     repo = _insert(fork, copied)
     repo.take_slug()
-    copied.path.rename(repo.git.path)  # OSError where something is there already
+    copied.path.rename(repo.git.path)  # OSError if the target exists
     _store_heads(repo, fork.upstream)
     Repo.objects.filter(pk=fork.upstream_id).update(fork_count=F("fork_count") + 1)
     fork.repo, fork.status, fork.completed_at = repo, ForkStatus.COMPLETED, timezone.now()
@@ -73,9 +73,9 @@ def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo)
 
 @transaction.atomic
 def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None:
-    """End a fork that cannot be made; `reason` is a sentence for its creator. Locks it.
+    """Mark a fork as failed; `reason` is a sentence for its creator. Locks the fork.
 
-    Nothing happens when the lease was lost.
+    Does nothing if the lease is lost.
     """
     lock(fork)
     if not fork.is_held(token):
@@ -87,9 +87,10 @@ def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None
 
 
 def _store_heads(repo: Repo, upstream: Repo) -> None:
-    """Store what was copied, with who pushed it: they cannot approve it in a pull from here.
+    """Store the copied heads with `pushed_by`, because pushers cannot approve their commits in
+    pulls.
 
-    What a head leads to is copied too; of one that moved meanwhile the worker finds it out.
+    The tips are copied too. The worker reads those of heads that moved during the copy.
     """
     columns = ("pushed_by_id", *TIP_COLUMNS)
     rows = upstream.refs.values_list("full_name", "sha", *columns)
@@ -101,7 +102,7 @@ def _store_heads(repo: Repo, upstream: Repo) -> None:
 
 
 def _check_still_allowed(fork: Fork) -> None:
-    """Ask anew what `create_fork` asked of its creator: the copying may have taken minutes."""
+    """Check the creator's access again, because copying may have taken minutes."""
     fork = Fork.objects.with_paths().get(pk=fork.pk)
     if not fork.created_by.is_active:
         raise Invalid("validation_failed", "The account that asked for the fork is not active.")
@@ -116,16 +117,16 @@ def _check_still_allowed(fork: Fork) -> None:
 
 
 def _insert(fork: Fork, copied: GitRepo) -> Repo:
-    """The copy's row, with the upstream's slug or the nearest that is free."""
+    """Insert the copy's row, with the upstream's slug or a free one like it."""
     upstream = fork.upstream
-    here = fork.owner.repos
+    repos = fork.owner.repos
     names = REPO_SLUGS.candidates(upstream.slug)
     for _ in range(TRIES):
-        taken = here.taken(names)
+        taken = repos.taken(names)
         free = next(name for name in names if name not in taken)
         try:
             with transaction.atomic():
-                return here.create(
+                return repos.create(
                     uuid=fork.repo_uuid,
                     upstream=upstream,
                     slug=free,

@@ -1,7 +1,7 @@
-"""Protecting branches, and naming who approves what is merged into them.
+"""Actions on protections and their approvers, for admins of the repository.
 
-Admins of the repository may. Each locks it first, as do pushes when they are accepted and merges
-when they move their target. Errors of all: those of `RepoAccess.require_change`.
+Each locks the repository first, like the acceptance of a push and like a merge. All raise the
+errors of `RepoAccess.require_change`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def create_protection(
 ) -> Protection:
     """Protect a branch, or a glob of branches, from pushes. Locks the repository.
 
-    Settings that are not given have their defaults. Errors: 409 `protection_exists` for the same
-    pattern, `too_many_protections`; 422 as `check_settings`.
+    Settings that are None get their defaults. Errors: 409 `protection_exists` for the same pattern,
+    409 `too_many_protections`, 422 as in `check_settings`.
     """
     by.require_change(Level.ADMIN)
     settings = given(required_approvals=required_approvals)
     check_settings(settings)
     repo = by.locked()
     if repo.protections.count() >= MOST_PROTECTIONS:
-        text = f"A repository has {MOST_PROTECTIONS} protections at most. Use a pattern with *."
+        text = f"A repository may have {MOST_PROTECTIONS} protections. Use a pattern with *."
         raise Conflict("too_many_protections", text)
     protection = Protection(repo=repo, branch=branch, created_by=by.user, **defaults() | settings)
     try:
@@ -47,7 +47,9 @@ def create_protection(
             protection.save(force_insert=True)
     except IntegrityError:
         raise _exists(branch) from None
-    record(Kind.PROTECTION_CREATED, actor=by.user, about=protection, data=_about(protection))
+    record(
+        Kind.PROTECTION_CREATED, actor=by.user, about=protection, data=_protection_data(protection)
+    )
     return protection
 
 
@@ -59,17 +61,17 @@ def update_protection(
     branch: str | None = None,
     required_approvals: int | None = None,
 ) -> None:
-    """Protect other branches, or change these settings. Locks the repository.
+    """Change the pattern or the settings of a protection. Locks the repository and the protection.
 
-    Errors: 409 `protection_exists`, 422 as `check_settings`.
+    Errors: 409 `protection_exists`, 422 as in `check_settings`.
     """
     by.require_change(Level.ADMIN)
     _lock(by, protection)
     settings = given(required_approvals=required_approvals)
     check_settings(settings)
-    before = _about(protection)
-    wanted = given(branch=branch, **settings)
-    changed = set_changed(protection, wanted)
+    before = _protection_data(protection)
+    values = given(branch=branch, **settings)
+    changed = set_changed(protection, values)
     if not changed:
         return
     protection.updated_at = timezone.now()
@@ -78,22 +80,24 @@ def update_protection(
             protection.save(update_fields=[*changed, "updated_at"])
     except IntegrityError:
         raise _exists(protection.branch) from None
-    data = {**_about(protection), "before": before, "changed": changed}
+    data = {**_protection_data(protection), "before": before, "changed": changed}
     record(Kind.PROTECTION_UPDATED, actor=by.user, about=protection, data=data)
 
 
 @transaction.atomic
 def delete_protection(*, by: RepoAccess, protection: Protection) -> None:
-    """Let its branches be pushed to again. Locks the repository, then the protection."""
+    """Remove a protection. Locks the repository, then the protection."""
     by.require_change(Level.ADMIN)
     _lock(by, protection)
     Protection.objects.filter(pk=protection.pk).delete()
-    record(Kind.PROTECTION_DELETED, actor=by.user, about=protection, data=_about(protection))
+    record(
+        Kind.PROTECTION_DELETED, actor=by.user, about=protection, data=_protection_data(protection)
+    )
 
 
 @final_transaction
 def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Approver:
-    """Name somebody whose approval counts. Locks the repository, then the protection.
+    """Add an approver. Locks the repository, then the protection.
 
     Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
     """
@@ -105,32 +109,32 @@ def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Appro
             approver = Approver.objects.create(protection=protection, user=user, added_by=by.user)
     except IntegrityError:
         raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
-    record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_who(approver))
+    record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_approver_data(approver))
     return approver
 
 
 @transaction.atomic
 def remove_approver(*, by: RepoAccess, approver: Approver) -> None:
-    """Their approval counts no more. Locks the repository, the protection, then the approver."""
+    """Remove an approver. Locks the repository, the protection, then the approver."""
     by.require_change(Level.ADMIN)
     _lock(by, approver.protection)
     lock(approver)
     Approver.objects.filter(pk=approver.pk).delete()
-    record(Kind.APPROVER_REMOVED, actor=by.user, about=approver, data=_who(approver))
+    record(Kind.APPROVER_REMOVED, actor=by.user, about=approver, data=_approver_data(approver))
 
 
 def _lock(by: RepoAccess, protection: Protection) -> None:
-    """Lock the repository, then this protection of it."""
+    """Lock the repository, then its protection."""
     by.check_holds(protection)
     by.locked()
     lock(protection)
 
 
-def _about(protection: Protection) -> dict[str, Any]:
+def _protection_data(protection: Protection) -> dict[str, Any]:
     return {"branch": protection.branch, **settings_of(protection)}
 
 
-def _who(approver: Approver) -> dict[str, Any]:
+def _approver_data(approver: Approver) -> dict[str, Any]:
     return {"username": approver.user.username, "branch": approver.protection.branch}
 
 

@@ -1,4 +1,4 @@
-"""Making and changing repositories."""
+"""Actions on repositories: create and update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from apps.repos.rules import check_default_branch
 from apps.repos.visibility import check_visibility, hide, lock_with_forks
 
 PUBLIC = ("name", "slug", "description", "visibility", "is_archived", "default_branch")
-"""What an event may tell of a repository: all that its readers see of it."""
+"""Fields that an event may contain: all of them are visible to readers of the repository."""
 
 
 @final_transaction
@@ -33,11 +33,10 @@ def create_repo(
     description: str | None = None,
     visibility: str = Visibility.PRIVATE,
 ) -> Repo:
-    """Make a repository, its row and its empty git store, where one may write.
+    """Create a repository, its row and its empty folder, in a space with write access.
 
-    Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The store is made inside
-    the transaction: should the commit fail, an empty folder with a random name is left, which
-    nothing refers to.
+    Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The folder is created
+    inside the transaction. If the commit fails, an empty folder is left, which the worker removes.
     """
     by.check_open(writing=True)
     by.require_change(Level.WRITE)
@@ -65,39 +64,40 @@ def update_repo(
     is_archived: bool | None = None,
     default_branch: str | None = None,
 ) -> None:
-    """Change what people see of a repository; what is not given stays. Its admins may.
+    """Change a repository's properties, for its admins. Arguments that are None change nothing.
 
-    The slug it had leads to it until another takes it. Forks become no more visible than it, all
-    the way down, with a `repo-updated` each. git's HEAD follows the default branch. Errors: 401,
-    403, 409 `repo_archived` (see `_check_takes`), 409 `slug_taken`, 422 for a fork that would be
-    more visible than its upstream, 422 for a default branch that is not there. Locks the forks
-    that are more visible, then the repository, then its upstream where it becomes more visible.
+    The former slug leads to the repository until another one takes it. All forks below become at
+    most as visible as the repository, with a `repo-updated` event each. git's HEAD follows the
+    default branch. Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`,
+    422 for a fork that would be more visible than its upstream, 422 for a default branch that does
+    not exist. Locks the more visible forks, the repository, and its upstream if the repository
+    becomes more visible.
     """
     by.principal.check_may_change()
     by.require(Level.ADMIN)
     repo, forks = by.repo, lock_with_forks(by, visibility)
-    wanted = given(name=name, slug=slug, visibility=visibility, is_archived=is_archived)
-    wanted |= given(default_branch=default_branch)
+    values = given(name=name, slug=slug, visibility=visibility, is_archived=is_archived)
+    values |= given(default_branch=default_branch)
     if description is not ...:
-        wanted["description"] = description
-    changed = differing(repo, wanted)
-    _check_takes(by, changed, is_archived)
+        values["description"] = description
+    changed = differing(repo, values)
+    _check_accepts(by, changed, is_archived)
     if not changed:
         return
-    _check_values(repo, wanted, changed)
-    told = [Told(repo, *PUBLIC), *(Told(fork, "visibility") for fork in forks)]
-    _save(repo, wanted)
+    _check_values(repo, values, changed)
+    changes = [Told(repo, *PUBLIC), *(Told(fork, "visibility") for fork in forks)]
+    _save(repo, values)
     hide(forks, repo.visibility)
-    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data=told[0].data(changed))
-    for fork, of_fork in zip(forks, told[1:], strict=True):
-        record(Kind.REPO_UPDATED, actor=by.user, about=fork, data=of_fork.data(["visibility"]))
+    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data=changes[0].data(changed))
+    for fork, fork_changes in zip(forks, changes[1:], strict=True):
+        record(Kind.REPO_UPDATED, actor=by.user, about=fork, data=fork_changes.data(["visibility"]))
 
 
-def _check_takes(by: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
-    """Whether the repository takes these changes now: 403 `team_inactive`, 409 `repo_archived`.
+def _check_accepts(by: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
+    """403 if the owner is inactive, 409 `repo_archived` if the repository is archived.
 
-    An archived one can be opened, and changed by the same request. To archive it again is no
-    change. The caller has locked it.
+    A request that opens an archived repository may also change it. Archiving it again is no change
+    and no error. The caller has locked the repository.
     """
     stays_archived = is_archived is True and not changed
     if is_archived is False or stays_archived:
@@ -106,20 +106,20 @@ def _check_takes(by: RepoAccess, changed: list[str], is_archived: bool | None) -
         by.check_writable()
 
 
-def _check_values(repo: Repo, wanted: dict[str, Any], changed: list[str]) -> None:
-    """422 for a visibility or a default branch that it cannot have. Locks its upstream where it
-    becomes more visible.
+def _check_values(repo: Repo, values: dict[str, Any], changed: list[str]) -> None:
+    """422 for a visibility or a default branch that the repository cannot have. Locks the upstream
+    if the repository becomes more visible.
     """
     if "visibility" in changed:
-        check_visibility(repo, wanted["visibility"])
+        check_visibility(repo, values["visibility"])
     if "default_branch" in changed:
-        check_default_branch(repo, wanted["default_branch"])
+        check_default_branch(repo, values["default_branch"])
 
 
-def _save(repo: Repo, wanted: dict[str, Any]) -> None:
+def _save(repo: Repo, values: dict[str, Any]) -> None:
     """Store the changes; 409 `slug_taken`."""
     former = repo.slug
-    changed = set_changed(repo, wanted)
+    changed = set_changed(repo, values)
     if "default_branch" in changed:
         point_head_on_commit(repo)
     repo.updated_at = timezone.now()

@@ -1,7 +1,7 @@
 """One push from its command list to its report.
 
-Which refs may move is decided before git starts, and git is given no others; the journal is
-written before git may move them; rows and events are written before the client gets the report.
+The refs that may move are chosen before git starts, and git gets only those. The journal is written
+before git moves them. Rows and events are written before the client gets the report.
 """
 
 from __future__ import annotations
@@ -47,50 +47,48 @@ from apps.repos.pushes import MOST_NAMED, journal_of, open_journal, settle, stor
 from apps.repos.rules import ZERO, RefMove, longest_chain, names_branches
 
 MOST_REFS = 20_000
-"""Refs that one push may move: imports have thousands of tags."""
+"""Most refs that one push may move. Imports have thousands of tags."""
 MOST_LOGGED = 20
-"""Refused refs that one line of the log names."""
+"""Most refused refs that one line of the log names."""
 REPORT_LIMIT = 16 * 1024 * 1024
 KILLED_SECONDS = 2.0
-"""How long the processes that a killed git had started may take to end."""
+"""Seconds to wait for the children of a killed git to end."""
 LIST_COST = 8
-"""Bytes of memory for each byte of a command list, with all that is made of it: it was measured."""
-TOO_MANY = f"one push moves {MOST_REFS:,} refs at most: push this one once more"
-OUTDATED = "fetch first: this is not what was pushed last"
-STALE = "this is not what is there now"
+"""Bytes of memory that parsing a command list takes for each of its bytes, as measured."""
+TOO_MANY = f"one push may move at most {MOST_REFS:,} refs: push this one again"
+OUTDATED = "fetch first: the ref has moved"
+STALE = "stale info: the ref has moved"
 SECONDS = 5
-"""How long git may take under the repository's lock."""
+"""Most seconds that git may take while the repository is locked."""
 logger = logging.getLogger(__name__)
 
 
 def receive(*, by: RepoAccess, body: Iterator[bytes]) -> bytes:
-    """Carry out a push; returns the report that `git push` prints.
+    """Carry out a push; return the report that `git push` prints.
 
-    `body` yields the request. Errors: 400 for what is no push, 503 while the command lists of too
-    many pushes are kept, those of `accept_refs`, and what the server raises when the client goes
-    away. Refs that git has moved by then have their rows.
+    `body` yields the request. Errors: 400 for a malformed push, 503 while the command lists of
+    other pushes fill the memory, those of `accept_refs`, and those that the server raises if the
+    client disconnects. Even then, refs that git has moved get their rows.
     """
     with body_memory.hold(f"person:{by.principal.person_id}") as hold:
-        request, rest = read_commands(counted(body, hold))
+        request, rest = read_commands(reserve_memory(body, hold))
         return carry_out(by, request, rest, body)
 
 
 def refuse_all(body: Iterator[bytes], reason: str, caller: str) -> bytes:
-    """Refuse every ref of a push for one reason; returns the report that `git push` prints.
+    """Refuse every ref of a push for one reason; return the report that `git push` prints.
 
-    Errors: 400 for what is no push, 503 as `receive`.
+    Errors: 400 for a malformed push, 503 as in `receive`.
     """
     with body_memory.hold(caller) as hold:
-        request, _ = read_commands(counted(body, hold))
+        request, _ = read_commands(reserve_memory(body, hold))
         drop(body)
     refused = [(command.ref, reason) for command in request.commands]
     return report(refused, sideband=request.sideband) if refused and request.wants_report else b""
 
 
-def counted(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
-    """Yield `body`, with memory for what is made of each piece reserved before; 503 when there is
-    none.
-    """
+def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
+    """Yield the pieces of `body`, and reserve the memory that parsing each will take; 503."""
     size = 0
     for piece in body:
         size += len(piece)
@@ -99,10 +97,10 @@ def counted(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
 
 
 def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
-    """Decide about the refs, give git those that may move, and write down what it has done."""
+    """Choose the refs that may move, let git move them, and record the moves."""
     actor, repo = by.user, by.repo
     if not request.commands:
-        # Before it sends a large pack, git asks with an empty list whether it may.
+        # git sends an empty list first, to find out whether it may send a large pack.
         return b""
     left, limit = quota.bytes_left(repo)
     too_much = quota.refusals(request, left, limit)
@@ -115,8 +113,8 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
         return report(refused.items(), sideband=request.sideband) if request.wants_report else b""
     accepted = [c for c in request.commands if c.ref not in refused]
     own = [RefMove(repo, c.ref, c.old, c.new, actor) for c in accepted]
-    asked = request.without(refused) if refused else request.raw
-    with Feeder(asked + rest, body) as feeder:
+    commands = request.without(refused) if refused else request.raw
+    with Feeder(commands + rest, body) as feeder:
         try:
             answer = run(repo, feeder, quota.most_of_push(left))
             quota.add_pushed(repo, feeder.sent)
@@ -129,7 +127,7 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
 
 
 def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
-    """Log one line about the refused refs; at most `MOST_LOGGED` of them by name."""
+    """Log one line about the refused refs, with the names of at most `MOST_LOGGED`."""
     named = [f"{ref[:200]!a} ({refused[ref]})" for ref in [*refused][:MOST_LOGGED]]
     others = f" and {len(refused) - len(named)} more" if len(refused) > len(named) else ""
     logger.info("Refused push to %s by %s: %s%s", by.repo.path, by.user, ", ".join(named), others)
@@ -138,13 +136,13 @@ def log_refused(by: RepoAccess, refused: dict[str, str]) -> None:
 def accept_refs(
     by: RepoAccess, request: PushRequest, stale: dict[str, str]
 ) -> tuple[UUID | None, dict[str, str]]:
-    """Decide which refs may move, and write them to the journal.
+    """Choose the refs that may move, and write their moves to the journal.
 
-    Returns the push's id, None when no ref may move, and the refused refs with the reasons.
+    Returns the push's id, None if no ref may move, and the refused refs with the reasons.
 
-    Thousands of refs are compared with the protections before the lock. Under it they are compared
-    anew only if the protections have changed since, and not before it has been given back; those
-    that remain are compared with the stored refs.
+    A push may have thousands of refs, so they are compared with the protections before the lock is
+    taken. If the protections have changed when it is taken, it is released, and they are compared
+    again. Under the lock the remaining refs are compared with the stored heads.
     Errors: 401, 403, 404, 409 `repo_archived`.
     """
     while True:
@@ -162,10 +160,10 @@ def accept_refs(
 
 
 def locked_and_renewed(by: RepoAccess) -> RepoAccess:
-    """Lock the repository, and ask anew whether the caller may push: the request may have come
-    slowly.
+    """Lock the repository, and check again that the caller may push: the request may have been
+    slow.
 
-    Whoever protects a branch takes the same lock: a push that is accepted first is carried out
+    Protecting a branch takes the same lock. A push accepted before that is carried out
     (docs/protections.md).
     """
     lock(by.repo)
@@ -175,12 +173,12 @@ def locked_and_renewed(by: RepoAccess) -> RepoAccess:
 
 
 def patterns(repo: Repo) -> list[str]:
-    """What is protected."""
+    """The patterns of the repository's protected branches."""
     return list(repo.protections.order_by("id").values_list("branch", flat=True))
 
 
 def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
-    """The command list, and what came of the pack with its last piece."""
+    """Read the command list; return it with the bytes of the pack that its last piece holds."""
     parser = PushParser()
     try:
         for piece in body:
@@ -188,55 +186,56 @@ def read_commands(body: Iterator[bytes]) -> tuple[PushRequest, bytes]:
                 break
         return parser.request, parser.rest
     except ProtocolError as error:
-        raise BadRequest("malformed_request", f"This is no push: {error}.") from None
+        raise BadRequest("malformed_request", f"The push is malformed: {error}.") from None
 
 
 def stale_moves(repo: Repo, request: PushRequest) -> dict[str, str]:
-    """Moves and deletions of something else than what is there now, with the reason against them.
+    """Refs that are not at the old value which the push names, with the reason for refusing them.
 
-    git compares the old value of a deletion only if it has that object. And a step from where the
-    ref never was could make a loop in the journal with another, of moves that never happened.
+    git itself compares the old value of a deletion only if it has that object. And a journal step
+    from a value that the ref never had could form a loop of moves that never happened.
     """
     moved = [command for command in request.commands if command.old != ZERO]
     present = repo.git.refs() if moved else {}
-    wrong = [command for command in moved if present.get(command.ref) != command.old]
-    return {command.ref: STALE for command in wrong}
+    stale = [command for command in moved if present.get(command.ref) != command.old]
+    return {command.ref: STALE for command in stale}
 
 
 def outdated_moves(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Moves that begin neither at the stored head nor where the journal leads from there, and those
-    that are written down already, with the reason against them. The caller holds the repository's
-    lock.
+    """Refs whose old value does not match the rows, with the reason for refusing them.
 
-    git and `stale_moves` compare with the disk, and a file system that several nodes share may show
-    one of them what was there some time ago. Where the rows are behind the disk and no journal
-    says why, a move that begins at a descendant of the stored head is let through: nothing is lost.
+    An old value matches if it is the stored head, or if the journal leads there from the stored
+    head. The caller holds the repository's lock. git and `stale_moves` compare with the disk, but a
+    file system shared by several nodes may show one of them an old state. If the disk is ahead of
+    the rows and no journal explains it, an old value that descends from the stored head is
+    accepted: no commit is lost.
 
-    curl sends a push again when a kept-alive connection dies without an answer, and the first one
-    may have ended since `stale_moves` looked at the disk. git would refuse the second, but its step
-    would stay in the journal if its process dies before.
+    A move that is already stored is refused too. curl repeats a push when a kept-alive connection
+    breaks without an answer, and the first push may have ended since `stale_moves` read the disk.
+    git would refuse the second one, but its step would stay in the journal if its process died.
     """
     stored = stored_heads(repo, [command.ref for command in commands])
     differing = [c for c in commands if stored.get(c.ref, ZERO) != c.old]
     if not differing:
         return {}
     steps = open_steps(repo, [command.ref for command in differing])
-    # A step that is not written down yet may have moved the ref away, and this one moves it back.
+    # A step in the journal may have moved the ref away, and this push moves it back.
     resent = {c.ref for c in differing if stored.get(c.ref, ZERO) == c.new and not steps[c.ref]}
     unexplained = [
         (c.ref, stored[c.ref], c.old)
         for c in differing
         if c.ref in stored and longest_chain(stored[c.ref], c.old, steps[c.ref]) is None
     ]
-    git, pairs = repo.git.within(SECONDS), [(at, old) for _, at, old in unexplained if old != ZERO]
-    told = distances(git, pairs) if pairs else {}
-    ahead = {pair for pair, distance in told.items() if distance.lost == 0}
-    outdated = {name: OUTDATED for name, at, old in unexplained if (at, old) not in ahead}
+    git = repo.git.within(SECONDS)
+    pairs = [(head, old) for _, head, old in unexplained if old != ZERO]
+    by_pair = distances(git, pairs) if pairs else {}
+    ahead = {pair for pair, distance in by_pair.items() if distance.lost == 0}
+    outdated = {name: OUTDATED for name, head, old in unexplained if (head, old) not in ahead}
     return outdated | dict.fromkeys(resent, STALE)
 
 
 def open_steps(repo: Repo, names: Sequence[str]) -> dict[str, list[PushJournal]]:
-    """The steps of these refs in the journal, by ref."""
+    """The journal's steps of these refs, by ref."""
     journal, steps = journal_of(repo), defaultdict[str, list[PushJournal]](list)
     for step in journal.filter(full_name__in=names) if len(names) <= MOST_NAMED else journal:
         steps[step.full_name].append(step)
@@ -246,51 +245,51 @@ def open_steps(repo: Repo, names: Sequence[str]) -> dict[str, list[PushJournal]]
 def refusals(
     request: PushRequest, protected: Sequence[str], stale: dict[str, str]
 ) -> dict[str, str]:
-    """Which refs may not move, and why. Where the client asked for `atomic`, all or none.
+    """The refs that may not move, with the reasons: all of them if one is and the push is atomic.
 
-    `protected`: the patterns of the protected branches. What is over `MOST_REFS` is compared with
-    none of them.
+    `protected`: the patterns of the protected branches. Refs beyond `MOST_REFS` are refused without
+    being compared with them.
     """
     commands, globs = request.commands, [glob(pattern) for pattern in protected]
     for_tags = [glob(pattern) for pattern in protected if names_branches(pattern)]
-    found = stale | {c.ref: reason for c in commands if (reason := reason_against(c))}
-    others = [command for command in commands if command.ref not in found]
-    found |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
+    refused = stale | {c.ref: reason for c in commands if (reason := reason_against(c))}
+    others = [command for command in commands if command.ref not in refused]
+    refused |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
     for command in others[:MOST_REFS]:
         name = short_name(command.ref)
-        if changes_branch(command) and any(one.fullmatch(name) for one in globs):
-            found[command.ref] = "protected branch"
-        if sets_tag(command) and any(one.fullmatch(name) for one in for_tags):
-            found[command.ref] = "a protected branch has this name, or may have it"
-    return all_or_none(request, found)
+        if changes_branch(command) and any(pattern.fullmatch(name) for pattern in globs):
+            refused[command.ref] = "protected branch"
+        if sets_tag(command) and any(pattern.fullmatch(name) for pattern in for_tags):
+            refused[command.ref] = "a protected branch has this name, or may have it"
+    return all_or_none(request, refused)
 
 
 def all_or_none(request: PushRequest, refused: dict[str, str]) -> dict[str, str]:
-    """The refused refs; where one is and the client asked for `atomic`, all others as well."""
+    """The refused refs; if the push is atomic and any ref is refused, all refs."""
     if refused and request.atomic:
         return {**{c.ref: "atomic push failed" for c in request.commands}, **refused}
     return refused
 
 
 def changes_branch(command: Command) -> bool:
-    """Whether it does to a branch what nobody may do to a protected one.
+    """Whether the command moves or deletes a branch, which protection forbids.
 
-    A protected branch may be created: git checks that there is none.
+    A protected branch may be created: git checks that it does not exist.
     """
     return command.ref.startswith(BRANCHES) and not command.creates
 
 
 def sets_tag(command: Command) -> bool:
-    """Whether there is a tag of this name afterwards."""
+    """Whether the command creates or moves a tag."""
     return command.ref.startswith(TAGS) and not command.deletes
 
 
 def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Tags that are set and branches that are created where the other has that name, with the
-    reason against them. The caller holds the repository's lock.
+    """Created or moved tags with a branch's name, and created branches with a tag's name, with the
+    reason for refusing them. The caller holds the repository's lock.
 
-    `git fetch URL main` would bring the tag. If one push creates both, the branch is made. Those
-    that were made before this rule can be deleted, and the branch be moved.
+    With both, `git fetch URL main` would fetch the tag. If one push creates both, the tag is
+    refused. Clashing names from before this rule can be deleted, and their branch can be moved.
     """
     twins = {
         twin(c.ref): c.ref
@@ -300,9 +299,9 @@ def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
     if not twins:
         return {}
     steps = open_steps(repo, [*twins])
-    announced = {name for name in steps if any(step.new != ZERO for step in steps[name])}
+    in_journal = {name for name in steps if any(step.new != ZERO for step in steps[name])}
     branches = {ref for ref in twins.values() if ref.startswith(BRANCHES)}
-    taken = announced.union(stored_heads(repo, [*twins]), branches)
+    taken = in_journal.union(stored_heads(repo, [*twins]), branches)
     return {
         ref: f"a {'branch' if name.startswith(BRANCHES) else 'tag'} has this name"
         for name, ref in twins.items()
@@ -311,15 +310,16 @@ def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
 
 
 def reason_against(command: Command) -> str | None:
-    """Why nobody may move this ref, whatever is protected; None when one may.
+    """The reason why nobody may move this ref, apart from protections; None if it may move.
 
-    What is "not there" before and after is no creation: git would delete whatever there is.
+    A command with equal old and new values is refused: git takes two zeros as "delete the ref,
+    whatever its object".
     """
     if not command.ref.startswith((BRANCHES, TAGS)):
         return "only branches and tags can be pushed"
-    # One that was made before this rule can be deleted.
+    # A ref from before this rule can be deleted.
     if not command.deletes and has_controls(command.ref):
-        return f"names have no {CONTROLS}"
+        return f"names may not contain {CONTROLS}"
     if command.creates and (problem := new_name_problem(short_name(command.ref))):
         return problem
     if not valid_ref_name(command.ref):
@@ -328,11 +328,11 @@ def reason_against(command: Command) -> str | None:
 
 
 class Feeder:
-    """Writes a push to git while it comes, in a thread: git may have ended before the body does,
-    and what it has done is written down at once.
+    """Writes a push to git in a thread as it arrives. git may end before the body does, and its
+    moves are recorded at once.
 
-    What git leaves is dropped, so that the client gets the report. `with` ends when the thread has
-    ended, and raises what the body has raised.
+    Bytes that git does not read are dropped, so that the client gets the report. Leaving the `with`
+    block waits for the thread, and raises the error of the body.
     """
 
     def __init__(self, beginning: bytes, body: Iterator[bytes]) -> None:
@@ -372,8 +372,8 @@ class Feeder:
             try:
                 stdin.write(piece)
                 self.sent += len(piece)
-                stdin.flush()  # else a body of small pieces would not notice the end of git
-            except (BrokenPipeError, ValueError):  # git has ended, and perhaps its pipe is closed
+                stdin.flush()  # with small pieces, notices the end of git at once
+            except (BrokenPipeError, ValueError):  # git has ended; its pipe may be closed
                 drop(self.body)
                 return
         with suppress(BrokenPipeError):
@@ -381,9 +381,9 @@ class Feeder:
 
 
 def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
-    """Give the push to git; returns what it answers when it has ended, though the body has not.
+    """Run receive-pack on the push; return its answer once it has ended, even before the body has.
 
-    `most`: bytes of objects that git may take, if fewer than usual.
+    `most`: bytes of the pack that git may accept, if fewer than usual.
     """
     process = repo.git.serve(Service.RECEIVE_PACK, most=most)
     try:
@@ -392,7 +392,7 @@ def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
         process.wait()
     finally:
         end(process)
-        if process.returncode < 0:  # a signal has ended it
+        if process.returncode < 0:  # killed by a signal
             repo.git.remove_quarantines(within=KILLED_SECONDS)
     if process.returncode and feeder.error is None:
         logger.warning("receive-pack of %s ended with %s", repo.uuid, process.returncode)
@@ -400,7 +400,7 @@ def run(repo: Repo, feeder: Feeder, most: int | None = None) -> bytes:
 
 
 def end_gently(process: GitProcess) -> None:
-    """Close git's input, so that it removes the objects of the push itself; else kill it."""
+    """Close git's input, so that it removes the push's objects. If it does not end, kill it."""
     with suppress(BrokenPipeError, ValueError):
         cast("IO[bytes]", process.stdin).close()
     if not ends_well(process, LAST_SECONDS):
@@ -408,9 +408,9 @@ def end_gently(process: GitProcess) -> None:
 
 
 def collected(process: GitProcess) -> bytes:
-    """git's answer; of one that somebody makes large, the first `REPORT_LIMIT` bytes."""
-    output, kept = cast("IO[bytes]", process.stdout), bytearray()
+    """git's answer, cut after `REPORT_LIMIT` bytes: a hostile push can make it large."""
+    output, answer = cast("IO[bytes]", process.stdout), bytearray()
     while piece := output.read1(PIECE):  # type: ignore[attr-defined]
-        if len(kept) < REPORT_LIMIT:
-            kept += piece
-    return bytes(kept)
+        if len(answer) < REPORT_LIMIT:
+            answer += piece
+    return bytes(answer)

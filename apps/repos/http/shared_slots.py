@@ -1,6 +1,6 @@
-"""Slots that are counted in Redis, for all processes together. Knows no Django.
+"""Counts slots of all processes in Redis. Does not import Django.
 
-Each slot is a lease: the slots of a process that was killed are free a minute later.
+Each slot is a lease: the slots of a killed process become free after a minute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from apps.core.slots import Limits
 from apps.site.shared import connect
 
 LEASE = 60
-"""Seconds for which a slot is held unless it is renewed."""
+"""Seconds after which a slot becomes free unless it is renewed."""
 RENEWED = 20
 """Seconds between two renewals."""
 
@@ -47,7 +47,7 @@ end
 
 
 class SharedSlots:
-    """Counts in Redis. While Redis does not answer, every slot is granted."""
+    """Slots counted in Redis. While Redis does not answer, every slot is granted."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class SharedSlots:
         self.scripts: Any = [self.client.register_script(text) for text in (TAKE, RENEW)]
         self.lock = Lock()
         self.held: dict[str, list[str]] = {}
-        """The keys of each slot that this process holds."""
+        """Redis keys by slot, of the slots that this process holds."""
         self.closed = Event()
         self.renewing: Thread | None = None
 
     def take(self, limits: Limits) -> tuple[str, str]:
-        """The slot's name, by which it is given back, and the name whose limit is reached or ""."""
+        """Take a slot; return its name, for `give_back`, and the key of a reached limit or ""."""
         name, names = uuid4().hex, list(limits)
-        keys = [f"{self.prefix}:git:{each}" for each in names]
+        keys = [f"{self.prefix}:git:{limit}" for limit in names]
         try:
             full = self.scripts[0](keys, [name, self.lease, *limits.values()])
         except (RedisError, OSError) as error:
-            logger.warning("Slots for git are counted in this process alone: %s", error)
+            logger.warning("Without Redis, slots for git count in this process only: %s", error)
             return name, ""
         if full:
             return name, names[full - 1]
@@ -85,7 +85,7 @@ class SharedSlots:
         return name, ""
 
     def give_back(self, name: str) -> None:
-        """Release a slot; if Redis does not answer, it ends with its lease."""
+        """Release a slot. If Redis does not answer, its lease expires instead."""
         self._remove(name, self.held.pop(name, []))
 
     def _remove(self, name: str, keys: list[str]) -> None:
@@ -98,5 +98,5 @@ class SharedSlots:
             for name, keys in list(self.held.items()):
                 with suppress(RedisError, OSError):
                     self.scripts[1](keys, [name, self.lease])
-                if name not in self.held:  # given back meanwhile
+                if name not in self.held:  # released meanwhile
                     self._remove(name, keys)

@@ -1,4 +1,4 @@
-"""Bytes between a request and a git process, in pieces, under WSGI and ASGI alike."""
+"""Streams bytes between a request and a git process, under WSGI and ASGI."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from apps.git.run import GitError, GitProcess, ends_well, kill_group
 
 PIECE = 64 * 1024
 PACKED_LIMIT = 16 * 1024 * 1024
-"""Bytes of a gzip body, packed or unpacked: git sends long fetch requests so, and JGit pushes."""
+"""Most bytes of a gzip body, compressed or not. git compresses long fetch requests, JGit pushes."""
 DROPPED = 16 * 1024 * 1024
-"""Bytes that are read of a push after its refusal, so that the client gets to read the answer."""
+"""Most bytes read from a refused push. Clients read the answer only after sending the body."""
 SILENCE = 60
-"""Seconds that git may write nothing. While it packs it writes something every five seconds if the
-client understands that (`uploadpack.keepAlive`), so that one that has gone is noticed.
+"""Seconds after which a silent git is killed. While it packs, git writes a keep-alive every five
+seconds if the client supports that (`uploadpack.keepAlive`), so that a lost client is noticed.
 """
 DROP_SECONDS = 60.0
-"""How long they are read: a client may send them one by one."""
+"""Most seconds in which `DROPPED` bytes are read: a client may send them one by one."""
 DROPPED_LATER = 2 * 1024 * 1024 * 1024
-"""Bytes that are read after the answer to a push. git reads no answer before it has sent all, and a
-push may have so many.
+"""Most bytes read after the answer to a push: the most that a push may have. git reads the answer
+only after it has sent everything.
 """
 DROP_LATER_SECONDS = 600.0
 GZIP = 16 + zlib.MAX_WBITS
 
 LAST_SECONDS = 10.0
-"""How long git may take to end when it has written all."""
+"""Seconds that git may take to end after its last byte."""
 
 Start: TypeAlias = Callable[[], GitProcess]
 
 
 class BrokenOff(GitError):
-    """git did not end well. Raised while an answer is sent, this cuts the connection, so that the
-    client sees that something is missing; before its first byte it is answered as any GitError.
+    """git failed while it wrote an answer. If bytes have been sent, the connection is cut, so that
+    the client notices; before the first byte it is answered like any GitError.
     """
 
 
 class Packer(Protocol):
-    """Packs what git writes, as `zlib.compressobj` does."""
+    """Compresses git's output; the interface of `zlib.compressobj`."""
 
     def compress(self, piece: bytes, /) -> bytes: ...
     def flush(self) -> bytes: ...
 
 
 class Unpacked:
-    """Leaves it as it is."""
+    """A `Packer` that does not compress."""
 
     def compress(self, piece: bytes) -> bytes:
         return piece
@@ -67,7 +67,7 @@ class Unpacked:
 
 
 class Bounded:
-    """Packs as another packer does, until git has written more bytes than it may: `BrokenOff`."""
+    """A `Packer` that raises `BrokenOff` if git writes more than `most` bytes."""
 
     def __init__(self, packer: Packer, most: int) -> None:
         self.packer, self.most = packer, most
@@ -75,7 +75,7 @@ class Bounded:
     def compress(self, piece: bytes) -> bytes:
         self.most -= len(piece)
         if self.most < 0:
-            raise BrokenOff("git wrote more than an answer may have")
+            raise BrokenOff("git wrote more bytes than an answer may have")
         return self.packer.compress(piece)
 
     def flush(self) -> bytes:
@@ -83,10 +83,10 @@ class Bounded:
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
-    """The body, inflated if it came as gzip; 400 when that is broken, or the client left or fell
-    silent.
+    """The body in pieces, inflated if it is gzip. 400 if it is malformed, or if the client
+    disconnects or stops sending.
 
-    Under WSGI a chunked body has no length, and only the server's own stream knows its end.
+    Under WSGI a chunked body has no length; only the server's own stream finds its end.
     """
     stream: Any = request
     if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
@@ -103,24 +103,24 @@ def read_from(stream: Any) -> Iterator[bytes]:
             yield piece
     except ApiError:
         raise
-    except Exception:  # broken chunks, or nothing comes: each server has errors of its own
+    except Exception:  # malformed chunks or a timeout: each server has its own errors
         raise broken_off() from None
 
 
 def inflated(raw: Iterator[bytes]) -> Iterator[bytes]:
-    """What a gzip stream holds, a bounded piece at a time; 413 past `PACKED_LIMIT`."""
+    """Inflate a gzip stream in pieces of limited size; 413 for more than `PACKED_LIMIT` bytes."""
     unpacker = zlib.decompressobj(GZIP)
     packed = unpacked = 0
     try:
         for piece in raw:
             packed, rest = packed + len(piece), piece
             while rest:
-                if unpacker.eof:  # something follows, which zlib would collect
+                if unpacker.eof:  # bytes behind the end, which zlib would buffer
                     raise broken_gzip()
                 out = unpacker.decompress(rest, PIECE)
                 unpacked += len(out)
                 if max(packed, unpacked) > PACKED_LIMIT:
-                    drop(raw)  # else the client may meet a closed connection before the refusal
+                    drop(raw)  # or the client may see a closed connection, not the 413
                     raise too_large(PACKED_LIMIT)
                 yield out
                 rest = unpacker.unconsumed_tail or unpacker.unused_data
@@ -136,7 +136,7 @@ def broken_gzip() -> BadRequest:
 
 
 def drop(body: Iterator[bytes]) -> None:
-    """Read what is left of a refused push, but no more than `DROPPED` bytes in `DROP_SECONDS`."""
+    """Read the rest of a refused push: at most `DROPPED` bytes, for at most `DROP_SECONDS`."""
     _drop(body, DROPPED, DROP_SECONDS)
 
 
@@ -149,10 +149,10 @@ def _drop(body: Iterator[bytes], most: int, seconds: float) -> None:
 
 
 def collected(body: Iterator[bytes], limit: int, held: ExitStack, caller: str) -> bytes:
-    """Receive a small body, whose memory is counted for the caller until `held` ends.
+    """Receive a small body. Its memory is counted for the caller until `held` is closed.
 
-    413 past `limit` bytes, counted after inflating; 400 when it takes more than `LONGEST` seconds;
-    503 when all bodies are too large together.
+    413 for more than `limit` bytes after inflating, 400 if it takes more than `LONGEST` seconds,
+    503 if all bodies together take too much memory.
     """
     whole, ends = bytearray(), monotonic() + LONGEST
     hold = held.enter_context(body_memory.hold(caller))
@@ -166,8 +166,8 @@ def collected(body: Iterator[bytes], limit: int, held: ExitStack, caller: str) -
     return bytes(whole)
 
 
-def fed_aside(start: Start, body: bytes) -> Start:
-    """`start`, and `body` written to that git by a thread: git may answer while it reads."""
+def feeding(start: Start, body: bytes) -> Start:
+    """A `start` whose git gets `body` from a thread, because git may answer while it reads."""
 
     def start_and_feed() -> GitProcess:
         process = start()
@@ -179,14 +179,14 @@ def fed_aside(start: Start, body: bytes) -> Start:
 
 def _feed(process: GitProcess, body: bytes) -> None:
     stdin = cast("IO[bytes]", process.stdin)
-    # git reads no further, or the client has gone and the pipe was closed.
+    # git has ended, or the client disconnected and the pipe is closed.
     with suppress(BrokenPipeError, ValueError):
         stdin.write(body)
         stdin.close()
 
 
 class GitAnswer(StreamingHttpResponse):
-    """An answer of git's that holds what it needs until it has been sent."""
+    """Streams git's output, and closes `held` once it has been sent."""
 
     def __init__(self, source: Any, held: ExitStack, content_type: str) -> None:
         headers = {"Cache-Control": "no-cache"}
@@ -199,8 +199,8 @@ class GitAnswer(StreamingHttpResponse):
 
 
 class AsyncGitAnswer(GitAnswer):
-    """Under ASGI Django closes what it iterates, but not what that reads from, and no answer whose
-    sending fails: git would go on until the garbage collector comes.
+    """A `GitAnswer` for ASGI that closes its source too. Django closes only the outermost iterator,
+    and nothing if sending fails: git would run until the garbage collector ends it.
     """
 
     def __init__(
@@ -219,8 +219,8 @@ class AsyncGitAnswer(GitAnswer):
 
 
 class PushAnswer(HttpResponse):
-    """The report of a push. After it has been sent, what is left of the body is read and dropped;
-    what is `held` stays held until then.
+    """The report of a push. After it is sent, the rest of the body is read and dropped, and `held`
+    is closed.
     """
 
     def __init__(self, report: bytes, rest: Iterator[bytes], held: ExitStack) -> None:
@@ -231,7 +231,7 @@ class PushAnswer(HttpResponse):
 
     def close(self) -> None:
         super().close()
-        with self.held, suppress(ApiError):  # the client has left
+        with self.held, suppress(ApiError):  # the client has disconnected
             _drop(self.rest, DROPPED_LATER, DROP_LATER_SECONDS)
 
 
@@ -244,14 +244,14 @@ def answer(
     held: ExitStack | None = None,
     packer: Packer | None = None,
 ) -> GitAnswer:
-    """Stream what the git that `start` gives writes. However the answer ends, git ends with it,
-    and then what is `held`.
+    """Stream the output of the git that `start` starts. When the answer ends, for whatever reason,
+    git is ended and then `held` is closed.
 
-    What a `packer` packs has to be all that there is: if git fails, the connection is cut.
+    With a `packer`, a git that fails cuts the connection, because the answer must be complete.
     """
     if isinstance(request, ASGIRequest):
         # Django would collect a synchronous iterator into a list before sending it. And it drops
-        # an answer whose client has gone before it was made, so that nothing may have begun yet.
+        # the answer if the client has disconnected by now, so git must not have been started yet.
         output = async_output(start, first, packer)
         return AsyncGitAnswer(output, (held or ExitStack()).pop_all(), content_type)
     source = SyncOutput(start(), first, packer)
@@ -259,8 +259,9 @@ def answer(
 
 
 class SyncOutput:
-    """git's output for a WSGI server, which calls `close` when done or when the client left. Its
-    beginning is read at once: while nothing has been sent, a git that fails can be told as such.
+    """git's output for a WSGI server, which calls `close` at the end or when the client
+    disconnects. The first piece is read at once: as long as nothing is sent, a failing git can be
+    answered as an error.
     """
 
     def __init__(self, process: GitProcess, first: bytes, packer: Packer | None = None) -> None:
@@ -298,14 +299,14 @@ class SyncOutput:
 async def async_output(
     start: Start, first: bytes, packer: Packer | None
 ) -> AsyncGenerator[bytes, None]:
-    """git's output for an ASGI server, read only as fast as the client takes it."""
+    """git's output for an ASGI server, read only as fast as the client receives it."""
     loop = asyncio.get_running_loop()
     async with running(start) as process:
         reader = asyncio.StreamReader(limit=PIECE)
         pipe, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), process.stdout
         )
-        # Else the loop would go on watching a number that is soon another file's.
+        # If it stayed open, the loop would watch a file descriptor that another file reuses.
         with closing(pipe):
             if first:
                 yield first
@@ -321,14 +322,14 @@ async def async_output(
 
 
 def last_piece(process: GitProcess, packer: Packer) -> bytes:
-    """The end of a packed answer; `BrokenOff` when git has not written all of it."""
+    """The end of a compressed answer; `BrokenOff` if git failed."""
     if not ends_well(process, LAST_SECONDS):
         raise BrokenOff(f"git ended with {process.returncode} in the middle of an answer")
     return packer.flush()
 
 
 async def next_piece(reader: asyncio.StreamReader) -> bytes:
-    """What has come; nothing at the end, and where nothing comes for `SILENCE` seconds."""
+    """The next piece; empty at the end, or after `SILENCE` seconds without output."""
     with suppress(TimeoutError):
         async with asyncio.timeout(SILENCE):
             return await reader.read(PIECE)
@@ -337,9 +338,9 @@ async def next_piece(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def running(start: Start) -> AsyncIterator[GitProcess]:
-    """git, started and ended beside the loop: either may take a while.
+    """Start and end git outside of the event loop, because either may take a while.
 
-    A client that leaves meanwhile interrupts the waiting, but not the start: that is ended after.
+    If the client disconnects during the start, the start is finished, and then git is ended.
     """
     starting = asyncio.ensure_future(asyncio.to_thread(start))
     try:
@@ -354,7 +355,7 @@ def _end_started(starting: asyncio.Future[GitProcess]) -> None:
 
 
 def end(process: GitProcess) -> None:
-    """Make sure that the process has ended, and close its pipes."""
+    """Kill the process if it still runs, and close its pipes."""
     kill_group(process)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:

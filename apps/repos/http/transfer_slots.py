@@ -1,8 +1,8 @@
-"""Slots for git over HTTP and for large downloads: how many are under way at once.
+"""Slots for git over HTTP and for large downloads: limits of how many run at once.
 
-A person has some, an address of people who have not signed in has some, and all of those addresses
-have three quarters together. Slots are counted in this process and, with Redis, also in all
-processes together.
+There is a limit for each person, for each address of anonymous callers, and for all transfers. All
+anonymous callers together get three quarters of the slots. Slots are counted in each process and,
+with Redis, also in all processes together.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from apps.repos.http.shared_slots import SharedSlots
 
 RETRY_AFTER = 10
-"""Seconds after which a client is told to try again."""
+"""Seconds in `Retry-After`."""
 ANONYMOUS = "nobody"
-"""The name under which the slots of all who have not signed in are counted."""
+"""The key under which the slots of all anonymous callers are counted."""
 PERSON, ADDRESS = "person:", "address:"
 
 
 def caller_of(request: HttpRequest, principal: Principal) -> str:
-    """The name under which slots and memory of this caller are counted."""
+    """The key under which the slots and memory of this caller are counted."""
     if principal.person_id is not None:
         return f"{PERSON}{principal.person_id}"
     return f"{ADDRESS}{address_of(request.META, settings.TRUSTED_PROXIES)}"
 
 
 def limits_of(caller: str) -> Limits:
-    """The limits that the settings set for this caller, for anonymous callers, and for all."""
+    """The limits of the settings that apply to this caller, by key."""
     limits = {ALL: settings.GIT_SLOTS}
     if caller.startswith(PERSON):
         return {caller: settings.GIT_SLOTS_PER_PERSON, **limits}
@@ -47,19 +47,19 @@ def limits_of(caller: str) -> Limits:
 
 
 def three_quarters(slots: int) -> int:
-    """Three quarters of these slots, at least one."""
+    """Three quarters of `slots`, at least one."""
     return max(1, slots * 3 // 4)
 
 
 class TransferSlots(Slots):
-    """The slots of this process. Where threads are bounded, transfers leave some to others."""
+    """The slots of this process. With a fixed number of threads, transfers leave some free."""
 
     def __init__(self) -> None:
         super().__init__(0, refusal=refusal)
 
     def leave_threads(self, threads: int) -> None:
-        """Let transfers have three quarters of the server's threads, and one caller two thirds of
-        those.
+        """Limit transfers to three quarters of the server's threads, and each caller to two thirds
+        of those.
         """
         self.most = three_quarters(threads)
 
@@ -73,7 +73,7 @@ class TransferSlots(Slots):
 
 
 def refusal(full: str) -> TooMany:
-    """429: the limit of this name is reached."""
+    """429 for a limit that is reached; `full` is its key."""
     whose = {ALL: "", ANONYMOUS: " of people who have not signed in"}.get(full, " of this address")
     if full.startswith(PERSON):
         whose = " of yours"
@@ -93,7 +93,7 @@ def shared_slots() -> SharedSlots | None:
     """The slots of all processes; None without Redis."""
     if not settings.REDIS_URL:
         return None
-    from apps.repos.http.shared_slots import SharedSlots  # redis-py takes long to load
+    from apps.repos.http.shared_slots import SharedSlots  # importing redis-py is slow
 
     return SharedSlots(settings.REDIS_URL)
 
@@ -102,8 +102,8 @@ def shared_slots() -> SharedSlots | None:
 def transfer_slot(request: HttpRequest, principal: Principal) -> Iterator[None]:
     """Hold a slot until the answer has been sent; 429 if none is free.
 
-    It is also released by being forgotten: a server drops the answer, unread and unclosed, to a
-    client that leaves before it was made.
+    The slot is also released when the generator is garbage-collected: if the client disconnects
+    before the answer exists, the server neither reads nor closes the answer.
     """
     caller = caller_of(request, principal)
     with ExitStack() as held:

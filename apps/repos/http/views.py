@@ -1,8 +1,8 @@
 """git over HTTP: clone, fetch and push at `/{owner}/{repo}.git`.
 
-Refusals come in the order of the API, and last 429 while too many git requests are under way. They
-are plain text, which git prints behind `remote:`. git prints no text of a failed POST: there people
-get 429 as a report or an `ERR` packet, with 200. Bodies stream both ways.
+Errors have the order of the API, and last 429 while too many git requests are under way. They are
+plain text, which git prints behind `remote:`. git prints no text of a failed POST: callers with a
+token get a 429 as a report or an `ERR` packet, with status 200. Bodies are streamed both ways.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from apps.repos.http.transfer_slots import caller_of, transfer_slot
 from apps.site import limits
 
 FETCH_LIMIT = 16 * 1024 * 1024
-"""Bytes of a fetch's request: what the client has and wants, not objects."""
+"""Most bytes of a fetch request. It names the objects that the client has and wants."""
 SMALL_PUSH = 1024 * 1024
-"""Bytes; git sends so much in one piece (`http.postBuffer`)."""
+"""Most bytes that git sends in one piece (`http.postBuffer`)."""
 RESULT = "application/x-git-{}-result"
 SERVICES = {f"git-{service}": service for service in Service}
 
@@ -59,10 +59,10 @@ View = Callable[..., HttpResponseBase]
 
 
 def git_view(method: str) -> Callable[[View], View]:
-    """Answer this method only, and every refusal in the form that git prints. Answers say how the
-    rate limits stand, as those of the API do.
+    """Accept only this method, answer errors as the plain text that git prints, and add the rate
+    limit headers of the API.
 
-    The view gets a stack of what ends with the request, such as its slot.
+    The view gets an `ExitStack` for contexts that end with the request, such as its slot.
     """
 
     def wrap(view: View) -> View:
@@ -89,7 +89,7 @@ def git_view(method: str) -> Callable[[View], View]:
 
 
 def refusal(error: ApiError) -> HttpResponse:
-    """An error as git shows it; 401 asks for Basic only, which is all that git speaks."""
+    """An error as plain text. A 401 asks for Basic only, because git supports nothing else."""
     headers = dict(error.headers)
     if error.status == 401:
         headers["WWW-Authenticate"] = 'Basic realm="Guildhall"'
@@ -99,10 +99,10 @@ def refusal(error: ApiError) -> HttpResponse:
 
 @git_view("GET")
 def info_refs(request: HttpRequest, names: dict[str, Any], held: ExitStack) -> HttpResponseBase:
-    """`info/refs?service=…`: what the repository has, before a fetch or a push."""
+    """`info/refs?service=…`: the refs of the repository, before a fetch or a push."""
     service = SERVICES.get(request.GET.get("service", ""))
     if service is None:
-        raise Forbidden("forbidden", "Only git's smart protocol is served here. Update git.")
+        raise Forbidden("forbidden", "Only git's smart protocol is supported here. Update git.")
     repo = open_for(request, principal_in(request), names, service, held).repo
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(repo.git.serve, service, advertise=True, protocol=protocol)
@@ -121,13 +121,13 @@ def upload_pack(request: HttpRequest, names: dict[str, Any], held: ExitStack) ->
             raise
         return HttpResponse(error_packet(error.detail), content_type=RESULT.format("upload-pack"))
     check_content_type(request, Service.UPLOAD_PACK)
-    who = caller_of(request, access.principal)
-    wanted = streams.collected(streams.pieces(request), FETCH_LIMIT, held, who)
-    check_cost(wanted)
+    caller = caller_of(request, access.principal)
+    fetch = streams.collected(streams.pieces(request), FETCH_LIMIT, held, caller)
+    check_cost(fetch)
     protocol = request.headers.get("Git-Protocol", "")
     start = partial(access.repo.git.serve, Service.UPLOAD_PACK, protocol=protocol)
-    fed = streams.fed_aside(start, wanted)
-    return streams.answer(request, fed, RESULT.format("upload-pack"), held=held)
+    feeding = streams.feeding(start, fetch)
+    return streams.answer(request, feeding, RESULT.format("upload-pack"), held=held)
 
 
 @git_view("POST")
@@ -175,8 +175,8 @@ def log_refusal(path: str, principal: Principal, error: ApiError | Http404) -> N
 
 @contextmanager
 def refusal_logged(path: str, principal: Principal) -> Iterator[None]:
-    """Log the refusal of a whole push, unless nobody has signed in: git always asks without a
-    token before it sends one.
+    """Log the refusal of a whole push, but not of an anonymous one: git always asks once without a
+    token before it sends the token.
     """
     try:
         yield
@@ -193,11 +193,11 @@ def open_for(
     service: Service,
     held: ExitStack,
 ) -> RepoAccess:
-    """Access to the repository, if the caller may do this there and has a slot for it.
+    """Check the caller's access to the repository and take a slot.
 
-    Over git any username goes: the token decides. Anonymous people may fetch what is public; else
-    they are asked to sign in, whether it exists or not. That is not counted: git always begins
-    without a token. The database connection is given back: what follows may take minutes.
+    Any username will do: the token decides. Anonymous callers may fetch public repositories; for
+    all other paths they get 401, which is not counted, because git always begins without a token.
+    The database connection is given back, because the transfer may take minutes.
     """
     writing = service is Service.RECEIVE_PACK
     needs = Level.WRITE if writing else Level.READ
@@ -217,8 +217,8 @@ def open_for(
     if principal.person is None:
         limits.throttle_git(request, None)
     repo = access.repo
-    # git follows the move of the GET that begins each exchange, but none of a POST: those are
-    # answered where they arrive, so that a rename cuts no push or fetch that is under way.
+    # git follows a redirect of the GET that begins each exchange, but none of a POST. A POST to a
+    # former path is served, so that a rename interrupts no push or fetch.
     if request.method == "GET" and access.moved:
         raise Moved(f"{base_url(request)}/{repo.path}.git/info/refs?service=git-{service}")
     if writing:
@@ -229,7 +229,10 @@ def open_for(
 
 
 def principal_in(request: HttpRequest) -> Principal:
-    """Who calls; nobody without a token. An invalid token is counted for the address. 401, 429."""
+    """The principal of the request, `ANONYMOUS` without a token. 401, 429.
+
+    An invalid token is counted for the address.
+    """
     try:
         credentials = credentials_of(request.META)
         return principal_of(credentials[1]) if credentials else ANONYMOUS
@@ -239,7 +242,7 @@ def principal_in(request: HttpRequest) -> Principal:
 
 
 def check_cost(fetch: bytes) -> None:
-    """400 for a fetch that git would take long to understand."""
+    """400 for a fetch request that git would take too long to parse."""
     try:
         check_fetch(fetch)
     except ProtocolError as error:

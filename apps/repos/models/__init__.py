@@ -1,7 +1,6 @@
-"""Repositories and the heads of their refs.
+"""Repositories, forks, protections and refs.
 
-Everything that reads need of git is stored here when a push or a merge happens, so that no list
-and no record runs git.
+Pushes and merges store all that lists and records need of git, so that these never run git.
 """
 
 from apps.repos.models.commit import CommitSearch, NamedCommit

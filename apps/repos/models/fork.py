@@ -1,4 +1,4 @@
-"""Forks: who asked for which copy, and how far it is. A row is a job of the worker."""
+"""Forks: requested copies of repositories. A row is a job of the worker."""
 
 from __future__ import annotations
 
@@ -27,36 +27,33 @@ class ForkStatus(StrEnum):
 
 
 LIVE: Final = (ForkStatus.QUEUED, ForkStatus.RUNNING, ForkStatus.COMPLETED)
-"""What an owner may have of one upstream only once."""
+"""Statuses in which an owner may have only one fork of an upstream."""
 _IS_LIVE: Final = Q(status__in=[status.value for status in LIVE])
 
 
 class ForkQuerySet(models.QuerySet["Fork"]):
     def with_paths(self) -> ForkQuerySet:
-        """With all that a record names."""
+        """Load the relations of a record."""
         names = ("upstream__owner_team", "upstream__owner_user", "repo__owner_team")
         return self.select_related(
             "created_by", "owner_team", "owner_user", *names, "repo__owner_user"
         )
 
     def visible_to(self, principal: Principal) -> ForkQuerySet:
-        """The rows of a list: forks that one may read, and those that one has asked for.
-
-        Staff sees all.
-        """
+        """Forks for lists: those that the principal may read or has requested; all for staff."""
         if principal.sees_all:
             return self
         readable = Repo.objects.visible_to(principal).values("pk")
         return self.filter(Q(repo__in=readable) | Q(created_by=principal.person_id))
 
     def of_owner(self, **owner: Any) -> Fork | None:
-        """The owner's newest that is not failed, else the newest failed (docs/forks.md)."""
-        found = self.with_paths().filter(**owner).order_by("-created_at", "-id")
-        return found.exclude(status=ForkStatus.FAILED).first() or found.first()
+        """The owner's newest fork that has not failed, else the newest failed (docs/forks.md)."""
+        forks = self.with_paths().filter(**owner).order_by("-created_at", "-id")
+        return forks.exclude(status=ForkStatus.FAILED).first() or forks.first()
 
 
 class Fork(Leased):
-    """A copy of `upstream` into a team's or a person's space, asked for by somebody."""
+    """A copy of `upstream` into the space of a team or person, requested by `created_by`."""
 
     uuid = models.UUIDField(default=uuid4, unique=True, editable=False)
     upstream = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="forks")
@@ -70,10 +67,11 @@ class Fork(Leased):
     repo = models.OneToOneField(Repo, null=True, on_delete=models.CASCADE, related_name="fork")
     """The copy, once it is complete."""
     repo_uuid = models.UUIDField(default=uuid4, editable=False)
-    """What the copy's uuid will be, and so its path. Each attempt has its own: nobody who was
-    thought dead can touch what another has finished."""
+    """The uuid of the copy, which sets its path. Each attempt has a new one, so that a stalled
+    worker cannot change the copy that another has finished.
+    """
     status = models.CharField(max_length=10, default=ForkStatus.QUEUED)
-    error = models.TextField(null=True)  # noqa: DJ001 - null: it has not failed
+    error = models.TextField(null=True)  # noqa: DJ001 - null: not failed
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
@@ -109,7 +107,7 @@ class Fork(Leased):
         return cast("Team | User", self.owner_team or self.owner_user)
 
     def event_keys(self) -> Keys:
-        """A fork's events are for its own readers; those of one that failed, for its creator."""
+        """Events of a completed fork are for its readers; of a failed one, for its creator."""
         if self.repo is None:
             return Keys(private_to=self.created_by_id)
         return self.repo.event_keys()

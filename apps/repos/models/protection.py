@@ -1,4 +1,4 @@
-"""Protected branches, and whose approval lets a merge change them (docs/protections.md)."""
+"""Protected branches, and the approvers of merges into them (docs/protections.md)."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from apps.teams.models import Member
 
 PATTERN_MAX = 255
 REQUIRED_MAX = 20
-"""Approvals that can be asked for. Protections that asked for more before still do."""
+"""Most approvals that a protection may require. Older protections may require more."""
 MOST_PROTECTIONS = 100
-"""Of one repository: each ref of a push, and there may be thousands, is compared with all of them.
-Those that had more before there was this limit keep them.
+"""Most protections of one repository, because each of a push's refs is compared with all of them.
+Repositories that had more before this limit keep them.
 """
 
 
 class ProtectionQuerySet(models.QuerySet["Protection"]):
     def with_people(self) -> ProtectionQuerySet:
-        """What a record needs: who made it, and its approvers, in two queries."""
+        """Load the relations of a record, creator and approvers, in two queries."""
         rows = self.select_related("created_by")
         return rows.prefetch_related(Prefetch("approvers", Approver.with_roles()))
 
 
 class Protection(models.Model):
-    """A branch, or a glob of branches, that nobody pushes to. The branch need not exist."""
+    """Forbids pushes to a branch, or to a glob of branches. The branch need not exist."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="protections")
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     branch = models.CharField(max_length=PATTERN_MAX)
-    """An exact name, or one in which `*` stands for anything but `/`. Case counts."""
+    """An exact name, or a pattern in which `*` matches anything but `/`. Case-sensitive."""
     required_approvals = models.PositiveSmallIntegerField(default=1)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
@@ -61,12 +61,12 @@ class Protection(models.Model):
         return f"protection of {self.branch}"
 
     def matches(self, branch: str) -> bool:
-        """Whether it protects the branch of this short name."""
+        """Whether this protects the branch with this short name."""
         return glob_matches(self.branch, branch)
 
     @property
     def api_segment(self) -> str:
-        """Where it is below its repository in the API."""
+        """Its API path below the repository's."""
         return f"/protections/{self.uuid}"
 
     def event_keys(self) -> Keys:
@@ -85,29 +85,29 @@ OLDEST = Statement(
 
 
 def protections_of(repo: Repo, branch: str) -> list[Protection]:
-    """Those that protect this branch, oldest first, with their approvers; two queries at most.
+    """The protections of a branch, oldest first, with their approvers; at most two queries.
 
-    The approvers have `role`, the one in the repository's team.
+    Approvers are annotated with `role`, their role in the repository's team.
     """
     protections: list[Protection] = OLDEST.all(repo=repo.pk)
-    found = [row for row in protections if row.matches(branch)]
-    for protection in found:
+    matching = [row for row in protections if row.matches(branch)]
+    for protection in matching:
         protection.repo = repo
-    if found:
-        models.prefetch_related_objects(found, Prefetch("approvers", Approver.with_roles()))
-    return found
+    if matching:
+        models.prefetch_related_objects(matching, Prefetch("approvers", Approver.with_roles()))
+    return matching
 
 
 def glob_matches(pattern: str, name: str) -> bool:
-    """Whether the name is what the pattern says, `*` standing for anything but `/`."""
+    """Whether the name matches the pattern, in which `*` matches anything but `/`."""
     return glob(pattern).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1024)
 def glob(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression that takes long for no name.
+    """Compile a pattern to a regular expression that is fast for every name.
 
-    A text between two `*` is found where it comes first, and never looked for again.
+    Atomic groups match a text between two `*` at its first position and never backtrack.
     """
     return re.compile("/".join(map(_part, pattern.split("/"))))
 
@@ -117,24 +117,26 @@ def _part(pattern: str) -> str:
     if not others:
         return first
     *middle, last = others
-    found = "".join(f"(?>[^/]*?{text})" for text in middle)
-    return f"{first}{found}[^/]*{last}"
+    groups = "".join(f"(?>[^/]*?{text})" for text in middle)
+    return f"{first}{groups}[^/]*{last}"
 
 
 def protects(pattern: F, name: F) -> Q:
-    """`glob_matches` for columns: rows of which a branch is what a pattern says.
+    """`glob_matches` as a condition on two columns.
 
-    In SQL `*` stands for `/` as well, but not where both have as many of them: each in the pattern
-    then takes one of the name, and leaves none to a `*`.
+    In SQL `*` matches `/` too. Comparing the numbers of `/` prevents that: if both texts have
+    equally many, each `/` of the name matches one of the pattern, and none is left for a `*`.
     """
-    if connection.vendor == "sqlite":  # its GLOB knows `[` and `?` too, which no branch has
-        found = Func(name, pattern, arg_joiner=" GLOB ", **COMPARISON)
+    if (
+        connection.vendor == "sqlite"
+    ):  # its GLOB also treats `[` and `?` specially, which no branch contains
+        matches = Func(name, pattern, arg_joiner=" GLOB ", **COMPARISON)
     else:
         like: Any = pattern
-        for sign, meant in (("\\", "\\\\"), ("%", "\\%"), ("_", "\\_"), ("*", "%")):
-            like = Replace(like, Value(sign), Value(meant))
-        found = Func(name, like, arg_joiner=" LIKE ", **COMPARISON)
-    return Q(found) & Q(Exact(_slashes(pattern), _slashes(name)))
+        for sign, replacement in (("\\", "\\\\"), ("%", "\\%"), ("_", "\\_"), ("*", "%")):
+            like = Replace(like, Value(sign), Value(replacement))
+        matches = Func(name, like, arg_joiner=" LIKE ", **COMPARISON)
+    return Q(matches) & Q(Exact(_slashes(pattern), _slashes(name)))
 
 
 COMPARISON: dict[str, Any] = {
@@ -148,10 +150,10 @@ def _slashes(text: F) -> Any:
 
 
 class Approver(models.Model):
-    """Somebody whose approval a protection asks for; where it names none, anybody with write."""
+    """A person whose approval a protection counts. Without any, everybody with write access."""
 
     protection = models.ForeignKey(Protection, on_delete=models.CASCADE, related_name="approvers")
-    # Protected, because a list that loses its last name would let everybody with write approve.
+    # PROTECT, because without its last approver the protection counts everybody with write access.
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     added_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
@@ -171,7 +173,7 @@ class Approver(models.Model):
 
     @staticmethod
     def with_roles() -> models.QuerySet[Approver]:
-        """All of them, oldest first, with their user, and `role` in the repository's team."""
+        """Approvers, oldest first, with their user and their `role` in the repository's team."""
         roles = Member.objects.filter(
             team=OuterRef("protection__repo__owner_team"), user=OuterRef("user")
         )

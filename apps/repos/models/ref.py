@@ -1,4 +1,4 @@
-"""The stored heads of refs, and the journal of those who are about to move them."""
+"""The stored heads of refs, and the journal of moves that git is about to make."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from apps.core.search import holds
 from apps.repos.models.repo import BRANCHES, TAGS, Repo
 
 UNREAD = Q(peeled_sha=None)
-"""What it leads to is not known yet."""
+"""The tip has not been read from git yet."""
 REF_MAX = 300
-"""Characters of a full name: git's own part, and 255 bytes of a branch's or tag's."""
+"""Characters of a full name: a prefix such as `refs/heads/` and at most 255 bytes of a name."""
 
 
 REF_ROW = (
@@ -28,48 +28,46 @@ REF_ROW = (
 
 
 class RefQuerySet(models.QuerySet["Ref"]):
-    # `is_tag__in`, because Django writes `is_tag=True` without a comparison, and SQLite then does
+    # `is_tag__in`, because Django writes `is_tag=True` without a comparison, for which SQLite does
     # not use the index.
 
     def branches(self) -> RefQuerySet:
-        """Those of branches, with `short_name` to search by."""
+        """The refs of branches, with the alias `short_name` for searches."""
         return self.filter(is_tag__in=[False]).alias(
             short_name=Substr("full_name", len(BRANCHES) + 1)
         )
 
     def tags(self) -> RefQuerySet:
-        """Those of tags, likewise."""
+        """The refs of tags, with the alias `short_name` for searches."""
         return self.filter(is_tag__in=[True]).alias(short_name=Substr("full_name", len(TAGS) + 1))
 
     def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists: what a record needs, with who pushed each."""
+        """Light rows for lists, with the columns of a record."""
         return self.values_list(*REF_ROW, named=True)
 
     def search(self, text: str) -> RefQuerySet:
-        """Those of `branches` or `tags` with this text in their name, ignoring case."""
+        """The refs of `branches` or `tags` with this text in their name, ignoring case."""
         return self.filter(holds("short_name", text))
 
     def in_order(self, ordering: str) -> RefQuerySet:
-        """Sorted by `name`, `-name` or `-updated_at`; of one moment the one that was made last
-        comes first.
-        """
+        """Order by `name`, `-name` or `-updated_at`; for equal times the newest row comes first."""
         if ordering == "-updated_at":
             return self.order_by("-updated_at", "-id")
         return self.order_by(ordering.replace("name", "full_name"))
 
 
 class Ref(models.Model):
-    """The stored head of a branch or tag, written with the event of the push that moved it.
+    """The stored head of a branch or tag, written together with the event of its push.
 
-    What the head leads to is read from git before, and stored with it. Where git could not tell
-    then, `peeled_sha` is null until the worker has asked again (apps/repos/tips.py).
+    The columns of its commit or annotated tag are read from git before. If that fails, `peeled_sha`
+    is null until the worker has read them (apps/repos/tips.py).
     """
 
     repo = models.ForeignKey(
         Repo,
         on_delete=models.CASCADE,
         related_name="refs",
-        db_index=False,  # `ref_once_in_a_repo` begins with it
+        db_index=False,  # `ref_once_in_a_repo` begins with this column
     )
     full_name = models.CharField(max_length=REF_MAX)
     is_tag = models.GeneratedField(
@@ -77,25 +75,25 @@ class Ref(models.Model):
         output_field=models.BooleanField(),
         db_persist=True,
     )
-    """What the lists of branches and of tags have an index by."""
+    """For the indexes of the lists of branches and of tags."""
     sha = models.CharField(max_length=40)
     """The commit, or the object of an annotated tag."""
-    peeled_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001 - null: not known yet
-    """The commit that it leads to; "" for a tag of a file or a folder, which leads to none."""
+    peeled_sha = models.CharField(max_length=40, null=True)  # noqa: DJ001 - null: not read yet
+    """The commit of the branch or tag; "" for a tag of a tree or blob."""
     commit_subject = models.TextField(default="", db_default="")
     commit_author = models.TextField(default="", db_default="")
-    """A name."""
+    """The name of the commit's author."""
     committed_at = models.CharField(max_length=40, default="", db_default="")
     """ISO 8601 with the committer's own offset."""
-    tag_message = models.TextField(null=True)  # noqa: DJ001 - null: no annotated tag
-    """Its first `TEXT_MAX` characters, and one more where there are more."""
+    tag_message = models.TextField(null=True)  # noqa: DJ001 - null: not an annotated tag
+    """The first `TEXT_MAX` characters of the message, and one more if it is longer."""
     tagger_name = models.TextField(default="", db_default="")
     tagger_email = models.TextField(default="", db_default="")
     tagged_at = models.CharField(max_length=40, default="", db_default="")
     pushed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
     )
-    """Who moved it here, where that is known: nobody reviews what they pushed."""
+    """The person who moved the ref here, if known: nobody may review their own push."""
     updated_at = models.DateTimeField(default=timezone.now)
 
     objects = RefQuerySet.as_manager()
@@ -125,29 +123,29 @@ def short_name(full_name: str) -> str:
 
 
 def twin(full_name: str) -> str:
-    """The full name of the tag that is called like this branch, or of the branch like this tag."""
-    place = BRANCHES if full_name.startswith(TAGS) else TAGS
-    return place + short_name(full_name)
+    """The full name of the tag with this branch's name, or of the branch with this tag's name."""
+    prefix = BRANCHES if full_name.startswith(TAGS) else TAGS
+    return prefix + short_name(full_name)
 
 
 class PushJournal(models.Model):
-    """A step of a ref that somebody is about to make: committed before git may make it.
+    """A step of a ref that a push is about to make, committed before git makes it.
 
-    Should the process die between ref and rows, this says who moved the ref, and in which
-    steps. A row lives until the push's events are written, or git has refused it.
+    If the process dies before the events are written, the row tells the actor and the step. It is
+    deleted once the push's events are written or git has refused the step.
     """
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="journal")
     push = models.UUIDField()
-    """One value for all refs of one push."""
+    """The same for all refs of one push."""
     actor = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     full_name = models.CharField(max_length=REF_MAX)
     old = models.CharField(max_length=40)
     new = models.CharField(max_length=40)
     created_at = models.DateTimeField(default=timezone.now)
     is_overtaken = models.BooleanField(default=False, db_default=False)
-    """The ref has been moved from where this step begins. It can still come, should the ref return
-    there, and then says who made it; with other steps it makes no chain.
+    """Whether the ref has left the value at which this step begins. If it returns, git may still
+    make the step, whose actor is then known; it is not part of a chain with other steps.
     """
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Repositories: whose they are, who may read them, and where git has them."""
+"""Repositories: their owner, their readers, and their folder on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TAGS = "refs/tags/"
 
 
 class Visibility(StrEnum):
-    """Who may read a repository beside its people: nobody, the signed-in, everybody."""
+    """The readers of a repository besides its people: nobody, signed-in people, everybody."""
 
     PRIVATE = "private"
     INTERNAL = "internal"
@@ -37,9 +37,9 @@ class Visibility(StrEnum):
 
 
 UNTIDY = Q(tidied_at=None) | Q(tidied_at__lt=F("pushed_at"))
-"""Pushed to since its store was last packed."""
+"""Repositories that were pushed to since they were last tidied."""
 SHOWN = Q(visibility__in=[Visibility.PUBLIC.value, Visibility.INTERNAL.value])
-"""What others than its people may read."""
+"""Repositories that people outside the owner's space may read."""
 REPO_ROW = (
     *("uuid", "name", "slug", "description", "visibility", "default_branch", "is_empty"),
     *("is_archived", "upstream_id", "fork_count", "pushed_at", "created_at", "updated_at"),
@@ -49,22 +49,22 @@ RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibilit
 
 
 def ways_to_read(principal: Principal) -> list[Q]:
-    """The conditions of which one has to hold so that this principal may read a repository."""
+    """Conditions for repositories; the principal may read those that fulfil any of them."""
     if not principal.reads:
         return []
     if principal.sees_all:
         return [Q()]
-    shown = [Visibility.PUBLIC, *([Visibility.INTERNAL] if principal.is_signed_in else [])]
-    open_to_them = Q(visibility__in=shown) & ~Q(owner_team__is_active=False)
+    readable = [Visibility.PUBLIC, *([Visibility.INTERNAL] if principal.is_signed_in else [])]
+    by_visibility = Q(visibility__in=readable) & ~Q(owner_team__is_active=False)
     own = principal.person_id
     if own is None:
-        return [open_to_them]
+        return [by_visibility]
     own_teams = Team.objects.filter(members__user=own).values("pk")
-    return [Q(owner_user=own), Q(owner_team__in=own_teams), open_to_them]
+    return [Q(owner_user=own), Q(owner_team__in=own_teams), by_visibility]
 
 
 class RepoPath(NamedTuple):
-    """Where a repository is, for lists that name it without loading it."""
+    """The path of a repository, for lists that do not load the repository."""
 
     pk: int
     team: str | None
@@ -73,7 +73,7 @@ class RepoPath(NamedTuple):
 
     @staticmethod
     def columns(repo: str = "") -> list[str]:
-        """The paths in a query to these values; `repo`: from a row to its repository."""
+        """Query paths of these values. `repo`: the prefix from a row to its repository."""
         names = ("pk", "owner_team__slug", "owner_user__username", "slug")
         return [repo + name for name in names]
 
@@ -99,48 +99,50 @@ class RepoQuerySet(models.QuerySet["Repo"]):
         return self.filter(owner_user__username_key=name)
 
     def visible_to(self, principal: Principal) -> RepoQuerySet:
-        """What this principal may read: the rule for lists; `access.level_on` is that for one."""
+        """Repositories that the principal may read. `access.level_on` is the rule for one."""
         ways = ways_to_read(principal)
         return self.filter(reduce(or_, ways)) if ways else self.none()
 
     def where_readable(self, principal: Principal, path: str) -> Q:
-        """The condition for rows of another table that their repository, at this path, may be read.
+        """The condition for rows of another table whose repository, at this query path, is
+        readable.
 
-        It is asked of each row that all other conditions leave: as a join, the databases would
-        rather read all repositories before.
+        As a subquery it is checked for each row that meets all other conditions. With a join, the
+        databases would read all repositories first.
         """
         own = self.visible_to(principal).filter(pk=OuterRef(path)).order_by().values("pk")[:1]
         return Q() if principal.sees_all else Q(IsNull(Subquery(own), False))
 
     def few_visible_to(self, principal: Principal, most: int) -> list[int] | None:
-        """The ids of what this principal may read; None where that is more than `most`.
+        """The ids of readable repositories; None if there are more than `most`.
 
-        Each way to read has an index, which `visible_to`, where it is one of several, has not. What
-        can be read in two ways is counted twice, so that no more is looked at than `most`.
+        A union of the conditions uses the index of each, which the disjunction in `visible_to`
+        cannot. Repositories that fulfil two conditions count twice, so that at most `most` rows are
+        read.
         """
         ways = [self.filter(way).values_list("pk", flat=True) for way in ways_to_read(principal)]
-        found = list(ways[0].union(*ways[1:], all=True)[: most + 1]) if ways else []
-        return None if len(found) > most else list(dict.fromkeys(found))
+        ids = list(ways[0].union(*ways[1:], all=True)[: most + 1]) if ways else []
+        return None if len(ids) > most else list(dict.fromkeys(ids))
 
     def taken(self, slugs: list[str]) -> set[str]:
-        """Which of these slugs one of the repositories has."""
+        """The slugs among these that a repository has."""
         return set(self.filter(slug__in=slugs).values_list("slug", flat=True))
 
     def rows(self) -> models.QuerySet[Any, Any]:
-        """Light rows for lists: what a record needs, by the names that it has on a repository."""
+        """Light rows for lists, with the columns of a record as attributes."""
         return self.values_list(*REPO_ROW, named=True)
 
     def paths(self) -> dict[int, str]:
-        """The path of each, by its id."""
+        """Paths by id."""
         return {row[0]: RepoPath(*row).path for row in self.values_list(*RepoPath.columns())}
 
     def paths_known_to(self, principal: Principal, ids: Iterable[int | None]) -> dict[int, str]:
-        """The paths of those of these repositories that this principal may read, by id.
+        """Paths by id, of the repositories among `ids` that the principal may read.
 
-        One query, none for nothing.
+        One query, none without ids.
         """
-        wanted = {pk for pk in ids if pk is not None}
-        return self.visible_to(principal).filter(pk__in=wanted).paths() if wanted else {}
+        pks = {pk for pk in ids if pk is not None}
+        return self.visible_to(principal).filter(pk__in=pks).paths() if pks else {}
 
     def search(self, text: str) -> RepoQuerySet:
         """Repositories with this text in name, slug or description, ignoring case."""
@@ -158,7 +160,7 @@ class Repo(models.Model):
     upstream = models.ForeignKey(
         "self", null=True, on_delete=models.SET_NULL, related_name="copies"
     )
-    """What it was forked from."""
+    """The repository from which this one was forked."""
     fork_count = models.PositiveIntegerField(default=0)
     name = models.CharField(max_length=255)
     slug = models.CharField(max_length=REPO_SLUG_MAX)
@@ -166,14 +168,14 @@ class Repo(models.Model):
     visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
     default_branch = models.CharField(max_length=255, default="main")
     head_due = models.BooleanField(default=False, db_default=False)
-    """Whether git's HEAD may not name the default branch yet; see apps/repos/head.py."""
+    """Whether git's HEAD still has to be pointed to the default branch; see apps/repos/head.py."""
     is_empty = models.BooleanField(default=True)
     is_archived = models.BooleanField(default=False)
     last_number = models.BigIntegerField(default=0)
     """The newest number given to a thread or pull; see `take_number`."""
     pushed_at = models.DateTimeField(null=True)
     tidied_at = models.DateTimeField(null=True)
-    """When its store was last packed; see apps/repos/jobs.py."""
+    """The last time its folder was packed; see apps/repos/jobs.py."""
     disk_bytes = models.BigIntegerField(default=0, db_default=0)
     """The size of its folder when it was last measured; see apps/repos/quota.py."""
     created_at = models.DateTimeField(default=timezone.now)
@@ -206,17 +208,17 @@ class Repo(models.Model):
 
     @property
     def path(self) -> str:
-        """`teams/acme/api`: the page, the clone URL without `.git`, and the scope's text."""
+        """`teams/acme/api`, as in the page's URL, the clone URL and the event scope."""
         return f"{self.owner.path}/{self.slug}"
 
     @property
     def api_path(self) -> str:
-        """`/teams/acme/repos/api`: below the API's prefix."""
+        """`/teams/acme/repos/api`, below the API's prefix."""
         return f"/{self.owner.path}/repos/{self.slug}"
 
     @property
     def git(self) -> GitRepo:
-        """The repository on disk. Its path follows from the uuid, so that renames move nothing."""
+        """The repository on disk. The path is made of the uuid, so that renames do not move it."""
         text = str(self.uuid)
         root: Path = settings.REPOSITORIES_DIR
         return GitRepo(root / text[:2] / text[2:4] / f"{text}.git")
@@ -228,13 +230,13 @@ class Repo(models.Model):
         return self.last_number
 
     def take_slug(self) -> None:
-        """Whatever had this one's slug in the space before is no longer found by it."""
+        """Remove this slug from the former slugs of the owner's repositories."""
         FormerRepoSlug.objects.filter(slug=self.slug, repo__in=self.owner.repos.all()).delete()
 
     def branch_sha(self, branch: str) -> str | None:
-        """The stored head of a branch; None while there is none."""
-        found = self.refs.filter(full_name=BRANCHES + branch)
-        return found.values_list("sha", flat=True).first()
+        """The stored head of a branch; None if there is no such branch."""
+        refs = self.refs.filter(full_name=BRANCHES + branch)
+        return refs.values_list("sha", flat=True).first()
 
     def event_keys(self) -> Keys:
         return Keys(team=self.owner_team_id, repo=self.pk)
@@ -247,7 +249,7 @@ class Repo(models.Model):
 
 
 class FormerRepoSlug(models.Model):
-    """A former slug. It leads to the repository until its owner has another one of that slug."""
+    """A former slug. It leads to the repository until another one of the owner takes it."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="former_slugs")
     slug = models.CharField(max_length=REPO_SLUG_MAX)

@@ -19,33 +19,33 @@ Fields = dict[str, "serializers.Field[Any, Any, Any, Any]"]
 F = TypeVar("F", bound="type[forms.BaseForm]")
 
 RULES: tuple[Rule, ...] = (ChangesRequested(), RequiredApprovals())
-"""In the order in which the API names what blocks a merge."""
+"""In the order in which the API lists the blockers of a merge."""
 SETTINGS = {setting.name: setting for rule in RULES for setting in rule.settings}
 
 
 def settings_of(protection: Protection) -> dict[str, Any]:
-    """The settings that are stored, by name."""
+    """The settings of a protection by name."""
     return {name: getattr(protection, name) for name in SETTINGS}
 
 
 def defaults() -> dict[str, Any]:
-    """The settings of a protection of which the request says nothing more."""
+    """The default settings of a new protection."""
     return {name: setting.default for name, setting in SETTINGS.items()}
 
 
 def check_settings(values: Mapping[str, Any]) -> None:
-    """422 for a value that its rule does not allow."""
+    """422 for a value that the rule of its setting does not allow."""
     for name, value in values.items():
         SETTINGS[name].check(value)
 
 
 def with_request_fields(fields: Fields) -> Fields:
-    """These fields of a request, followed by the settings."""
+    """Append the settings to the fields of a request."""
     return fields | {name: setting.request_field() for name, setting in SETTINGS.items()}
 
 
 def with_record_fields(fields: Fields) -> Fields:
-    """These fields of a record, with the settings behind `branch`."""
+    """Insert the settings behind `branch` into the fields of a record."""
     settings = {name: setting.record_field() for name, setting in SETTINGS.items()}
     at = [*fields].index("branch") + 1
     items = [*fields.items()]
@@ -53,7 +53,7 @@ def with_record_fields(fields: Fields) -> Fields:
 
 
 def with_form_fields(form: F) -> F:
-    """Add the settings to a form class: a decorator."""
+    """Class decorator that adds the settings to a form."""
     fields = {name: setting.form_field() for name, setting in SETTINGS.items()}
     for name in ("declared_fields", "base_fields"):
         setattr(form, name, getattr(form, name) | fields)

@@ -19,7 +19,7 @@ ASKS_FOR_APPROVALS = Q(required_approvals__gt=0)
 
 
 class ChangesRequested:
-    """An eligible person who requests changes blocks the merge."""
+    """Blocks a merge while an eligible reviewer requests changes."""
 
     code = "changes_requested"
     settings: Sequence[Setting] = ()
@@ -51,7 +51,7 @@ def form_field() -> forms.Field:
 
 
 class RequiredApprovals:
-    """Each protection needs a number of approvals."""
+    """Blocks a merge until each protection has the required number of approvals."""
 
     code = "approval_required"
     settings: Sequence[Setting] = (
@@ -69,8 +69,8 @@ class RequiredApprovals:
 
     def blocks(self, candidate: MergeCandidate) -> str | None:
         counts = [
-            (one.branch, one.required_approvals, candidate.given(one))
-            for one in candidate.protections
+            (protection.branch, protection.required_approvals, candidate.given(protection))
+            for protection in candidate.protections
         ]
         texts = [
             f"{branch} asks for {required}, and has {given}"

@@ -14,7 +14,7 @@ from apps.repos.models import Protection
 
 @dataclass(frozen=True)
 class Setting:
-    """A column of `Protection` that admins of a repository set, by the same name everywhere.
+    """A column of `Protection` that admins set. It has the same name in API, pages and events.
 
     `check` raises 422 for a value that no protection may have; the action calls it.
     """
@@ -28,7 +28,7 @@ class Setting:
 
 
 class MergeCandidate(Protocol):
-    """A pull as rules judge it, with the protections of its target."""
+    """The parts of a pull that rules read, with the protections of its target."""
 
     @property
     def protections(self) -> Sequence[Protection]: ...
@@ -42,8 +42,8 @@ class MergeCandidate(Protocol):
 class Rule(Protocol):
     """A condition for merging. Write one in a module of its own and add it to `RULES`.
 
-    `code` is that of the refusal. `met` and `remedy` are for pages: the text of a condition that
-    holds, and how to make one hold.
+    `code` is the error code of a refused merge. Pages show `met` if the condition holds, else
+    `remedy`, which tells how to fulfil it.
     """
 
     code: str
@@ -52,7 +52,7 @@ class Rule(Protocol):
     remedy: str
 
     def blocks(self, candidate: MergeCandidate) -> str | None:
-        """Why the pull cannot be merged; None when this rule allows it.
+        """The reason why the pull cannot be merged; None if this rule allows it.
 
-        Asked before a merge, and again under its locks. Only called if there are protections.
+        Called before a merge and again under its locks, if the target has protections.
         """

@@ -12,15 +12,16 @@ from apps.jobs import worker
 
 class Command(OurCommand):
     help = (
-        "Make forks and settle what crashes have left, until Ctrl-C. bin/serve does this by "
-        "itself, and each server on SQLite; beside gunicorn on PostgreSQL run one, or several."
+        "Run background jobs, such as making forks and sending mail, until Ctrl-C. bin/serve does "
+        "this by itself, as does each server on SQLite. With gunicorn on PostgreSQL, run one or "
+        "several of these."
     )
 
     def run(self, **_: Any) -> None:
         stop = Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
-        self.stdout.write("The worker runs (Ctrl-C ends it)")
+        self.stdout.write("The worker is running (Ctrl-C stops it)")
         self.stdout.flush()
         worker.run(stop, on_done=self.print_line)
 

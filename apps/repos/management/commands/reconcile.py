@@ -1,4 +1,4 @@
-"""`manage.py reconcile`: bring rows and events up to what git has."""
+"""`manage.py reconcile`: record all moves of refs that git has made."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from apps.repos.pushes import reconcile
 
 class Command(OurCommand):
     help = (
-        "Compare the stored heads of every repository with git's own, and write down the moves "
-        "that a crash or somebody's hand has left unrecorded. Safe at any time. The status is 1 if "
-        "a repository could not be looked at."
+        "Compare the stored heads of every repository with git's refs, and record the moves that "
+        "are missing after a crash or a manual change. Safe at any time. The status is 1 if a "
+        "repository could not be read."
     )
 
     def run(self, **_: Any) -> str:
-        repos = moves = lost = 0
+        repos = moves = failed = 0
         for repo in Repo.objects.select_related("owner_team", "owner_user").iterator():
             repos += 1
             try:
-                found = reconcile(repo=repo)
+                count = reconcile(repo=repo)
             except (ApiError, GitError, OSError) as error:
-                lost += 1
+                failed += 1
                 self.stdout.write(f"{repo.path}: {error}")
                 continue
-            moves += found
-            if found:
-                self.stdout.write(f"{repo.path}: {found} moves of refs written down")
-        if lost:
-            raise CommandError(f"{lost} of {repos} repositories could not be looked at")
-        return f"{repos} repositories looked at, {moves} moves written down"
+            moves += count
+            if count:
+                self.stdout.write(f"{repo.path}: {count} moves of refs recorded")
+        if failed:
+            raise CommandError(f"{failed} of {repos} repositories could not be read")
+        return f"{repos} repositories checked, {moves} moves recorded"

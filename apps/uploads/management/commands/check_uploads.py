@@ -13,20 +13,20 @@ from apps.uploads.models import Upload
 
 class Command(OurCommand):
     help = (
-        "Read the file of every upload and say which are missing or damaged; the status is 1 if "
-        "any is. They cannot be mended: restore them from a backup. Files that no upload has are "
-        "no fault: the worker removes them."
+        "Read the file of every upload and print those that are missing or damaged; the status is "
+        "1 if there are any. Restore them from a backup. Files without an upload are no error: the "
+        "worker removes them."
     )
 
     def run(self, **options: Any) -> str:
-        looked = lost = 0
-        found = Upload.objects.order_by("sha256").values_list("sha256", flat=True).distinct()
-        for digest in found.iterator():
-            looked += 1
+        checked = failed = 0
+        digests = Upload.objects.order_by("sha256").values_list("sha256", flat=True).distinct()
+        for digest in digests.iterator():
+            checked += 1
             problem = files.problem(digest)
             if problem:
-                lost += 1
+                failed += 1
                 self.stdout.write(f"{digest}: {problem}")
-        if lost:
-            raise CommandError(f"{lost} of {looked} files are missing or damaged")
-        return f"{looked} files looked at, all whole"
+        if failed:
+            raise CommandError(f"{failed} of {checked} files are missing or damaged")
+        return f"{checked} files checked, none damaged"
