@@ -131,8 +131,11 @@ def of_schema(schema: dict[str, Any], required: bool) -> Property:
 
 def types_of(schema: dict[str, Any]) -> frozenset[str]:
     schema = resolved(schema)
-    if "oneOf" in schema:
-        return frozenset().union(*map(types_of, schema["oneOf"]))
+    for choice in ("oneOf", "anyOf"):
+        if choice in schema:
+            return frozenset().union(*map(types_of, schema[choice]))
+    if "type" not in schema and "allOf" in schema:
+        return frozenset.intersection(*map(types_of, schema["allOf"]))
     kinds = schema.get("type", "object")
     return frozenset([kinds] if isinstance(kinds, str) else kinds)
 
