@@ -158,6 +158,10 @@ class Handler(ASGIHandler):
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
         """Wait until the client leaves; its view may read the body before."""
+        # Django does not look at this task if the server ends the request at the same moment.
+        # asyncio would then log a traceback because a client has left.
+        if task := asyncio.current_task():
+            task.add_done_callback(_retrieve)
         if isinstance(receive, StreamedBody):
             await receive.ended.wait()
         await super().listen_for_disconnect(receive)
@@ -177,3 +181,9 @@ class Handler(ASGIHandler):
         response: Any = self.get_response(request) if request else refusal
         response.close()
         return response
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Mark the exception of a task as seen."""
+    if not task.cancelled():
+        task.exception()
