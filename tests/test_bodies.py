@@ -166,7 +166,7 @@ def test_of_what_is_taken_from_a_client_after_the_answer_there_is_an_end(post, p
 
 
 def test_a_large_body_of_the_api_is_refused_before_it_has_come(post, monkeypatch):
-    """Of whoever may not send it next to nothing is kept, and no memory is counted."""
+    """A refused body is not stored, and counts no memory."""
     monkeypatch.setattr(body_memory, "most", 0)
     monkeypatch.setattr(upload_memory, "most", 0)
     piece = bytes(FREE // 4)

@@ -144,9 +144,10 @@ def find_last_changes(
     def ask() -> Any:
         with heavy_slots.slot(who, waits=False):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
-        known = {one.sha: one for one in (walk.newest, *walk.by_name.values()) if one}
+        commits = (walk.newest, *walk.by_name.values())
+        by_sha = {commit.sha: commit for commit in commits if commit}
         answer = {
-            "commits": [asdict(one) for one in known.values()],
+            "commits": [asdict(commit) for commit in by_sha.values()],
             "newest": walk.newest and walk.newest.sha,
             "by_name": {name.decode(ENCODING): one.sha for name, one in walk.by_name.items()},
         }

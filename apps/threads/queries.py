@@ -36,13 +36,14 @@ REPLY = Statement(
         .defer("body_html")
     )
 )
+SEEN = Q(deleted_at=None) | Q(live_descendants__gt=0)
+"""Replies that readers see: a deleted one only if others below it are not deleted."""
 REPLIES = Statement(lambda: _shown().values_list(*REPLY_ROW.values()))
 BODY = [*REPLY_ROW].index("body")
 
 
 def _shown() -> QuerySet[Reply]:
-    shown = Q(deleted_at=None) | Q(live_descendants__gt=0)
-    return Reply.objects.filter(shown, thread=Parameter("thread")).order_by("path")
+    return Reply.objects.filter(SEEN, thread=Parameter("thread")).order_by("path")
 
 
 @cache
@@ -85,7 +86,7 @@ def list_threads(repo: Repo) -> QuerySet[Any, Any]:
 
 
 def list_replies(thread: Thread) -> Slices:
-    """What readers see of a thread's replies, in tree order, as the values of `REPLY_ROW`."""
+    """A thread's replies that readers see, in tree order, as the values of `REPLY_ROW`."""
     return REPLIES.of(thread=thread.pk)
 
 
@@ -100,8 +101,7 @@ def named_replies(numbers: Mapping[int, Collection[int]]) -> Q:
 def place_of(reply: Reply) -> int:
     """How many replies readers see before this one, in the order of the tree."""
     before = Q(path__lt=reply.path)
-    shown = Q(deleted_at=None) | Q(live_descendants__gt=0)
-    return reply.thread.replies.filter(before, shown).count()
+    return reply.thread.replies.filter(before, SEEN).count()
 
 
 def begun_at(thread: Thread, place: int) -> dt.datetime | None:

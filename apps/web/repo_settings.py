@@ -115,31 +115,31 @@ def matches(protection: Protection, branches: list[str]) -> dict[str, Any]:
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Protect other branches instead, or ask for more or fewer approvals."""
-    found = protection_of(access, uid)
-    known = {"branch": found.branch, **settings_of(found)}
-    form = EditProtection(request, **known)
+    row = protection_of(access, uid)
+    values = {"branch": row.branch, **settings_of(row)}
+    form = EditProtection(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_protection(by=access, protection=found, **form.changes())
+            actions.update_protection(by=access, protection=row, **form.changes())
             return saved(
-                request, access.repo.path, f"Protection of {found.branch} saved.", "/protections"
+                request, access.repo.path, f"Protection of {row.branch} saved.", "/protections"
             )
-        found.refresh_from_db()  # what was refused must not stand on the page
-    return show_protection(request, access, found, form)
+        row.refresh_from_db()  # what was refused must not stand on the page
+    return show_protection(request, access, row, form)
 
 
 def show_protection(
-    request: PageRequest, access: RepoAccess, found: Protection, form: PageForm
+    request: PageRequest, access: RepoAccess, row: Protection, form: PageForm
 ) -> HttpResponse:
     """The page of a protection. One of its two forms may be as it was sent."""
-    known = {"branch": found.branch, **settings_of(found)}
+    values = {"branch": row.branch, **settings_of(row)}
     is_approver = isinstance(form, NewApprover)
     return form.shown(
         request,
         "protection",
-        protection=found,
-        approvers=list_approvers(found),
-        edit_form=EditProtection(request, again=True, **known) if is_approver else form,
+        protection=row,
+        approvers=list_approvers(row),
+        edit_form=EditProtection(request, again=True, **values) if is_approver else form,
         approver_form=form if is_approver else NewApprover(request, again=True),
         **settings_context(access, "protections"),
     )

@@ -12,6 +12,8 @@ from apps.site.kinds import USER
 from apps.site.rules import known_rate_scopes
 from apps.site.serializers import RateScopeField
 
+# drf-spectacular does not type these calls: hence what is ignored below.
+
 
 class RateScopes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
     """Refers to a schema of its own: the tags are known only once all routes are."""

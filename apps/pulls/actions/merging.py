@@ -202,10 +202,11 @@ def _take_lease(merge: Merge) -> MergeAttempt:
     pull = merge.pull
     lock(pull)
     rules.check_unblocked(rules.state_blockers(pull))
-    found = OF_PULL.first(pull=pull.pk)
-    attempt, place = MergeAttempt(actor=merge.by.user, strategy=merge.strategy), None
-    if found is not None:
-        attempt = found
+    attempt: MergeAttempt | None = OF_PULL.first(pull=pull.pk)
+    place = None
+    if attempt is None:
+        attempt = MergeAttempt(actor=merge.by.user, strategy=merge.strategy)
+    else:
         if attempt.leased_until > timezone.now():
             raise _in_progress(pull)
         place = _kept_place(merge, attempt)
