@@ -17,10 +17,15 @@ CAPABILITIES = "report-status side-band-64k object-format=sha1"
 
 def git(path: Path, *args: str, stdin: bytes = b"") -> bytes:
     """Run git like a person in a shell, without limits; return its output without line end."""
+    return git_bytes(path, *args, stdin=stdin).rstrip(b"\n")
+
+
+def git_bytes(path: Path, *args: str, stdin: bytes = b"") -> bytes:
+    """The same with all of the output: the checksum of a pack may end with a line feed."""
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(path)}
     done = run(["git", f"--git-dir={path}", *args], input=stdin, env=env, capture_output=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout.rstrip(b"\n")
+    return done.stdout
 
 
 class Scratch(GitRepo):
@@ -106,5 +111,6 @@ def push_body(source: GitRepo, commands: Iterable[Command], caps: str = CAPABILI
     lines = [f"{command.old} {command.new} {command.ref}".encode() for command in all_commands]
     lines[0] += f"\0 {caps}".encode()
     tips = "".join(f"{c.new}\n" for c in all_commands if not c.deletes).encode()
-    pack = git(source.path, "pack-objects", "--revs", "--stdout", "-q", stdin=tips) if tips else b""
+    pack_objects = ("pack-objects", "--revs", "--stdout", "-q")
+    pack = git_bytes(source.path, *pack_objects, stdin=tips) if tips else b""
     return b"".join(map(pkt, lines)) + FLUSH + pack
