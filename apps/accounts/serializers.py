@@ -118,8 +118,9 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
 
 
 WORD = r"[!#-'*+/-9=?A-Z^-~-]+"
-LABEL = r"[0-9A-Za-z\u00a1-\uffff](?:[0-9A-Za-z\u00a1-\uffff-]*[0-9A-Za-z\u00a1-\uffff])?"
-TOP = r"(?:[A-Za-z\u00a1-\uffff][A-Za-z\u00a1-\uffff-]*[A-Za-z\u00a1-\uffff]|[Xx][Nn]--[0-9A-Za-z]+)"
+LETTER = r"A-Za-z\u00a1-\uffff"
+LABEL = f"[0-9{LETTER}](?:[0-9{LETTER}-]*[0-9{LETTER}])?"
+TOP = f"(?:[{LETTER}][{LETTER}-]*[{LETTER}]|[Xx][Nn]--[0-9A-Za-z]+)"
 ADDRESS = (
     rf'(?:{WORD}(?:\.{WORD})*|"[\x01-\x7f]*")'
     rf"@(?:(?:{LABEL}\.)+{TOP}|localhost|\[[0-9A-Fa-f:.]+\])"
