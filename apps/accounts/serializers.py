@@ -117,10 +117,23 @@ def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
     return record
 
 
+WORD = r"[!#-'*+/-9=?A-Z^-~-]+"
+LETTER = r"A-Za-z\u00a1-\uffff"
+LABEL = f"[0-9{LETTER}](?:[0-9{LETTER}-]*[0-9{LETTER}])?"
+TOP = f"(?:[{LETTER}][{LETTER}-]*[{LETTER}]|[Xx][Nn]--[0-9A-Za-z]+)"
+ADDRESS = (
+    rf'(?:{WORD}(?:\.{WORD})*|"[\x01-\x7f]*")'
+    rf"@(?:(?:{LABEL}\.)+{TOP}|localhost|\[[0-9A-Fa-f:.]+\])"
+)
+"""The form of the addresses that Django accepts. Django also checks the lengths of labels, the
+escapes in a quoted name and the numbers of an IP address.
+"""
+
+
 class Email(StrictCharField):
     """An address; the empty text, and null where a record is sent back, for none."""
 
-    pattern = r"|[^\x00]+@[^\x00\s@]+"
+    pattern = f"|{ADDRESS}"
 
     def __init__(self, **options: Any) -> None:
         super().__init__(max_length=EMAIL_MAX, allow_blank=True, **options)

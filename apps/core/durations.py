@@ -12,6 +12,7 @@ DAY = 86400.0
 UNITS = {
     "ns": 1e-9,
     "us": 1e-6,
+    "µs": 1e-6,
     "ms": 1e-3,
     "s": 1.0,
     "m": 60.0,
@@ -22,8 +23,10 @@ UNITS = {
     "y": 365.25 * DAY,
 }
 LONG = {
+    "nano": "ns",
     "nsec": "ns",
     "usec": "us",
+    "milli": "ms",
     "msec": "ms",
     "sec": "s",
     "second": "s",
@@ -39,7 +42,7 @@ LONG = {
     "year": "y",
 }
 LONGEST = dt.timedelta(days=3652.5)
-PART = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-z]+)\s*", re.ASCII)
+PART = re.compile(r"\s*([0-9]{1,12})\s*([A-Za-zµ]+)\s*", re.ASCII)
 ANY_CASE = ("".join(f"[{letter.upper()}{letter}]" for letter in f"{word}s") for word in LONG)
 UNIT = "|".join([*UNITS, *(f"{word}?" for word in ANY_CASE)])
 FORM = (

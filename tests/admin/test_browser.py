@@ -68,6 +68,15 @@ def test_the_time_when_somebody_joined_is_one_line(page, width):
     assert lines and {*lines} == {1}
 
 
+def test_a_wide_window_shows_all_columns_of_the_users(page):
+    resize(page, (1280, "light"))
+    page.goto("/admin/accounts/user/")
+    for column, text in (("username", "a" * 39), ("email", f"{'a' * 60}@example.org")):
+        page.locator(f".field-{column}").first.evaluate(f"cell => cell.textContent = '{text}'")
+    overflow = "list => list.scrollWidth - list.clientWidth"
+    assert page.locator(".results").evaluate(overflow) == 0
+
+
 def test_a_token_is_copied_by_a_button(page):
     page.goto("/admin/accounts/apitoken/add/?username=sam")
     page.fill("[name=name]", "laptop")

@@ -299,7 +299,7 @@ def test_a_merge_that_is_overtaken_again_and_again_goes_on(api, pull, clone, ali
     check_merged(pull, merged["merge_commit_sha"], "merge", alice)
 
 
-def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up(
+def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up_and_keeps_its_place(
     api, pull, clone, alice, monkeypatch
 ):
     overtake(clone, times=1)
@@ -307,7 +307,11 @@ def test_a_merge_that_is_overtaken_gives_up_when_its_time_is_up(
     busy = api(alice).post(f"{paths.pull(pull)}/merge")
     busy.fails(503, "unavailable")
     assert busy.header("Retry-After") == "1"
-    assert not MergeAttempt.objects.exists()
+    stored = MergeAttempt.objects.get()
+    assert stored.queued_at is not None
+    assert stored.leased_until <= timezone.now()
+    assert (stored.push, stored.head_sha, stored.result_sha) == (None, None, None)
+    assert not PushJournal.objects.exists()
     assert clone.repo.branch_sha("main") == clone.git("rev-parse", "main")
     monkeypatch.undo()
     api(alice).post(f"{paths.pull(pull)}/merge").gives()

@@ -369,9 +369,12 @@ LONGEST_NAME = """name => {
     const [face, link, role] = document.querySelector("aside li.row").children;
     link.textContent = name;
     const [a, b, c] = [face, link, role].map(one => one.getBoundingClientRect());
-    return a.right <= b.left && b.right <= c.left && a.top < b.bottom && c.top < b.bottom;
+    const range = document.createRange();
+    range.selectNodeContents(role);
+    return a.right <= b.left && b.right <= c.left && a.top < b.bottom && c.top < b.bottom
+        && range.getClientRects().length === 1;
 }"""
-"""Whether the parts of a member stay beside each other with this name."""
+"""Whether the parts of a member stay beside each other with this name, and the role is one line."""
 
 
 @pytest.mark.parametrize("width", [NARROW, PHONE, WIDE])

@@ -248,7 +248,7 @@ def _try_merge(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
         # The rows are behind git, or the tips have moved: bring the rows up to git, then try again.
         settle(repo=merge.pull.repo, push=push)
         if monotonic() > merge.ends:
-            raise unavailable()
+            raise TurnMissed
 
 
 def _wait_for_turn(merge: Merge, attempt: MergeAttempt, plan: Plan) -> None:
