@@ -10,7 +10,7 @@ from apps.browse.objects import find_commit, find_entry, quick
 from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
 from apps.core.json import quoted
-from apps.git.archive import BYTES_MAX, ENTRIES_MAX, check_size
+from apps.git.exports import BYTES_MAX, ENTRIES_MAX, check_size
 from apps.git.run import GitTooLarge
 from apps.repos.models import Repo
 

@@ -12,9 +12,9 @@ from apps.browse.objects import find_commit, no_commit, quick
 from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
 from apps.git.diff import Changes, changes
-from apps.git.files import is_signed
 from apps.git.log import Commit, log
 from apps.git.run import GitTooLarge
+from apps.git.tree import is_signed
 from apps.repos.models import Repo
 
 SKIP_QUICKLY = 10_000

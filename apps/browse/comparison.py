@@ -17,13 +17,13 @@ from apps.browse.read_slots import heavy_slots
 from apps.core.access import Level
 from apps.core.errors import Invalid, unavailable
 from apps.core.json import quoted
-from apps.git.between import between
 from apps.git.diff import FILES_MAX, Changes, FileChange, patches
 from apps.git.diff import changes as read_changes
+from apps.git.exports import TEXT_MAX, write_diff, write_patches
+from apps.git.history import between
 from apps.git.log import Commit
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitTooLarge
-from apps.git.texts import TEXT_MAX, write_diff, write_patches
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Repo
 from apps.repos.queries import named_source

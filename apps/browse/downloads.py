@@ -17,7 +17,7 @@ from apps.browse.read_slots import archive_slots
 from apps.core.file_pieces import pieces_of
 from apps.core.locks import give_back_connection
 from apps.core.raw_content import inert_headers
-from apps.git import archive as git_archive
+from apps.git import exports
 from apps.repos.http import streams
 from apps.repos.http.transfer_slots import caller_of, transfer_slot
 
@@ -76,11 +76,11 @@ def archive_response(
         held.enter_context(transfer_slot(request, principal))
         written = "zip" if form == "zip" else "tar"
         of = archive.repo.git, archive.commit, written, f"{archive.name}/", archive.path
-        start = partial(git_archive.stream_archive, *of)
+        start = partial(exports.stream_archive, *of)
         is_packed = form == "tar.gz"
         packer = streams.Bounded(
             zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else streams.Unpacked(),
-            git_archive.WRITTEN_MAX,
+            exports.WRITTEN_MAX,
         )
         answer = streams.answer(request, start, KINDS[form], held=held, packer=packer)
     for name, value in headers.items():

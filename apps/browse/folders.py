@@ -13,7 +13,7 @@ from apps.browse.objects import find_commit, find_entry, quick
 from apps.browse.read_slots import heavy_slots
 from apps.core import markdown
 from apps.core.errors import ApiError
-from apps.git.last_changes import LastChange, last_changes
+from apps.git.log import LastChange, last_changes
 from apps.git.run import GitError
 from apps.git.tree import Entry, list_tree, read_blobs
 from apps.repos.models import Repo

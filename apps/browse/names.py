@@ -19,7 +19,8 @@ from apps.browse.read_slots import light_slots
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64
-from apps.git.repo import is_sha, valid_branch_name
+from apps.git.refs import valid_branch_name
+from apps.git.repo import is_sha
 from apps.git.tips import tip_of
 from apps.repos.models import BRANCHES, TAGS, Ref, Repo
 

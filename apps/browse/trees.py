@@ -10,8 +10,7 @@ from apps.browse.names import Revision, shown_path
 from apps.browse.objects import find_commit, find_entry, no_commit, no_entry, quick
 from apps.core.errors import Invalid
 from apps.core.json import quoted
-from apps.git.files import file_at
-from apps.git.tree import Entry, Listing, list_folder, list_tree, read_blob, start_of_blob
+from apps.git.tree import Entry, Listing, file_at, list_folder, list_tree, read_blob, start_of_blob
 from apps.repos.models import Repo
 
 INLINE_MAX = 1024 * 1024

@@ -16,7 +16,7 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import git_failed
 from apps.git import cache, merge
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus

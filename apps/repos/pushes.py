@@ -25,7 +25,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.core.locks import lock
 from apps.events.record import Change, record_all
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.history import distances
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import SERVICE_LIMITS, GitError

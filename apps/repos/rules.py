@@ -13,8 +13,7 @@ from apps.core.errors import Invalid
 from apps.core.json import quoted
 from apps.events.kinds import Kind
 from apps.events.record import Keys, Target
-from apps.git.new_names import new_name_problem
-from apps.git.repo import valid_branch_name
+from apps.git.refs import new_name_problem, valid_branch_name
 from apps.repos.access import access_to
 from apps.repos.models import BRANCHES, TAGS, PushJournal, Repo
 

@@ -18,7 +18,7 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
-from apps.git.new_names import MOST_BYTES
+from apps.git.refs import MOST_BYTES
 from apps.repos.models import (
     Approver,
     Fork,

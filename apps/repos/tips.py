@@ -14,10 +14,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from apps.core.locks import lock
-from apps.git.facts import GitFacts
-from apps.git.objects import Stamp
+from apps.git.cache import GitFacts
 from apps.git.repo import GitRepo
-from apps.git.tips import Tip, read_tips, tip_of
+from apps.git.tips import Stamp, Tip, read_tips, tip_of
 from apps.jobs.worker import OnDone
 from apps.repos.models import TAGS, UNREAD, Ref, Repo
 

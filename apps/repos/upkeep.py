@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 
 from apps.git import store
-from apps.git.new_names import begins_like_full_name
+from apps.git.refs import begins_like_full_name
 from apps.repos.head import point_head
 from apps.repos.models import BRANCHES, TAGS, Fork, ForkStatus, Repo
 from apps.repos.models.protection import glob

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.browse.read_slots import archive_slots
-from apps.git import archive, run
+from apps.git import exports, run
 from apps.repos.http.streams import BrokenOff
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
@@ -229,7 +229,7 @@ def test_who_lost_access_gets_no_304(api, load, head, team_repo, bob) -> None:
 def test_an_archive_that_is_too_large_is_refused_before_its_first_byte(
     ask, load, head, monkeypatch, limit, most
 ) -> None:
-    monkeypatch.setattr(archive, limit, most)
+    monkeypatch.setattr(exports, limit, most)
     for form in ("tar", "tar.gz", "zip"):
         ask(f"?format={form}").fails(422, "archive_too_large")
     before = run.spawned
@@ -258,7 +258,7 @@ def test_an_archive_whose_files_repeat_the_message_of_their_commit_is_broken_off
     """14 KB of such a repository can be gigabytes of an archive."""
     files: dict[bytes, Thing] = {b"f": b"$Format:%B$" * 1000, b".gitattributes": b"f export-subst"}
     push(team_repo, "refs/heads/main", code.commit_with(files, message="x" * 4000), by=alice)
-    monkeypatch.setattr(archive, "WRITTEN_MAX", 1_000_000)
+    monkeypatch.setattr(exports, "WRITTEN_MAX", 1_000_000)
     answer = begin(api(alice), team_repo, f"?format={form}")
     with closing(answer), pytest.raises(BrokenOff):
         assert len(b"".join(answer.streaming_content)) < 1_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from apps.browse import comparison
 from apps.browse.read_slots import heavy_slots
-from apps.git import diff, run, texts
+from apps.git import diff, exports, run
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
 from tests.factories import ForkFactory
@@ -239,7 +239,7 @@ def test_the_diff_as_text_applied_to_the_merge_base_gives_the_head(
 
 def test_a_text_that_is_too_large_is_refused_before_its_first_byte(ask, pair, monkeypatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(texts, "TEXT_MAX", 500)
+        patch.setattr(exports, "TEXT_MAX", 500)
         for form in ("diff", "patch"):
             assert "git fetch" in ask(f"main...topic/x?format={form}").fails(422, "diff_too_large")
     before = run.spawned
