@@ -32,8 +32,7 @@ from apps.repos.protection_rules import (
     with_record_fields,
     with_request_fields,
 )
-from apps.repos.rules import branch_problem, pattern_problem
-from apps.repos.satisfiable import Crowd, is_satisfiable
+from apps.repos.rules import Collaborators, branch_problem, is_satisfiable, pattern_problem
 
 DESCRIPTION_MAX = 65_536
 
@@ -157,13 +156,13 @@ class ApproverRecord(RecordSerializer):
     added_by_username = serializers.CharField(allow_null=True)
 
 
-def protection_record(protection: Protection, crowd: Crowd) -> dict[str, Any]:
+def protection_record(protection: Protection, collaborators: Collaborators) -> dict[str, Any]:
     """Needs a row of `ProtectionQuerySet.with_people`."""
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
         **settings_of(protection),
-        "is_satisfiable": is_satisfiable(protection, crowd),
+        "is_satisfiable": is_satisfiable(protection, collaborators),
         "approver_count": len(protection.approvers.all()),
         "created_by_username": protection.created_by.username,
         "created_at": protection.created_at,

@@ -168,7 +168,7 @@ class Repo(models.Model):
     visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
     default_branch = models.CharField(max_length=255, default="main")
     head_due = models.BooleanField(default=False, db_default=False)
-    """Whether git's HEAD still has to be pointed to the default branch; see apps/repos/head.py."""
+    """Whether git's HEAD still has to be pointed to the default branch; see `point_head`."""
     is_empty = models.BooleanField(default=True)
     is_archived = models.BooleanField(default=False)
     last_number = models.BigIntegerField(default=0)
