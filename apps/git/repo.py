@@ -414,7 +414,7 @@ class GitRepo:
         """
         self.git("gc", "--prune=now", "--quiet", config={"gc.writeCommitGraph": "false"})
         replace_graph(self.path)
-        if self.missing([sha]):
+        if not self.missing([sha]):
             raise GitError(f"{sha} is still there")
 
     # From another repository

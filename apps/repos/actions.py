@@ -1,9 +1,8 @@
 """Actions on repositories, forks, protections and approvers.
 
-Each is one transaction with one change and its event.
-
-Protections are changed under the lock of their repository, like the acceptance of a push and like a
-merge."""
+Each is one transaction with one change and its event. Changes of protections lock the repository,
+like the acceptance of a push and like a merge.
+"""
 
 from __future__ import annotations
 
