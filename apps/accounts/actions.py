@@ -107,10 +107,9 @@ def update_user(
 ) -> None:
     """Change a profile. People change their own, staff changes any.
 
-    Arguments that are None change nothing. Only staff sets `is_staff`, or an address that is not
-    empty; others use `confirm_email`. Locks all active staff if `is_staff` is False, then the
-    person. Errors: 403 `staff_required`, 409 `invalid_transition` for the last active member of
-    staff, 422 for an invalid value or an address of another account.
+    Arguments that are None change nothing. Only staff sets `is_staff`, or an address unless it is
+    empty. Locks all active staff if `is_staff` is False, then the person. Errors: 403
+    `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
@@ -221,7 +220,7 @@ def _end_proofs(user: User) -> list[str]:
 def _check_staff_remains(user: User) -> None:
     """409 for the last active member of staff. Locks all active staff, in a fixed order."""
     staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
-    if [one.pk for one in staff.order_by("pk")] == [user.pk]:
+    if [person.pk for person in staff.order_by("pk")] == [user.pk]:
         raise Conflict(
             "invalid_transition",
             f"{user} is the last active member of staff. Make somebody else staff first.",

@@ -268,7 +268,8 @@ class InviteAdmin(StaffAdmin):
     list_filter = (InviteState,)
     list_select_related = ("created_by", "accepted_by")
     search_help_text = (
-        "How its e-mail address begins, or a username: who made or who accepted it; or its uuid."
+        "How its e-mail address begins, or the username of its creator or of the person who "
+        "accepted it; or its uuid."
     )
     form = ChangeInvite
     add_form = NewInvite
