@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.cache import cached
-from apps.browse.codec import decode_changes, decode_commit, encode_changes
-from apps.browse.names import Revision
-from apps.browse.objects import find_commit, no_commit, quick
+from apps.browse.cache import cached, decode_changes, decode_commit, encode_changes
+from apps.browse.names import Revision, find_commit, no_commit, quick
 from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid
 from apps.git.diff import Changes, changes

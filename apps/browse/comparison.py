@@ -9,10 +9,15 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from apps.browse.cache import Patches, cached, cached_patches
-from apps.browse.codec import decode_changes, decode_commit, encode_changes
-from apps.browse.names import invalid_ref, revision
-from apps.browse.objects import all_found
+from apps.browse.cache import (
+    Patches,
+    cached,
+    cached_patches,
+    decode_changes,
+    decode_commit,
+    encode_changes,
+)
+from apps.browse.names import all_found, invalid_ref, revision
 from apps.browse.read_slots import heavy_slots
 from apps.core.access import Level
 from apps.core.errors import Invalid, unavailable

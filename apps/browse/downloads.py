@@ -1,10 +1,12 @@
-"""Texts and archives as answers."""
+"""Responses with raw files, archives, and diffs and patches as text."""
 
 from __future__ import annotations
 
+import re
 import zlib
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from io import SEEK_END
 from typing import IO
 
@@ -12,14 +14,70 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from apps.accounts.principal import Principal
-from apps.browse.archives import Archive
-from apps.browse.read_slots import archive_slots
+from apps.browse.cache import cached
+from apps.browse.names import Revision, find_commit, find_entry, quick, shown_path
+from apps.browse.read_slots import archive_slots, heavy_slots
+from apps.browse.trees import INLINE_MAX, read_file
+from apps.core.conditional import not_modified
+from apps.core.content_types import is_text, picture_type
+from apps.core.errors import Invalid
 from apps.core.file_pieces import pieces_of
+from apps.core.json import quoted
 from apps.core.locks import give_back_connection
 from apps.core.raw_content import inert_headers
 from apps.git import exports
+from apps.git.exports import BYTES_MAX, ENTRIES_MAX, check_size
+from apps.git.run import GitTooLarge
+from apps.git.tree import Entry, stream_blob
 from apps.repos.http import streams
 from apps.repos.http.transfer_slots import caller_of, transfer_slot
+from apps.repos.models import Repo
+
+SHORT = 12
+"""Digits of a commit in the name of its archive."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """All files of a commit below `path`, which is empty or a folder."""
+
+    repo: Repo
+    commit: str
+    path: bytes
+
+    @property
+    def name(self) -> str:
+        """What the file is called, without an ending, and the folder in which all of it is."""
+        return f"{self.repo.slug}-{self.commit[:SHORT]}"
+
+
+def find_archive(repo: Repo, wanted: Revision, path: bytes, who: str) -> Archive:
+    """The archive of the commit that a request names; `who` asks, a person or an address.
+
+    404, 422 `not_a_directory`, `archive_too_large`, `too_expensive`.
+    """
+    with quick():
+        commit = tree = find_commit(repo, wanted)
+        if path:
+            entry = find_entry(repo, commit, path)
+            if entry.kind != "directory":
+                text = f"{quoted(shown_path(path))} is no directory but a {entry.kind}."
+                raise Invalid("not_a_directory", text)
+            tree = entry.sha
+
+    def fits() -> bool:
+        with heavy_slots.slot(who):
+            try:
+                check_size(repo.git, tree)
+            except GitTooLarge:
+                return False
+        return True
+
+    if not cached(repo, ("archive", tree), fits):
+        text = f"It has more than {ENTRIES_MAX} files and directories, or {BYTES_MAX} bytes."
+        raise Invalid("archive_too_large", f"{text} Clone the repository with git.")
+    return Archive(repo, commit, path)
+
 
 SMALL = 1024 * 1024
 """Bytes of a text that is sent whole."""
@@ -86,3 +144,73 @@ def archive_response(
     for name, value in headers.items():
         answer[name] = value
     return answer
+
+
+RAW_MAX = 512 * 1024 * 1024
+"""Bytes of a file that is sent; git sends larger ones."""
+LOOKED_AT = 64 * 1024
+"""Bytes that say what a file is."""
+TEXT, OTHER = "text/plain; charset=utf-8", "application/octet-stream"
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def raw_response(
+    request: HttpRequest, principal: Principal, repo: Repo, wanted: Revision, path: bytes
+) -> HttpResponseBase:
+    """The bytes of what a commit has at a path; 304 for who has them, without git where anybody has
+    asked before. Who may read them has been asked before. 404, 422 `is_directory`, `not_a_file`,
+    `file_too_large`.
+    """
+
+    @cache
+    def file() -> tuple[Entry, bytes]:
+        with quick():
+            _, entry, start = read_file(repo, wanted, path, most=INLINE_MAX, start=LOOKED_AT)
+        if entry.kind == "submodule":
+            raise Invalid("not_a_file", "A submodule is a commit of another repository.")
+        return entry, start
+
+    tag = f'"{cached(repo, ("raw", wanted.sha, path), lambda: file()[0].sha)}"'
+    if answer := not_modified(request, tag):
+        return answer
+    entry, start = file()
+    size = entry.size or 0
+    if size > RAW_MAX:
+        text = f"{quoted(shown_path(path))} has {size} bytes. Files of more than {RAW_MAX} are"
+        raise Invalid("file_too_large", f"{text} to be had with git.")
+    is_small = size <= INLINE_MAX
+    headers = headers_of(kind_of(start, is_whole=is_small), path)
+    headers |= {"ETag": tag, "Content-Length": str(size)}
+    if request.method == "HEAD":
+        return HttpResponse(headers=headers)
+    if is_small:
+        return HttpResponse(start, headers=headers)
+    return streamed(request, principal, repo, entry.sha, headers)
+
+
+def streamed(
+    request: HttpRequest, principal: Principal, repo: Repo, blob: str, headers: dict[str, str]
+) -> HttpResponseBase:
+    """A large file; it takes a transfer slot, because a client may be slow: 429 if none is free."""
+    give_back_connection()
+    with ExitStack() as held:
+        held.enter_context(transfer_slot(request, principal))
+        start = partial(stream_blob, repo.git, blob)
+        answer = streams.answer(request, start, headers["Content-Type"], held=held)
+    for name, value in headers.items():
+        answer[name] = value
+    return answer
+
+
+def headers_of(kind: str, path: bytes) -> dict[str, str]:
+    """Headers for a file of this type, which is shown by browsers if the type is known."""
+    name = CONTROL.sub("_", shown_path(path.rpartition(b"/")[2]))
+    return inert_headers(kind, name, is_attachment=kind == OTHER)
+
+
+def kind_of(start: bytes, *, is_whole: bool) -> str:
+    """The Content-Type by the first bytes: text, a picture, or unknown."""
+    ends = is_whole and len(start) <= LOOKED_AT
+    if is_text(start[:LOOKED_AT], is_whole=ends):
+        return TEXT
+    return picture_type(start) or OTHER

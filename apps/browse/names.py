@@ -1,11 +1,15 @@
-"""What `?ref=` and paths of a request mean. Names become commits in the database, never in git."""
+"""The commits and files that `?ref=` and paths of a request name.
+
+Rows in the database lead from names to commits; git gets only full object names.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -15,13 +19,16 @@ from urllib.parse import parse_qsl
 from django.conf import settings
 from django.http import HttpRequest
 
+from apps.browse.cache import too_expensive
 from apps.browse.read_slots import light_slots
 from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64
 from apps.git.refs import valid_branch_name
-from apps.git.repo import is_sha
+from apps.git.repo import GitRepo, is_sha
+from apps.git.run import GitTimeout, GitTooLarge
 from apps.git.tips import tip_of
+from apps.git.tree import Entry, commits_of, entry_at
 from apps.repos.models import BRANCHES, TAGS, Ref, Repo
 
 PULL_HEAD = re.compile(r"refs/pull/([1-9][0-9]{0,14})/head")
@@ -186,3 +193,58 @@ def path_fields(raw: bytes | None, name: str = "path") -> dict[str, str | None]:
     if not is_utf8(raw):
         fields[f"{name}_base64"] = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return fields
+
+
+@contextmanager
+def quick() -> Iterator[None]:
+    """Hold a place for git's quick answers; 422 when it has none in time after all."""
+    with light_slots.slot():
+        try:
+            yield
+        except (GitTimeout, GitTooLarge):
+            raise too_expensive() from None
+
+
+def find_commit(repo: Repo, wanted: Revision) -> str:
+    """The commit that a request names; 404.
+
+    git is asked only for full names of commits, which need not exist and may be those of tags, and
+    for heads of pulls: they stay in their rows when the commit is forgotten.
+    """
+    if wanted.is_here:
+        return wanted.sha
+    return find_commits(repo.git, wanted.sha)[0]
+
+
+def find_commits(git: GitRepo, *shas: str) -> list[str]:
+    """The commits of these full names, or those that the tags of these names lead to; 404."""
+    return all_found(shas, commits_of(git, *shas))
+
+
+def all_found(shas: Sequence[str], commits: Sequence[str | None]) -> list[str]:
+    """The commits of these names; 404 for the first that has none."""
+    found = []
+    for sha, commit in zip(shas, commits, strict=True):
+        if commit is None:
+            raise no_commit(sha)
+        found.append(commit)
+    return found
+
+
+def no_commit(sha: str) -> NotFound:
+    """404 for a name of no commit."""
+    return NotFound("not_found", f"There is no ref {quoted(sha)} here: no such commit.")
+
+
+def find_entry(repo: Repo, commit: str, path: bytes) -> Entry:
+    """What a commit has at a path, which is not empty; 404."""
+    entry = entry_at(repo.git, commit, path)
+    if entry is None:
+        raise no_entry(path, commit)
+    return entry
+
+
+def no_entry(path: bytes, commit: str) -> NotFound:
+    """404 for a path at which a commit has nothing."""
+    text = f"There is no path {quoted(shown_path(path))} in commit {commit}."
+    return NotFound("not_found", text)

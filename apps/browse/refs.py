@@ -1,4 +1,4 @@
-"""What lists and records of branches and tags are made from: rows, and for one branch git."""
+"""Branches and tags: their rows, filters, and distances from the default branch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from apps.browse.cache import cached
 from apps.browse.read_slots import heavy_slots, light_slots
 from apps.core.errors import ApiError, Invalid, NotFound
+from apps.core.filters import OrderingFilter, SearchFilter, StrictFilterSet
 from apps.core.json import quoted
 from apps.core.statements import Parameter, Statement
 from apps.git.history import distances
@@ -120,3 +121,18 @@ def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
     except (GitError, Invalid):
         found = None
     return dict(zip(("message", "message_truncated"), found or (), strict=False))
+
+
+REF_ORDERINGS = ("name", "-name", "-updated_at")
+
+
+class BranchFilterSet(StrictFilterSet):
+    search = SearchFilter("Part of a name, ignoring case.")
+    ordering = OrderingFilter(REF_ORDERINGS, help_text="The default is `name`.")
+
+
+class TagFilterSet(StrictFilterSet):
+    search = SearchFilter("Part of a name, ignoring case.")
+    ordering = OrderingFilter(
+        REF_ORDERINGS, help_text="The default is `-updated_at`: what was pushed last comes first."
+    )

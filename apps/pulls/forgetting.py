@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from apps.browse.cache import drop_answers
-from apps.browse.codec import pack_commits, pack_files
+from apps.browse.cache import drop_answers, pack_commits, pack_files
 from apps.pulls.models import IS_ACTIVE, PullVersion, VersionContents
 from apps.repos.models import BRANCHES, TAGS, NamedCommit, Repo
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 
-from apps.browse.folders import thing_at
+from apps.browse.trees import thing_at
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.pagination import count_text

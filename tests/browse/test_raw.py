@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.browse.responses import LOOKED_AT, OTHER, TEXT, kind_of
+from apps.browse.downloads import LOOKED_AT, OTHER, TEXT, kind_of
 from apps.browse.trees import INLINE_MAX
 from apps.core.slugs import PREFIX
 from apps.git import run

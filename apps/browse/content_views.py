@@ -1,7 +1,8 @@
-"""`…/tree`, `…/tree/{path}`, `…/contents/{path}` and `…/raw/{path}`."""
+"""Folders, files, blame and archives of a commit."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -10,22 +11,34 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.response import Response
 
-from apps.browse.names import Revision, is_utf8, path_in_tree, path_is_no_text, revision
-from apps.browse.responses import raw_response
+from apps.browse.downloads import KINDS, archive_response, find_archive, raw_response
+from apps.browse.names import (
+    Revision,
+    is_utf8,
+    path_in_query,
+    path_in_tree,
+    path_is_no_text,
+    revision,
+)
 from apps.browse.serializers.trees import (
+    BlameRecord,
     ContentRecord,
     TreeEntryRecord,
+    blame_record,
     content_record,
     tree_entry_record,
 )
-from apps.browse.trees import Folder, read_content
+from apps.browse.trees import Folder, blame_lines, read_content
+from apps.browse.views import CountParameter
 from apps.core.access import Level
-from apps.core.conditional import by_names
+from apps.core.conditional import by_body, by_names
 from apps.core.errors import NotFound
 from apps.core.operation import operation
 from apps.core.pagination import PagePagination
 from apps.core.query import Base64Parameter, FlagParameter, QuerySerializer, TextParameter
+from apps.core.serializers import StrictChoiceField
 from apps.repos.access import RepoScoped
+from apps.repos.http.transfer_slots import caller_of
 
 OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
 
@@ -174,3 +187,90 @@ class RawViewSet(FileScoped):
         leads; a pointer of Git LFS comes as it is.
         """
         return raw_response(self.http_request, self.principal, self.repo, self.revision, self.path)
+
+
+class BlameQuery(FileQuery):
+    """`from` is a word of Python's."""
+
+    to = CountParameter(required=False)
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), "from": CountParameter(default=1)}
+
+
+class BlameViewSet(FileScoped):
+    """…/repos/{repo_slug}/blame/{path}"""
+
+    lookup_url_kwarg = "path"
+    lookup_value_converter = "tree_path"
+
+    @operation(
+        Level.READ,
+        response=BlameRecord,
+        query=BlameQuery,
+        errors=(*OF_FILES, "file_too_large", "is_directory", "line_not_found", "not_a_file"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Tell which commit each line of a file is from.
+
+        Without `to` these are 500 lines from `from` on, and at most 1,000 with it; where the file
+        ends before, `to` of the answer says so, and `total_lines` how many there are. A file of
+        more than 1 MiB is 422 `file_too_large`. Renames of the file are followed:
+        `original_path` and `original_line` say where a line was in its commit.
+        """
+        path, sent = self.path, self.validated_query
+        who = caller_of(self.http_request, self.principal)
+        lines = sent["from"], sent.get("to")
+        found = blame_lines(self.repo, self.revision, path, *lines, who)
+        return by_body(self.http_request, blame_record(found, path, self.principal))
+
+
+class ArchiveQuery(QuerySerializer):
+    ref = TextParameter(required=False)
+    format = StrictChoiceField([*KINDS], default="tar.gz")
+    path = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
+
+
+class ArchiveViewSet(RepoScoped):
+    """…/repos/{repo_slug}/archive"""
+
+    schema_tags = ["archives"]
+
+    @operation(
+        Level.READ,
+        query=ArchiveQuery,
+        media_type="*/*",
+        errors=(
+            "archive_too_large",
+            "invalid_path",
+            "invalid_ref",
+            "not_a_directory",
+            "too_expensive",
+        ),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read all files of a commit as an archive.
+
+        All of it is in a folder that is called as the repository and the first twelve digits of
+        the commit. With `path` it has only what is below that directory, under its full path.
+        `.gitattributes` of the commit say what is left out (`export-ignore`) and where the commit
+        is written into files (`export-subst`): there, no branch or tag is named.
+
+        An archive of more than 100,000 files and directories or 2 GiB is 422 `archive_too_large`.
+        One that is not sent within 60 seconds, or that git cannot write to its end, is broken off
+        without the end of the answer. Each caller has one at a time. The bytes of `format=tar`
+        stay the same, and have an `ETag`; those of the others may change.
+        """
+        sent = self.validated_query
+        path = path_in_query(self.http_request, sent)
+        wanted, form = revision(self.repo, sent.get("ref")), sent["format"]
+        who = caller_of(self.http_request, self.principal)
+        find = partial(find_archive, self.repo, wanted, path, who)
+
+        def answer() -> HttpResponseBase:
+            return archive_response(self.http_request, self.principal, find(), form)
+
+        if form == "tar":
+            return by_names(self.http_request, (wanted.sha,), answer, check=find)
+        return answer()
