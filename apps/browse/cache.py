@@ -36,17 +36,17 @@ from apps.repos.models import Repo
 logger = logging.getLogger(__name__)
 
 BYTES_MAX = 64 * 1000 * 1000
-"""Bytes that one repository's answers take, packed."""
+"""Most bytes of the packed answers of one repository."""
 ROW_BYTES = 500
-"""Bytes that a row takes beside its answer, roughly: anybody can ask for many short answers."""
+"""Roughly the bytes of a row besides its answer. Short answers would else take unlimited space."""
 SLOW = dt.timedelta(minutes=10)
-"""Git is not asked again within this time after it was too slow to answer."""
+"""Time in which a question is not repeated after git took too long to answer it."""
 TOUCH = dt.timedelta(hours=1)
-"""A use is noted only if the noted one is older than this: reads should rarely write."""
+"""Least time between two updates of `used_at`, so that reads rarely write."""
 VERSION = 1
-"""Raise it when answers get another form."""
+"""Increase it when the format of answers changes."""
 Patches = Mapping[bytes, bytes | None]
-"""Path -> hunks; None for a file whose hunks are too large."""
+"""Path -> hunks. None for a file whose hunks are too large."""
 CACHED = Statement(lambda: GitCache.objects.filter(repo=Parameter("repo"), key=Parameter("key")))
 FORGOTTEN = Statement(
     lambda: Event.objects.filter(
@@ -57,22 +57,22 @@ FORGOTTEN = Statement(
 
 @dataclass(frozen=True)
 class ForNow:
-    """An incomplete answer, because time ran out: cached for `SLOW` only."""
+    """An answer that is incomplete, because time ran out. It is cached for `SLOW` only."""
 
     answer: Any
 
 
 def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-    """The cached answer to the question, else that of `ask`, as JSON: see `codec.pack`.
+    """The cached answer to a question, else the answer of `ask`, as JSON; see `pack`.
 
-    `question` names what is asked and everything that the answer depends on: full object names,
-    paths, numbers. 422 `too_expensive` when git has no answer in time, and then for ten minutes.
+    `question` contains everything that the answer depends on: full object names, paths, numbers.
+    422 `too_expensive` if git does not answer in time, and for the ten minutes after that.
     """
     key = key_of(question)
-    if (stored := find(repo, key)) is not None:
-        if not stored:
+    if (value := find(repo, key)) is not None:
+        if not value:
             raise too_expensive()
-        return unpack(stored)
+        return unpack(value)
     begun = Event.objects.newest_id()
     now = timezone.now()
     try:
@@ -86,7 +86,7 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     packed = pack(answer)
     try_to_store(repo, key, packed, ends_at)
     if FORGOTTEN.first(since=begun):
-        GitCache.objects.filter(repo=repo, key=key).delete()  # it may be about that commit
+        GitCache.objects.filter(repo=repo, key=key).delete()  # the answer may contain that commit
     return unpack(packed)
 
 
@@ -96,9 +96,9 @@ def cached_patches(
     files: Sequence[FileChange],
     ask: Callable[[], Patches],
 ) -> list[bytes | None]:
-    """The cached patch of each of these files, else that of `ask`; see `apps.git.diff.patches`.
+    """The cached patches of these files, else those of `ask`; see `apps.git.diff.patches`.
 
-    `question` names the two commits, as for `cached`.
+    `question` contains the two commits; see `cached`.
     """
 
     def encoded() -> list[str | None]:
@@ -112,7 +112,7 @@ def cached_patches(
 
 
 def find(repo: Repo, key: str) -> bytes | None:
-    """The cached answer, packed: empty if git took too long. None if there is none."""
+    """The packed answer in the cache; empty if git took too long, None if there is none."""
     cache = CACHED.first(repo=repo.pk, key=key)
     now = timezone.now()
     if cache is None or (cache.ends_at is not None and cache.ends_at <= now):
@@ -131,8 +131,9 @@ def key_of(question: tuple[Any, ...]) -> str:
 
 
 def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """As `store`. Errors of the database are logged: another request writes, or the repository was
-    deleted meanwhile. The answer is given all the same, without waiting.
+    """Store an answer, but neither wait for other transactions nor fail; log errors.
+
+    The database may refuse, because another request writes or the repository was just deleted.
     """
     try:
         with without_waiting():
@@ -142,7 +143,7 @@ def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None
 
 
 def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """Store an answer, and delete the least recently used ones beyond `BYTES_MAX`."""
+    """Store an answer; delete the least recently used ones if all together exceed `BYTES_MAX`."""
     if len(value) > BYTES_MAX:
         return
     fields = {"value": value, "bytes": len(value) + ROW_BYTES, "ends_at": ends_at}
@@ -153,15 +154,15 @@ def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> No
         update_fields=["used_at", *fields],
     )
     answers = GitCache.objects.filter(repo=repo)
-    over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - BYTES_MAX
-    gone = []
+    over = (answers.aggregate(total=Sum("bytes"))["total"] or 0) - BYTES_MAX
     if over > 0:
+        oldest = []
         for pk, size in answers.order_by("used_at").values_list("pk", "bytes").iterator():
-            gone.append(pk)
+            oldest.append(pk)
             over -= size
             if over <= 0:
                 break
-        answers.filter(pk__in=gone).delete()
+        answers.filter(pk__in=oldest).delete()
 
 
 def drop_answers() -> None:
@@ -170,7 +171,7 @@ def drop_answers() -> None:
 
 
 def too_expensive() -> Invalid:
-    """422 for what git cannot tell in time: to try again is of no use, to ask for less is."""
+    """422 if git cannot answer in time. Clients should not try again, but ask for less."""
     return Invalid(
         "too_expensive",
         "This takes git too long. Ask for less: another ref, one path, or a later `since`.",
@@ -181,13 +182,13 @@ ENCODING = "latin-1"
 
 
 def pack(answer: Any) -> bytes:
-    """An answer as it is stored: JSON, in which a dataclass without bytes is an object."""
+    """Pack an answer for storing. Dataclasses become JSON objects; they may not contain bytes."""
     return zlib.compress(json.dumps(answer))
 
 
-def unpack(stored: bytes) -> Any:
-    """The JSON that `pack` was given."""
-    return json.loads(zlib.decompress(stored))
+def unpack(value: bytes) -> Any:
+    """The JSON of a packed answer."""
+    return json.loads(zlib.decompress(value))
 
 
 def encode_bytes(content: bytes | None) -> str | None:
@@ -225,7 +226,7 @@ def decode_changes(fields: dict[str, Any]) -> Changes:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    # `asdict` copies each value: for some hundred files that takes longer than git.
+    # `asdict` copies each value, which takes longer than git for some hundred files.
     return {name: getattr(value, name) for name in value.__slots__}
 
 
@@ -243,13 +244,13 @@ def pack_commits(commits: Sequence[Commit]) -> bytes:
     return pack(commits)
 
 
-def unpack_commits(stored: bytes) -> list[Commit]:
-    return [decode_commit(fields) for fields in unpack(stored)]
+def unpack_commits(value: bytes) -> list[Commit]:
+    return [decode_commit(fields) for fields in unpack(value)]
 
 
 def pack_files(files: Sequence[FileChange]) -> bytes:
     return pack([encode_file(file) for file in files])
 
 
-def unpack_files(stored: bytes) -> list[FileChange]:
-    return [decode_file(fields) for fields in unpack(stored)]
+def unpack_files(value: bytes) -> list[FileChange]:
+    return [decode_file(fields) for fields in unpack(value)]

@@ -159,7 +159,7 @@ def test_the_ref_of_a_request_is_the_commit_behind_a_tag(repo, clone):
     assert revision(repo, "light") == Revision(f"{TAGS}light", sha)
     assert revision(repo, "rel/1") == Revision("refs/heads/rel/1", sha), "a branch comes first"
     for name in ("key", f"{TAGS}key"):
-        with pytest.raises(NotFound, match=f'The ref "{name}" leads to no commit'):
+        with pytest.raises(NotFound, match=f'The ref "{name}" does not point to a commit'):
             revision(repo, name)
     with pytest.raises(NotFound, match='There is no ref "none" here'):
         revision(repo, "none")
@@ -169,6 +169,6 @@ def test_the_ref_of_a_request_is_the_commit_behind_a_tag(repo, clone):
     assert run.spawned == before
     repo.refs.update(peeled_sha=None)
     assert revision(repo, f"{TAGS}rel/1").sha == revision(repo, "main").sha == sha
-    with pytest.raises(NotFound, match="leads to no commit"):
+    with pytest.raises(NotFound, match="does not point to a commit"):
         revision(repo, "key")
     assert run.spawned == before + 2
