@@ -71,7 +71,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "apps.core.middleware.api_errors",
-    "apps.browse.middleware.refuse_impatient",
+    "apps.browse.middleware.reject_early_retries",
     "apps.web.headers.page_headers",
     "django.middleware.security.SecurityMiddleware",
     "config.static.StaticFiles",

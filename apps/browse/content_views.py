@@ -1,4 +1,4 @@
-"""Folders, files, blame and archives of a commit."""
+"""The resources `…/tree`, `…/contents`, `…/raw`, `…/blame` and `…/archive`."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ from apps.repos.http.transfer_slots import caller_of
 OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
 
 
-def address_of(request: HttpRequest) -> bytes:
-    """The bytes of the address that was asked for, as far as the server tells them. Django shows
-    those that are not UTF-8 as what a file may be called: `%FF` or U+FFFD, by the server.
+def raw_path_of(request: HttpRequest) -> bytes:
+    """The bytes of the path of the URL, if the server passes them on.
+
+    In `request.path`, bytes that are not UTF-8 become `%FF` or U+FFFD, by the server, which a file
+    name may contain.
     """
     if isinstance(request, ASGIRequest):
-        sent = request.scope.get("raw_path")
+        raw = request.scope.get("raw_path")
     else:
-        sent = request.META.get("RAW_URI", "").partition("?")[0]
-    return unquote_to_bytes(sent or request.path)
+        raw = request.META.get("RAW_URI", "").partition("?")[0]
+    return unquote_to_bytes(raw or request.path)
 
 
 class FileQuery(QuerySerializer):
@@ -65,7 +67,7 @@ class TreeQuery(FileQuery):
 
 
 class TreePagination(PagePagination):
-    """Pages of a list that may end before the tree does."""
+    """Pages of the entries of a tree, of which only the first ones may be listed."""
 
     is_truncated = False
 
@@ -75,7 +77,7 @@ class TreePagination(PagePagination):
         return answer
 
     def get_paginated_response_schema(self, schema: Any) -> dict[str, Any]:
-        """The envelope, and whether the list was cut."""
+        """Add `is_truncated` to the envelope."""
         envelope = super().get_paginated_response_schema(schema)
         envelope["required"].append("is_truncated")
         envelope["properties"]["is_truncated"] = {"type": "boolean"}
@@ -83,15 +85,15 @@ class TreePagination(PagePagination):
 
 
 class FileScoped(RepoScoped):
-    """A resource at a path of a commit."""
+    """Base class of resources at a path of a commit."""
 
     schema_tags = ["contents"]
 
     @property
     def path(self) -> bytes:
-        """The path below the root, which is empty; 422."""
+        """The path below the root, whose path is empty; 422."""
         in_base64 = self.validated_query.get("path_base64")
-        if in_base64 is None and not is_utf8(address_of(self.http_request)):
+        if in_base64 is None and not is_utf8(raw_path_of(self.http_request)):
             raise path_is_no_text()
         return path_in_tree(self.kwargs.get("path", ""), in_base64)
 
@@ -115,24 +117,24 @@ class TreeViewSet(FileScoped):
     def list(self) -> HttpResponseBase:
         """List a directory of a commit, in git's order.
 
-        `recursive=true` lists what is below its directories too, each directory before what it
-        holds. At most 100,000 entries or 32 MiB of them are listed: `is_truncated` says on each
-        page that there are more in the tree. `next` names the commit, so that pages do not shift
-        under a push. A repository without commits has no entries.
+        `recursive=true` lists all files and directories below it, each directory before its
+        entries. At most 100,000 entries or 32 MiB of them are listed. If there are more,
+        `is_truncated` is true on each page. `next` names the commit, so that a push does not shift
+        pages. A repository without commits has no entries.
         """
         path = self.path
         try:
-            wanted = self.revision
+            rev = self.revision
         except NotFound:
             if path or "ref" in self.validated_query:
                 raise
             return self.get_paginated_response(self.paginate([]))
-        return by_names(self.http_request, (wanted.sha,), lambda: self.page(wanted, path))
+        return by_names(self.http_request, (rev.sha,), lambda: self.page(rev, path))
 
-    def page(self, wanted: Revision, path: bytes) -> Response:
-        """The page of the folder that the request asks for."""
+    def page(self, rev: Revision, path: bytes) -> Response:
+        """The requested page of the folder."""
         options = {name: self.validated_query[name] for name in ("recursive", "sizes")}
-        folder = Folder(self.repo, wanted, path, **options)
+        folder = Folder(self.repo, rev, path, **options)
         entries = self.paginate(folder)
         paginator: Any = self.paginator
         paginator.pinned, paginator.is_truncated = {"ref": folder.commit}, folder.is_truncated
@@ -154,17 +156,17 @@ class ContentsViewSet(FileScoped):
     def retrieve(self) -> HttpResponseBase:
         """Read a file of a commit, with its content in base64.
 
-        A file of more than 1 MiB comes with `content` and `encoding` null: `raw_url` has its
-        bytes. So do symlinks and submodules, whose `target` says where they lead; they are not
-        followed.
+        `content` and `encoding` are null for a file of more than 1 MiB, whose bytes are at
+        `raw_url`, and for symlinks and submodules, which are not followed. `target` is the path in
+        the symlink or the commit of the submodule.
         """
-        path, wanted = self.path, self.revision
+        path, rev = self.path, self.revision
 
         def record() -> dict[str, Any]:
-            found = read_content(self.repo, wanted, path)
-            return content_record(found, self.repo, wanted.name or wanted.sha, self.base_url)
+            file = read_content(self.repo, rev, path)
+            return content_record(file, self.repo, rev.name or rev.sha, self.base_url)
 
-        return by_names(self.http_request, (wanted.sha, wanted.name), record)
+        return by_names(self.http_request, (rev.sha, rev.name), record)
 
 
 class RawViewSet(FileScoped):
@@ -182,15 +184,15 @@ class RawViewSet(FileScoped):
     def retrieve(self) -> HttpResponseBase:
         """Read the bytes of a file of a commit, of at most 512 MiB.
 
-        Text comes as plain text, PNG, JPEG, GIF, WebP and AVIF as pictures, and everything else as
-        an attachment. `ETag` is the name of the blob. Of a symlink these are the bytes of where it
-        leads; a pointer of Git LFS comes as it is.
+        Texts are sent as plain text, PNG, JPEG, GIF, WebP and AVIF as pictures, and all other files
+        as attachments. `ETag` is the name of the blob. The bytes of a symlink are the path in it.
+        Git LFS pointers are not followed.
         """
         return raw_response(self.http_request, self.principal, self.repo, self.revision, self.path)
 
 
 class BlameQuery(FileQuery):
-    """`from` is a word of Python's."""
+    """`from` is a keyword of Python, so it is added in `get_fields`."""
 
     to = CountParameter(required=False)
 
@@ -211,18 +213,18 @@ class BlameViewSet(FileScoped):
         errors=(*OF_FILES, "file_too_large", "is_directory", "line_not_found", "not_a_file"),
     )
     def retrieve(self) -> HttpResponseBase:
-        """Tell which commit each line of a file is from.
+        """Read the commit that each line of a file comes from.
 
-        Without `to` these are 500 lines from `from` on, and at most 1,000 with it; where the file
-        ends before, `to` of the answer says so, and `total_lines` how many there are. A file of
-        more than 1 MiB is 422 `file_too_large`. Renames of the file are followed:
-        `original_path` and `original_line` say where a line was in its commit.
+        `to` is at most 999 after `from`; without it, 500 lines are read. If the file ends earlier,
+        `to` of the answer is its last line. `total_lines` is the number of its lines. A file of
+        more than 1 MiB is 422 `file_too_large`. Renames of the file are followed: `original_path`
+        and `original_line` are the place of a line in its commit.
         """
-        path, sent = self.path, self.validated_query
-        who = caller_of(self.http_request, self.principal)
-        lines = sent["from"], sent.get("to")
-        found = blame_lines(self.repo, self.revision, path, *lines, who)
-        return by_body(self.http_request, blame_record(found, path, self.principal))
+        path, query = self.path, self.validated_query
+        caller = caller_of(self.http_request, self.principal)
+        lines = query["from"], query.get("to")
+        blame = blame_lines(self.repo, self.revision, path, *lines, caller)
+        return by_body(self.http_request, blame_record(blame, path, self.principal))
 
 
 class ArchiveQuery(QuerySerializer):
@@ -252,25 +254,25 @@ class ArchiveViewSet(RepoScoped):
     def retrieve(self) -> HttpResponseBase:
         """Read all files of a commit as an archive.
 
-        All of it is in a folder that is called as the repository and the first twelve digits of
-        the commit. With `path` it has only what is below that directory, under its full path.
-        `.gitattributes` of the commit say what is left out (`export-ignore`) and where the commit
-        is written into files (`export-subst`): there, no branch or tag is named.
+        The files are in a folder named like the repository and the first twelve digits of the
+        commit. With `path`, the archive has only the files below that directory, with their full
+        paths. The attributes `export-ignore` and `export-subst` in the commit's `.gitattributes`
+        apply, but no names of branches or tags are inserted.
 
         An archive of more than 100,000 files and directories or 2 GiB is 422 `archive_too_large`.
-        One that is not sent within 60 seconds, or that git cannot write to its end, is broken off
-        without the end of the answer. Each caller has one at a time. The bytes of `format=tar`
-        stay the same, and have an `ETag`; those of the others may change.
+        If it is not sent within 60 seconds, or git fails, the connection is closed before the end
+        of the answer. Each caller may read one archive at a time. The bytes of `format=tar` never
+        change, and have an `ETag`; those of other formats may change.
         """
-        sent = self.validated_query
-        path = path_in_query(self.http_request, sent)
-        wanted, form = revision(self.repo, sent.get("ref")), sent["format"]
-        who = caller_of(self.http_request, self.principal)
-        find = partial(find_archive, self.repo, wanted, path, who)
+        query = self.validated_query
+        path = path_in_query(self.http_request, query)
+        rev, form = revision(self.repo, query.get("ref")), query["format"]
+        caller = caller_of(self.http_request, self.principal)
+        find = partial(find_archive, self.repo, rev, path, caller)
 
         def answer() -> HttpResponseBase:
             return archive_response(self.http_request, self.principal, find(), form)
 
         if form == "tar":
-            return by_names(self.http_request, (wanted.sha,), answer, check=find)
+            return by_names(self.http_request, (rev.sha,), answer, check=find)
         return answer()

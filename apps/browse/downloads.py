@@ -34,7 +34,7 @@ from apps.repos.http.transfer_slots import caller_of, transfer_slot
 from apps.repos.models import Repo
 
 SHORT = 12
-"""Digits of a commit in the name of its archive."""
+"""Digits of the commit in the name of an archive."""
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,26 @@ class Archive:
 
     @property
     def name(self) -> str:
-        """What the file is called, without an ending, and the folder in which all of it is."""
+        """The name of the archive without an extension, and of the folder that it contains."""
         return f"{self.repo.slug}-{self.commit[:SHORT]}"
 
 
-def find_archive(repo: Repo, wanted: Revision, path: bytes, who: str) -> Archive:
-    """The archive of the commit that a request names; `who` asks, a person or an address.
+def find_archive(repo: Repo, rev: Revision, path: bytes, caller: str) -> Archive:
+    """The archive of a revision. `caller` is the key of the slots; see `caller_of`.
 
     404, 422 `not_a_directory`, `archive_too_large`, `too_expensive`.
     """
     with quick():
-        commit = tree = find_commit(repo, wanted)
+        commit = tree = find_commit(repo, rev)
         if path:
             entry = find_entry(repo, commit, path)
             if entry.kind != "directory":
-                text = f"{quoted(shown_path(path))} is no directory but a {entry.kind}."
+                text = f"{quoted(shown_path(path))} is not a directory but a {entry.kind}."
                 raise Invalid("not_a_directory", text)
             tree = entry.sha
 
     def fits() -> bool:
-        with heavy_slots.slot(who):
+        with heavy_slots.slot(caller):
             try:
                 check_size(repo.git, tree)
             except GitTooLarge:
@@ -80,17 +80,17 @@ def find_archive(repo: Repo, wanted: Revision, path: bytes, who: str) -> Archive
 
 
 SMALL = 1024 * 1024
-"""Bytes of a text that is sent whole."""
+"""Most bytes of a text that is sent at once, without a transfer slot."""
 GZIP = 16 + zlib.MAX_WBITS
 LEVEL = 6
 TEXTS = {"diff": "text/x-diff", "patch": "text/plain; charset=utf-8"}
-"""The Content-Type of each format of a comparison that is no JSON."""
+"""Content types of the formats of a comparison besides JSON."""
 KINDS = {"tar.gz": "application/gzip", "zip": "application/zip", "tar": "application/x-tar"}
-"""The Content-Type of each format of an archive."""
+"""Content types of the formats of an archive."""
 
 
 class HeldFile(StreamingHttpResponse):
-    """A file as an answer, which holds its slot until it has been sent."""
+    """A response with a file. It holds a slot until it has been sent."""
 
     held: ExitStack
 
@@ -102,8 +102,9 @@ class HeldFile(StreamingHttpResponse):
 def text_response(
     request: HttpRequest, principal: Principal, file: IO[bytes], kind: str
 ) -> HttpResponseBase:
-    """A text from the beginning of this file, which is closed in the end. One that is not small
-    takes a transfer slot, because a client may be slow: 429.
+    """A response with the text in this file, which is closed at the end.
+
+    A large text needs a transfer slot, because a client may be slow: 429 if none is free.
     """
     size = file.seek(0, SEEK_END)
     file.seek(0)
@@ -122,8 +123,9 @@ def text_response(
 def archive_response(
     request: HttpRequest, principal: Principal, archive: Archive, form: str
 ) -> HttpResponseBase:
-    """An archive as `tar`, `tar.gz` or `zip`, made while it is sent. It takes a
-    transfer slot: 429. A caller has one archive at a time: 503.
+    """A response with an archive as `tar`, `tar.gz` or `zip`, created while it is sent.
+
+    It needs a transfer slot: 429. Each caller may read one archive at a time: 503.
     """
     headers = inert_headers(KINDS[form], f"{archive.name}.{form}", is_attachment=True)
     if request.method == "HEAD":
@@ -132,9 +134,9 @@ def archive_response(
     with ExitStack() as held:
         held.enter_context(archive_slots.slot(caller_of(request, principal)))
         held.enter_context(transfer_slot(request, principal))
-        written = "zip" if form == "zip" else "tar"
-        of = archive.repo.git, archive.commit, written, f"{archive.name}/", archive.path
-        start = partial(exports.stream_archive, *of)
+        git_format = "zip" if form == "zip" else "tar"
+        arguments = archive.commit, git_format, f"{archive.name}/", archive.path
+        start = partial(exports.stream_archive, archive.repo.git, *arguments)
         is_packed = form == "tar.gz"
         packer = streams.Bounded(
             zlib.compressobj(LEVEL, wbits=GZIP) if is_packed else streams.Unpacked(),
@@ -147,37 +149,38 @@ def archive_response(
 
 
 RAW_MAX = 512 * 1024 * 1024
-"""Bytes of a file that is sent; git sends larger ones."""
+"""Most bytes of a raw file. Larger ones can be read with git."""
 LOOKED_AT = 64 * 1024
-"""Bytes that say what a file is."""
+"""First bytes of a file, from which its type is detected."""
 TEXT, OTHER = "text/plain; charset=utf-8", "application/octet-stream"
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def raw_response(
-    request: HttpRequest, principal: Principal, repo: Repo, wanted: Revision, path: bytes
+    request: HttpRequest, principal: Principal, repo: Repo, rev: Revision, path: bytes
 ) -> HttpResponseBase:
-    """The bytes of what a commit has at a path; 304 for who has them, without git where anybody has
-    asked before. Who may read them has been asked before. 404, 422 `is_directory`, `not_a_file`,
-    `file_too_large`.
+    """A response with the bytes of a file; 304 if the client has them. The caller has checked read
+    access. 404, 422 `is_directory`, `not_a_file`, `file_too_large`.
+
+    The ETag is cached, so that a 304 usually needs no git.
     """
 
     @cache
     def file() -> tuple[Entry, bytes]:
         with quick():
-            _, entry, start = read_file(repo, wanted, path, most=INLINE_MAX, start=LOOKED_AT)
+            _, entry, start = read_file(repo, rev, path, most=INLINE_MAX, start=LOOKED_AT)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
         return entry, start
 
-    tag = f'"{cached(repo, ("raw", wanted.sha, path), lambda: file()[0].sha)}"'
+    tag = f'"{cached(repo, ("raw", rev.sha, path), lambda: file()[0].sha)}"'
     if answer := not_modified(request, tag):
         return answer
     entry, start = file()
     size = entry.size or 0
     if size > RAW_MAX:
-        text = f"{quoted(shown_path(path))} has {size} bytes. Files of more than {RAW_MAX} are"
-        raise Invalid("file_too_large", f"{text} to be had with git.")
+        text = f"{quoted(shown_path(path))} has {size} bytes. Read files of more than"
+        raise Invalid("file_too_large", f"{text} {RAW_MAX} with git.")
     is_small = size <= INLINE_MAX
     headers = headers_of(kind_of(start, is_whole=is_small), path)
     headers |= {"ETag": tag, "Content-Length": str(size)}
@@ -191,7 +194,7 @@ def raw_response(
 def streamed(
     request: HttpRequest, principal: Principal, repo: Repo, blob: str, headers: dict[str, str]
 ) -> HttpResponseBase:
-    """A large file; it takes a transfer slot, because a client may be slow: 429 if none is free."""
+    """A response with a large file. It needs a transfer slot, because a client may be slow: 429."""
     give_back_connection()
     with ExitStack() as held:
         held.enter_context(transfer_slot(request, principal))
@@ -203,13 +206,13 @@ def streamed(
 
 
 def headers_of(kind: str, path: bytes) -> dict[str, str]:
-    """Headers for a file of this type, which is shown by browsers if the type is known."""
+    """Headers for a file of this type. Browsers show it if its type is known, else download it."""
     name = CONTROL.sub("_", shown_path(path.rpartition(b"/")[2]))
     return inert_headers(kind, name, is_attachment=kind == OTHER)
 
 
 def kind_of(start: bytes, *, is_whole: bool) -> str:
-    """The Content-Type by the first bytes: text, a picture, or unknown."""
+    """The content type of a file by its first bytes: text, a picture, or unknown."""
     ends = is_whole and len(start) <= LOOKED_AT
     if is_text(start[:LOOKED_AT], is_whole=ends):
         return TEXT

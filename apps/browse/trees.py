@@ -37,13 +37,13 @@ from apps.git.tree import (
 from apps.repos.models import Repo
 
 INLINE_MAX = 1024 * 1024
-"""Bytes of a file that an answer holds."""
+"""Most bytes of a file whose content is part of a record."""
 LOOKED_AT = 8000
-"""Bytes in which a NUL makes a file binary, as for git."""
+"""A file is binary if its first bytes, so many of them, contain a NUL. git has the same rule."""
 POINTER_MAX = 1024
-"""Bytes of a pointer of Git LFS at most."""
+"""Most bytes of a Git LFS pointer."""
 TARGET_MAX = 65_536
-"""Bytes that are shown of where a symlink leads."""
+"""Most bytes of a symlink's target in a record."""
 POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-\d-[^\n]+\n)*"
     rb"oid sha256:([0-9a-f]{64})\nsize (\d{1,18})\n"
@@ -52,14 +52,14 @@ POINTER = re.compile(
 
 @dataclass
 class Folder:
-    """What a folder of a commit holds; a slice of it is one page.
+    """The entries of a folder of a commit. A slice is one page.
 
-    After that `commit` is the one that was named, and `is_truncated` says whether the list ends
-    before the folder does.
+    After slicing, `commit` is the commit of the revision, and `is_truncated` tells whether the
+    folder has more entries than are listed.
     """
 
     repo: Repo
-    wanted: Revision
+    rev: Revision
     path: bytes
     recursive: bool
     sizes: bool
@@ -69,10 +69,10 @@ class Folder:
     def __getitem__(self, part: slice) -> tuple[Entry, ...]:
         """404, 422 `not_a_directory`."""
         with quick():
-            self.commit = find_commit(self.repo, self.wanted)
-            found = self.listing(part.start, part.stop)
-        self.is_truncated = found.truncated
-        return found.entries
+            self.commit = find_commit(self.repo, self.rev)
+            listing = self.listing(part.start, part.stop)
+        self.is_truncated = listing.truncated
+        return listing.entries
 
     def listing(self, start: int, stop: int) -> Listing:
         git, path = self.repo.git, self.path
@@ -91,21 +91,19 @@ class Folder:
         )
 
     def find_tree(self) -> str:
-        """The tree of the folder."""
+        """The object name of the folder's tree; 422 `not_a_directory`."""
         if not self.path:
             return self.commit
         entry = find_entry(self.repo, self.commit, self.path)
         if entry.kind != "directory":
-            text = f"{quoted(shown_path(self.path))} is no directory but a {entry.kind}."
+            text = f"{quoted(shown_path(self.path))} is not a directory but a {entry.kind}."
             raise Invalid("not_a_directory", text)
         return entry.sha
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a commit has at a path that is no directory. `content` is None where an answer does not
-    hold it.
-    """
+    """A file, symlink or submodule of a commit. `content` is None if it is too large."""
 
     commit: str
     entry: Entry
@@ -114,51 +112,51 @@ class Content:
 
     @property
     def lfs(self) -> dict[str, Any] | None:
-        """What a pointer of Git LFS says: `oid` in hexadecimal digits, and `size` in bytes."""
+        """The `oid`, in hexadecimal digits, and the `size` in bytes of a Git LFS pointer."""
         if self.content is None or len(self.content) > POINTER_MAX:
             return None
-        found = POINTER.fullmatch(self.content)
-        return {"oid": found[1].decode(), "size": int(found[2])} if found else None
+        match = POINTER.fullmatch(self.content)
+        return {"oid": match[1].decode(), "size": int(match[2])} if match else None
 
 
 def read_file(
-    repo: Repo, wanted: Revision, path: bytes, *, most: int, start: int = 0
+    repo: Repo, rev: Revision, path: bytes, *, most: int, start: int = 0
 ) -> tuple[str, Entry, bytes]:
-    """The commit that a request names, what it has at the path, and the content of that: all of
-    what has at most `most` bytes, of others the first `start`; 404, 422 `is_directory`.
+    """The commit of a revision, its entry at the path, and the content; 404, 422 `is_directory`.
 
-    For callers in a place.
+    The content is whole if it has at most `most` bytes; else it is the first `start` bytes. The
+    caller holds a slot.
     """
     if not path:
-        find_commit(repo, wanted)
+        find_commit(repo, rev)
         raise is_directory(path)
-    found = file_at(repo.git, wanted.sha, path, most=most, start=start)
-    if found.commit is None:
-        raise no_commit(wanted.sha)
-    if found.entry is None:
-        raise no_entry(path, found.commit)
-    if found.entry.kind == "directory":
+    file = file_at(repo.git, rev.sha, path, most=most, start=start)
+    if file.commit is None:
+        raise no_commit(rev.sha)
+    if file.entry is None:
+        raise no_entry(path, file.commit)
+    if file.entry.kind == "directory":
         raise is_directory(path)
-    return found.commit, found.entry, found.content
+    return file.commit, file.entry, file.content
 
 
-def read_content(repo: Repo, wanted: Revision, path: bytes) -> Content:
-    """What the commit that a request names has at the path; errors as of `read_file`."""
+def read_content(repo: Repo, rev: Revision, path: bytes) -> Content:
+    """The file, symlink or submodule at a path. Raises the errors of `read_file`."""
     with quick():
-        commit, entry, start = read_file(repo, wanted, path, most=INLINE_MAX, start=LOOKED_AT)
+        commit, entry, start = read_file(repo, rev, path, most=INLINE_MAX, start=LOOKED_AT)
     if entry.kind == "submodule":
         return Content(commit, entry, None, None)
     return Content(commit, entry, start if fits(entry) else None, b"\0" in start[:LOOKED_AT])
 
 
 def fits(entry: Entry) -> bool:
-    """Whether an answer holds the content."""
+    """Whether the content is small enough to be part of a record."""
     most = TARGET_MAX if entry.kind == "symlink" else INLINE_MAX
     return entry.size is not None and entry.size <= most
 
 
 def content_of(repo: Repo, commit: str, entry: Entry) -> Content:
-    """The content of this entry of a commit. For callers in a place."""
+    """The content of this entry of a commit. The caller holds a slot."""
     if entry.kind == "submodule":
         return Content(commit, entry, None, None)
     if fits(entry):
@@ -169,28 +167,26 @@ def content_of(repo: Repo, commit: str, entry: Entry) -> Content:
 
 
 def is_directory(path: bytes) -> Invalid:
-    """422: directories are read elsewhere."""
+    """422 `is_directory`, with the resource that reads directories."""
     text = f"{quoted(shown_path(path))} is a directory: read it at …/tree."
     return Invalid("is_directory", text)
 
 
 PATIENCE = 0.3
-"""Seconds that git has to look for the last changes; what it has not found then stays blank."""
+"""Seconds that git may search for last changes. The others stay empty."""
 ENTRIES = 500
-"""Entries of one page."""
+"""Most entries of one page."""
 README_MAX = 128 * 1024
-"""Bytes of a README that is shown."""
+"""Most bytes of a README that is shown."""
 READMES = ("readme.md", "readme.markdown", "readme.rst", "readme.txt", "readme")
-"""The names that are looked for, in any case; the first that there is, is shown."""
+"""Names of READMEs in lower case. The first one that exists, in any case, is shown."""
 MARKDOWN = (".md", ".markdown")
 DIRECTORY = "040000"
 
 
 @dataclass(frozen=True)
 class Readme:
-    """A README: rendered as `markdown.render` does with relative addresses left as they are, or as
-    text.
-    """
+    """A README, as HTML with relative links or as plain text. One of the two is empty."""
 
     name: bytes
     html: str
@@ -199,23 +195,23 @@ class Readme:
 
 @dataclass(frozen=True)
 class FolderPage:
-    """Some of the entries of a folder, directories first; `readme` stands on the first page."""
+    """Some of the entries of a folder, directories first. The first page has the README."""
 
     entries: Sequence[Entry]
     has_more: bool
     readme: Readme | None
 
 
-def commit_at(repo: Repo, wanted: Revision) -> str:
-    """The commit of a revision; git is asked only where a commit itself was named. 404."""
-    if wanted.name:
-        return wanted.sha
+def commit_at(repo: Repo, rev: Revision) -> str:
+    """The commit of a revision; 404. Runs git only if the request named a commit."""
+    if rev.name:
+        return rev.sha
     with quick():
-        return find_commit(repo, wanted)
+        return find_commit(repo, rev)
 
 
-def thing_at(repo: Repo, commit: str, path: bytes) -> Entry:
-    """What a commit has at a path, which may be empty: the commit itself is a folder then. 404."""
+def read_entry(repo: Repo, commit: str, path: bytes) -> Entry:
+    """The entry of a commit at a path; 404. With an empty path it is the root folder."""
     if not path:
         return Entry(b"", DIRECTORY, commit)
     with quick():
@@ -223,12 +219,13 @@ def thing_at(repo: Repo, commit: str, path: bytes) -> Entry:
 
 
 def read_folder(repo: Repo, folder: Entry, page: int) -> FolderPage:
-    """A page of what is in a folder, from 1."""
+    """A page of the entries of a folder, cached. Pages are counted from 1."""
     question = ("folder", folder.sha, page, markdown.VERSION)
-    answer = cached(repo, question, lambda: ask_folder(repo, folder.sha, page))
+    answer = cached(repo, question, lambda: _read_folder(repo, folder.sha, page))
     below = folder.path + b"/" if folder.path else b""
     entries = [
-        Entry(**{**one, "path": below + one["path"].encode(ENCODING)}) for one in answer["entries"]
+        Entry(**{**fields, "path": below + fields["path"].encode(ENCODING)})
+        for fields in answer["entries"]
     ]
     readme = answer["readme"]
     if readme is not None:
@@ -236,30 +233,29 @@ def read_folder(repo: Repo, folder: Entry, page: int) -> FolderPage:
     return FolderPage(entries, answer["has_more"], readme)
 
 
-def ask_folder(repo: Repo, tree: str, page: int) -> dict[str, Any]:
-    """The same from git, as it is cached: with names instead of paths."""
+def _read_folder(repo: Repo, tree: str, page: int) -> dict[str, Any]:
+    """Read the page from git, for the cache. Entries have names in place of paths."""
     start = (page - 1) * ENTRIES
     with quick():
-        found = list_tree(repo.git, tree, start=start, stop=start + ENTRIES + 1).entries
-        entries = sorted(found[:ENTRIES], key=lambda one: one.kind != "directory")
+        listed = list_tree(repo.git, tree, start=start, stop=start + ENTRIES + 1).entries
+        entries = sorted(listed[:ENTRIES], key=lambda entry: entry.kind != "directory")
         readme = read_readme(repo, entries) if page == 1 else None
     return {
-        "entries": [{**asdict(one), "path": one.path.decode(ENCODING)} for one in entries],
-        "has_more": len(found) > ENTRIES,
+        "entries": [{**asdict(entry), "path": entry.path.decode(ENCODING)} for entry in entries],
+        "has_more": len(listed) > ENTRIES,
         "readme": readme and {**asdict(readme), "name": readme.name.decode(ENCODING)},
     }
 
 
 def read_readme(repo: Repo, entries: Sequence[Entry]) -> Readme | None:
-    """The README among these, unless it is too long to be shown or no text. For callers in a
-    place.
-    """
-    named = {name_of(one).decode(ENCODING).lower(): one for one in entries if one.kind == "file"}
-    entry = next((named[name] for name in READMES if name in named), None)
+    """The README among these; None if it is too long or not a text. The caller holds a slot."""
+    files = [entry for entry in entries if entry.kind == "file"]
+    by_name = {name_of(file).decode(ENCODING).lower(): file for file in files}
+    entry = next((by_name[name] for name in READMES if name in by_name), None)
     if entry is None:
         return None
-    found = read_blobs(repo.git, [entry.sha], most=README_MAX, together=README_MAX)
-    content = found.get(entry.sha)
+    blobs = read_blobs(repo.git, [entry.sha], most=README_MAX, together=README_MAX)
+    content = blobs.get(entry.sha)
     if content is None or b"\0" in content[:LOOKED_AT]:
         return None
     name, text = name_of(entry), content.decode("utf-8", "replace")
@@ -269,14 +265,15 @@ def read_readme(repo: Repo, entries: Sequence[Entry]) -> Readme | None:
 
 
 def name_of(entry: Entry) -> bytes:
-    """The last part of its path."""
+    """The last part of an entry's path."""
     return entry.path.rpartition(b"/")[2]
 
 
 @dataclass(frozen=True)
 class LastChanges:
-    """The newest commit that changed a folder, and the last one of each name in it, as far as git
-    has found them in time.
+    """The last commit that changed a folder, and of each of its entries by name.
+
+    Commits that git did not find in time are left out.
     """
 
     newest: LastChange | None
@@ -287,44 +284,44 @@ UNKNOWN = LastChanges(None, {})
 
 
 def find_last_changes(
-    repo: Repo, commit: str, path: bytes, entries: Sequence[Entry], page: int, who: str
+    repo: Repo, commit: str, path: bytes, entries: Sequence[Entry], page: int, caller: str
 ) -> LastChanges:
-    """The last changes of the entries of a page. Nothing where git is busy or fails: nobody waits
-    for these.
+    """The last changes of the entries of a page, cached. Empty if no slot is free or git fails,
+    because pages do not wait for them.
     """
-    names = [name_of(one) for one in entries]
+    names = [name_of(entry) for entry in entries]
 
-    def ask() -> Any:
-        with heavy_slots.slot(who, waits=False):
+    def read() -> Any:
+        with heavy_slots.slot(caller, waits=False):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
         commits = (walk.newest, *walk.by_name.values())
         by_sha = {commit.sha: commit for commit in commits if commit}
         answer = {
             "commits": [asdict(commit) for commit in by_sha.values()],
             "newest": walk.newest and walk.newest.sha,
-            "by_name": {name.decode(ENCODING): one.sha for name, one in walk.by_name.items()},
+            "by_name": {name.decode(ENCODING): commit.sha for name, commit in walk.by_name.items()},
         }
         return answer if walk.is_whole else ForNow(answer)
 
     try:
-        answer = cached(repo, ("last changes", commit, path, page), ask)
+        answer = cached(repo, ("last changes", commit, path, page), read)
     except (ApiError, GitError):
         return UNKNOWN
-    commits = {one["sha"]: LastChange(**one) for one in answer["commits"]}
+    commits = {fields["sha"]: LastChange(**fields) for fields in answer["commits"]}
     by_name = {name.encode(ENCODING): commits[sha] for name, sha in answer["by_name"].items()}
     return LastChanges(commits.get(answer["newest"]), by_name)
 
 
 FILE_MAX = 1024 * 1024
-"""Bytes of a file whose lines are told."""
+"""Most bytes of a file for blame."""
 LINES_MAX = 1000
-"""Lines of one answer."""
+"""Most lines of one answer."""
 LINES_DEFAULT = 500
 
 
 @dataclass(frozen=True)
 class Blame:
-    """Where the lines `first` to `last` of `total` are from; of an empty file `last` is 0."""
+    """The commits of lines `first` to `last` of `total`. For an empty file `last` is 0."""
 
     commit: str
     first: int
@@ -334,26 +331,26 @@ class Blame:
 
 
 def blame_lines(
-    repo: Repo, wanted: Revision, path: bytes, first: int, last: int | None, who: str
+    repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, caller: str
 ) -> Blame:
-    """Blame these lines, or 500 from `first` on, as far as there are any. `who` asks, a person or
-    an address.
+    """Blame these lines or, without `last`, 500 lines from `first`; cached.
 
+    `caller` is the key of the slots.
     404; 422 `is_directory`, `not_a_file`, `file_too_large`, `line_not_found`, `too_expensive`,
     `validation_failed`.
     """
     check_lines(first, last)
-    asked = wanted.sha, path, first, last
-    answer = cached(repo, ("blame", *asked), lambda: ask(repo, wanted, path, first, last, who))
+    question = ("blame", rev.sha, path, first, last)
+    answer = cached(repo, question, lambda: _blame(repo, rev, path, first, last, caller))
     return Blame(**{**answer, "ranges": [decode_range(fields) for fields in answer["ranges"]]})
 
 
-def ask(
-    repo: Repo, wanted: Revision, path: bytes, first: int, last: int | None, who: str
+def _blame(
+    repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, caller: str
 ) -> dict[str, Any]:
-    """The same from git, as it is cached."""
+    """Blame with git, for the cache."""
     with quick():
-        commit, entry, content = read_file(repo, wanted, path, most=FILE_MAX)
+        commit, entry, content = read_file(repo, rev, path, most=FILE_MAX)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
         if entry.size is None or entry.size > FILE_MAX:
@@ -365,16 +362,18 @@ def ask(
     last = min(total, last or first + LINES_DEFAULT - 1)
     ranges = []
     if total:
-        with heavy_slots.slot(who):
+        with heavy_slots.slot(caller):
             try:
-                ranges = [encode_range(one) for one in blame(repo.git, commit, path, first, last)]
+                ranges = [
+                    encode_range(blamed) for blamed in blame(repo.git, commit, path, first, last)
+                ]
             except GitTooLarge as error:
-                raise GitTimeout(str(error)) from None  # so that this is cached as too expensive
+                raise GitTimeout(str(error)) from None  # which `cached` stores as too expensive
     return {"commit": commit, "first": first, "last": last, "total": total, "ranges": ranges}
 
 
 def check_lines(first: int, last: int | None) -> None:
-    """422 for lines that run backwards, or are too many for one answer."""
+    """422 if `last` is before `first`, or there are too many lines for one answer."""
     if last is not None and not first <= last < first + LINES_MAX:
         text = f"to: Must be an integer from `from` to {LINES_MAX - 1} more."
         raise Invalid("validation_failed", text)

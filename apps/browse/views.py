@@ -1,4 +1,4 @@
-"""Branches, tags, commits and comparisons."""
+"""The resources `…/branches`, `…/tags`, `…/commits` and `…/compare`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BranchViewSet(RepoScoped):
     ref: Any
 
     def load_objects(self) -> None:
-        """Load the branch that the path names."""
+        """Load the branch in the URL."""
         if "branch" in self.kwargs:
             rows = refs.list_branches(self.repo)
             self.ref = refs.get_ref(rows, BRANCHES + self.kwargs["branch"], "branch")
@@ -68,9 +68,9 @@ class BranchViewSet(RepoScoped):
     def list(self) -> HttpResponseBase:
         """List the branches of a repository.
 
-        Of the open pulls from a branch the ten oldest are named, and of a subject the first 1,000
-        characters. What a commit says is null until the server has read it, some seconds after an
-        upgrade.
+        `open_pull_numbers` has the ten oldest open pulls from the branch. A subject has at most
+        1,000 characters. For some seconds after an upgrade of the server, fields of the commit may
+        be null.
         """
         page = self.paginate(refs.list_branches(self.repo))
         patterns = refs.protected_patterns(self.repo)
@@ -82,21 +82,22 @@ class BranchViewSet(RepoScoped):
 
     @operation(Level.READ, response=SingleBranchRecord, conditional=True)
     def retrieve(self) -> HttpResponseBase:
-        """Read a branch, and how far it is from the default branch.
+        """Read a branch, with its distance from the default branch.
 
-        `ahead_by` and `behind_by` are null where git cannot count within 5 seconds. A name with
-        `/` may have it as `%2F` as well.
+        `ahead_by` and `behind_by` are null if git cannot count within 5 seconds. A `/` in the name
+        may be sent as `%2F`.
         """
         repo, ref = self.repo, self.ref
         name = self.kwargs["branch"]
-        own = refs.protections_of(repo, name)
+        protections = refs.protections_of(repo, name)
+        patterns = [protection.branch for protection in protections]
         pulls = pulls_of_code().open_numbers(repo, [name])
         ahead, behind = refs.ahead_and_behind(repo, ref)
         record: dict[str, Any] = {
-            **branch_record(ref, repo.default_branch, [one.branch for one in own], pulls),
+            **branch_record(ref, repo.default_branch, patterns, pulls),
             "ahead_by": ahead,
             "behind_by": behind,
-            "protections": [protection_of_branch_record(one) for one in own],
+            "protections": [protection_of_branch_record(protection) for protection in protections],
         }
         return by_body(self.http_request, record)
 
@@ -112,7 +113,7 @@ class TagViewSet(RepoScoped):
     ref: Any
 
     def load_objects(self) -> None:
-        """Load the tag that the path names."""
+        """Load the tag in the URL."""
         if "tag" in self.kwargs:
             rows = refs.list_tags(self.repo)
             self.ref = refs.get_ref(rows, TAGS + self.kwargs["tag"], "tag")
@@ -121,9 +122,9 @@ class TagViewSet(RepoScoped):
     def list(self) -> HttpResponseBase:
         """List the tags of a repository.
 
-        Of a message the first 1,000 characters are shown, and `message_truncated` says that there
-        are more. A tag of a file or a folder has no commit. What a tag leads to is null until the
-        server has read it, some seconds after an upgrade.
+        `message` has the first 1,000 characters; `message_truncated` tells whether there are more.
+        A tag of a file or a folder has no commit. For some seconds after an upgrade of the server,
+        fields of the commit may be null.
         """
         page = self.page_of(refs.list_tags(self.repo), tag_record)
         return by_body(self.http_request, page.data)
@@ -132,8 +133,8 @@ class TagViewSet(RepoScoped):
     def retrieve(self) -> HttpResponseBase:
         """Read a tag, with its whole message.
 
-        A message of more than 1 MiB is cut, and `message_truncated` says so. A name with `/` may
-        have it as `%2F` as well.
+        A message of more than 1 MiB is cut, and `message_truncated` is true. A `/` in the name may
+        be sent as `%2F`.
         """
         record = tag_record(self.ref)
         if record["message_truncated"]:
@@ -146,19 +147,19 @@ COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
 
 @extend_schema_field({"type": "string", "format": "date-time"})
 class MomentParameter(TextParameter):
-    """ISO 8601; a time without an offset is in UTC."""
+    """A time in ISO 8601. Without an offset it is in UTC."""
 
     def to_internal_value(self, data: Any) -> str:
         try:
             moment = dt.datetime.fromisoformat(super().to_internal_value(data))
         except ValueError:
-            raise serializers.ValidationError("Must be a time as ISO 8601 has it.") from None
+            raise serializers.ValidationError("Must be a time in ISO 8601.") from None
         return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat()
 
 
 @extend_schema_field(COUNT)
 class CountParameter(serializers.Field[Any, Any, Any, Any]):
-    """A number from 1."""
+    """A positive integer."""
 
     def to_internal_value(self, data: Any) -> int:
         try:
@@ -177,7 +178,7 @@ class CommitsQuery(QuerySerializer):
 
 
 class PageQuery(QuerySerializer):
-    """A page inside of a record; the paginator reads it."""
+    """The page of a list inside a record. The paginator reads the parameters."""
 
     page = CountParameter(default=1)
     per_page = CountParameter(default=PER_PAGE_DEFAULT)
@@ -191,8 +192,8 @@ class CommitViewSet(RepoScoped):
     lookup_value_converter = "segment"
 
     @property
-    def who(self) -> str:
-        """For whom a place is held where git takes long."""
+    def caller(self) -> str:
+        """The key of the slots for slow answers."""
         return caller_of(self.http_request, self.principal)
 
     @operation(
@@ -202,22 +203,22 @@ class CommitViewSet(RepoScoped):
         errors=("invalid_path", "invalid_ref", "too_expensive"),
     )
     def list(self) -> HttpResponseBase:
-        """List the commits of a branch, a tag or a commit, newest first, as `git log` does.
+        """List the commits of a branch, a tag or a commit, newest first, like `git log`.
 
-        `next` names the commit that the list began with, so that pages do not shift under a push.
-        Where git has to look at too many commits for a page, or their messages are too long
-        together, the answer is 422 `too_expensive`. A repository without commits has an empty list.
+        `next` names the commit that the list began with, so that a push does not shift pages. If
+        git has to read too many commits for a page, or their messages are too long together, the
+        answer is 422 `too_expensive`. A repository without commits has an empty list.
         """
-        sent = self.validated_query
-        path = path_in_query(self.http_request, sent)
+        query = self.validated_query
+        path = path_in_query(self.http_request, query)
         try:
-            wanted = revision(self.repo, sent.get("ref"))
+            rev = revision(self.repo, query.get("ref"))
         except NotFound:
-            if "ref" in sent:
+            if "ref" in query:
                 raise
             return self.get_paginated_response(self.paginate([]))
-        filters = {name: sent.get(name, "") for name in ("author", "since", "until")}
-        history = History(self.repo, wanted, self.who, path, **filters)
+        filters = {name: query.get(name, "") for name in ("author", "since", "until")}
+        history = History(self.repo, rev, self.caller, path, **filters)
         page = self.paginate(history)
         paginator: Any = self.paginator
         paginator.pinned = {"ref": history.commit}
@@ -231,19 +232,19 @@ class CommitViewSet(RepoScoped):
         errors=("diff_too_large", "invalid_ref", "too_expensive"),
     )
     def retrieve(self) -> HttpResponseBase:
-        """Read a commit, and which files it changes since its first parent.
+        """Read a commit, with its changes since its first parent.
 
-        Any commit that is stored is read by its full name, whether a branch leads to it or not.
-        `files` is a page of at most 3,000 files: `files_truncated` says that the commit changes
-        more, all of which `stats` counts. Whether a signature is valid is not checked.
+        The full name of any stored commit works, also if no branch contains it. `files` is a page
+        of at most 3,000 files. If the commit changes more, `files_truncated` is true; `stats`
+        counts all of them. Signatures are not verified.
         """
         sha = self.kwargs["sha"]
         if not is_sha(sha):
             raise invalid_ref(sha)
-        found = read_commit(self.repo, sha, self.who)
-        changes = found.changes
-        [record] = commit_records([found.commit], self.repo, self.principal, self.base_url)
-        record["is_signed"] = found.is_signed
+        single = read_commit(self.repo, sha, self.caller)
+        changes = single.changes
+        [record] = commit_records([single.commit], self.repo, self.principal, self.base_url)
+        record["is_signed"] = single.is_signed
         record["pull_numbers"] = pulls_of_code().numbers_with(self.repo, sha)
         record["stats"] = {
             "additions": changes.additions,
@@ -253,7 +254,7 @@ class CommitViewSet(RepoScoped):
         return by_body(self.http_request, {**record, "files": self.page_of_files(changes)})
 
     def page_of_files(self, changes: Changes) -> dict[str, Any]:
-        """The page of these files that the request asks for."""
+        """The requested page of these files."""
         paginator: Any = self.paginator
         paginator.read(self.request, self.base_url)
         files = [file_record(file) for file in self.paginate(changes.files)]
@@ -262,7 +263,7 @@ class CommitViewSet(RepoScoped):
 
 
 PATCHES_MAX = 30
-"""Files of a page that shows their patches."""
+"""Most files of a page with patches."""
 
 
 class ComparisonQuery(PageQuery):
@@ -272,7 +273,7 @@ class ComparisonQuery(PageQuery):
 
 
 class FilesPagination(PagePagination):
-    """Pages of files, which name both commits, so that they do not shift under a push."""
+    """Pages of files. Their links name both commits, so that a push does not shift pages."""
 
     path = ""
 
@@ -305,51 +306,51 @@ class ComparisonViewSet(RepoScoped):
     def retrieve(self) -> HttpResponseBase:
         """Compare two branches, tags or commits: `base...head`.
 
-        Changes are those since the best common ancestor; with `direct=true` those since the base.
+        The changes are those since the best common ancestor or, with `direct=true`, since the base.
         The head may be in a fork that the caller may read: `users/bob:topic`, `bob:topic` or
         `teams/core:topic`.
 
-        `commits` are the newest 250 that the head has and the base has not, newest first:
-        `commits_truncated` says that there are more, which `ahead_by` counts. `files` is a page of
-        at most 3,000 files: `files_truncated` says that there are more, and `stats` counts all.
-        `next` names both commits, so that pages do not shift under a push.
+        `commits` has the newest 250 commits that the head has and the base has not, newest first.
+        If there are more, `commits_truncated` is true; `ahead_by` counts all of them. `files` is a
+        page of at most 3,000 files. If there are more, `files_truncated` is true; `stats` counts
+        all of them. `next` names both commits, so that a push does not shift pages.
 
-        `patch=true` adds the patch of each file, for at most 30 files a page. It is null where the
-        file is binary or, as `is_too_large` says, where a side has more than 1 MiB, more than
-        20,000 lines change, or the patches of the page have more than 4 MiB together.
+        `patch=true` adds the patch of each file, for at most 30 files a page. It is null if the
+        file is binary or `is_too_large`: a side has more than 1 MiB, more than 20,000 lines change,
+        or the patches of the page have more than 4 MiB together.
 
-        `format=diff` gives all of it as text for `git apply`, and `format=patch` the commits as
-        mails for `git am`: 422 `diff_too_large` for more than 3,000 files or 20 MiB.
+        `format=diff` returns one diff for `git apply`, `format=patch` the commits as e-mails for
+        `git am`. More than 3,000 files or 20 MiB are 422 `diff_too_large`.
         """
-        who = caller_of(self.http_request, self.principal)
-        ends = find_ends(self.access, self.kwargs["basehead"], who)
+        caller = caller_of(self.http_request, self.principal)
+        ends = find_ends(self.access, self.kwargs["basehead"], caller)
         form, direct = self.validated_query["format"], self.validated_query["direct"]
         if form in TEXTS:
             names = ends.base, ends.head
             return by_names(self.http_request, names, lambda: self.text(ends, form, direct=direct))
-        found = compare(ends, direct=direct)
-        commits = commit_records(found.commits, ends.source, self.principal, self.base_url)
-        return by_body(
-            self.http_request, comparison_record(found, commits, self.page_of_files(ends, found))
-        )
+        comparison = compare(ends, direct=direct)
+        commits = commit_records(comparison.commits, ends.source, self.principal, self.base_url)
+        files = self.page_of_files(ends, comparison)
+        return by_body(self.http_request, comparison_record(comparison, commits, files))
 
     def text(self, ends: Ends, form: str, *, direct: bool) -> HttpResponseBase:
-        """All of the comparison in one of the `TEXTS`."""
+        """The whole comparison in a format of `TEXTS`."""
         file = write_text(ends, form, direct=direct)
         return text_response(self.http_request, self.principal, file, TEXTS[form])
 
-    def page_of_files(self, ends: Ends, found: Comparison) -> dict[str, Any]:
-        """The page of the changed files that the request asks for."""
+    def page_of_files(self, ends: Ends, comparison: Comparison) -> dict[str, Any]:
+        """The requested page of the changed files."""
         paginator: Any = self.paginator
         paginator.read(self.request, self.base_url)
         paginator.path = f"{PREFIX}{self.repo.api_path}/compare/{ends.pinned}"
         if self.validated_query["patch"]:
             paginator.per_page = min(paginator.per_page, PATCHES_MAX)
-        files = self.paginate(found.changes.files)
+        files = self.paginate(comparison.changes.files)
         if self.validated_query["patch"]:
-            shown = patches_of(ends, found, files)
-            records = [patched_record(file, shown[file.path]) for file in files]
+            patches = patches_of(ends, comparison, files)
+            records = [patched_record(file, patches[file.path]) for file in files]
         else:
             records = [file_record(file) for file in files]
         page: dict[str, Any] = self.get_paginated_response(records).data
-        return {**page, "files_truncated": found.changes.total > len(found.changes.files)}
+        changes = comparison.changes
+        return {**page, "files_truncated": changes.total > len(changes.files)}

@@ -14,7 +14,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.browse.middleware import MOST_REFUSED, caller_of, hold_up, impatient
+from apps.browse.middleware import MOST_REFUSED, caller_of, delay, recent_busy
 from apps.browse.read_slots import (
     MOST_WAITING,
     MOST_WAITING_OF_CALLER,
@@ -212,7 +212,7 @@ def test_who_does_not_wait_as_they_are_told_is_refused_without_a_query(
     api, team_repo, alice, bob, monkeypatch, django_assert_num_queries
 ):
     monkeypatch.setattr("apps.core.slots.PATIENCE", 0.001)
-    monkeypatch.setattr(impatient, "told", OrderedDict())
+    monkeypatch.setattr(recent_busy, "by_caller", OrderedDict())
     ends = [f"{team_repo.api_path}/compare/{'1' * 40}...{n:040}" for n in range(2 * MOST_REFUSED)]
     with ExitStack() as held:
         for number in range(heavy_slots.most):
@@ -232,8 +232,8 @@ def test_who_does_not_wait_as_they_are_told_is_refused_without_a_query(
     api(bob).get(ends[0]).fails(404, "not_found")
     with django_assert_num_queries(0):
         api(alice).get(ends[0]).fails(503, "unavailable")
-    for told in impatient.told.values():
-        told.until = 0
+    for busy in recent_busy.by_caller.values():
+        busy.until = 0
     api(alice).get(ends[0]).fails(404, "not_found")
 
 
@@ -255,6 +255,6 @@ def test_a_caller_is_a_token_or_a_session_or_an_address(rf, settings):
 def test_only_where_each_request_has_a_thread_a_refusal_is_waited_for(rf):
     asgi = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, BytesIO())
     began = monotonic()
-    hold_up(asgi, 0.05)
+    delay(asgi, 0.05)
     assert monotonic() - began >= 0.05
-    hold_up(rf.get("/"), 10**9)
+    delay(rf.get("/"), 10**9)

@@ -53,15 +53,16 @@ class SingleCommitRecord(CommitRecord):
 def commit_records(
     commits: Sequence[Commit], repo: Repo, principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """Their records; one query says who has an account, for callers who have one."""
-    people = [person for one in commits for person in (one.author, one.committer)]
+    """The records of commits. For signed-in callers, one query finds the usernames."""
+    people = [person for commit in commits for person in (commit.author, commit.committer)]
     usernames = usernames_of((person.email for person in people), principal)
-    return [commit_record(one, repo, usernames, base) for one in commits]
+    return [commit_record(commit, repo, usernames, base) for commit in commits]
 
 
 def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
-    """Rows of active people with `username` and `uuid`, by their addresses in lower case; none for
-    nobody.
+    """Address in lower case -> a row with `username` and `uuid`, of active people.
+
+    Empty if the caller is not signed in.
     """
     if not principal.is_signed_in:
         return {}
@@ -72,14 +73,14 @@ def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
 
 
 def usernames_of(emails: Iterable[str], principal: Principal) -> dict[str, str]:
-    """The usernames of the same people."""
+    """Address in lower case -> username; see `accounts_of`."""
     return {email: row.username for email, row in accounts_of(emails, principal).items()}
 
 
 def commit_record(
     commit: Commit, repo: Repo, usernames: dict[str, str], base: str
 ) -> dict[str, Any]:
-    """The record of one; `usernames` as `usernames_of` has them."""
+    """The record of a commit. `usernames` are from `usernames_of`."""
     return {
         "sha": commit.sha,
         "tree_sha": commit.tree,
@@ -116,25 +117,25 @@ class ComparisonRecord(RecordSerializer):
 
 
 def comparison_record(
-    found: Comparison, commits: list[dict[str, Any]], files: dict[str, Any]
+    comparison: Comparison, commits: list[dict[str, Any]], files: dict[str, Any]
 ) -> dict[str, Any]:
-    """The record, with those of its commits and the page of its files."""
+    """The record of a comparison, with the records of its commits and a page of its files."""
     return {
-        "base_sha": found.base,
-        "head_sha": found.head,
-        "merge_base_sha": found.merge_base,
-        "ahead_by": found.ahead,
-        "behind_by": found.behind,
-        "stats": stat_record(found.changes),
+        "base_sha": comparison.base,
+        "head_sha": comparison.head,
+        "merge_base_sha": comparison.merge_base,
+        "ahead_by": comparison.ahead,
+        "behind_by": comparison.behind,
+        "stats": stat_record(comparison.changes),
         "commits": commits,
-        "commits_truncated": found.ahead > len(commits),
+        "commits_truncated": comparison.ahead > len(commits),
         "files": files,
         "files_truncated": files["files_truncated"],
     }
 
 
 def stat_record(changes: Changes) -> dict[str, int]:
-    """How much changes, in all files."""
+    """The size of the changes in all files."""
     return {
         "additions": changes.additions,
         "deletions": changes.deletions,

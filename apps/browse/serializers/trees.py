@@ -57,7 +57,7 @@ class ContentRecord(RecordSerializer):
 
 
 def tree_entry_record(entry: Entry) -> dict[str, Any]:
-    """The record of what a folder holds."""
+    """The record of an entry of a folder."""
     return {
         "name": name_of(entry),
         **path_fields(entry.path),
@@ -68,12 +68,12 @@ def tree_entry_record(entry: Entry) -> dict[str, Any]:
     }
 
 
-def content_record(found: Content, repo: Repo, ref: str, base: str) -> dict[str, Any]:
-    """The record of a file, a symlink or a submodule; `ref` as it was asked for."""
-    entry = found.entry
-    content = found.content if entry.kind == "file" else None
+def content_record(file: Content, repo: Repo, ref: str, base: str) -> dict[str, Any]:
+    """The record of a file, symlink or submodule. `ref` is that of the request."""
+    entry = file.entry
+    content = file.content if entry.kind == "file" else None
     fields = path_fields(entry.path)
-    end = address_of(fields, found.commit)
+    end = address_of(fields, file.commit)
     return {
         **fields,
         "name": name_of(entry),
@@ -83,33 +83,31 @@ def content_record(found: Content, repo: Repo, ref: str, base: str) -> dict[str,
         "size": entry.size,
         "encoding": None if content is None else "base64",
         "content": None if content is None else base64.b64encode(content).decode(),
-        "is_binary": found.is_binary if entry.kind == "file" else None,
-        "lfs": found.lfs if entry.kind == "file" else None,
-        "target": target_of(found),
+        "is_binary": file.is_binary if entry.kind == "file" else None,
+        "lfs": file.lfs if entry.kind == "file" else None,
+        "target": target_of(file),
         "ref": ref,
-        "commit_sha": found.commit,
+        "commit_sha": file.commit,
         "raw_url": f"{base}{PREFIX}{repo.api_path}/raw/{end}",
         "web_url": f"{base}/{repo.path}/files/{end}",
     }
 
 
 def name_of(entry: Entry) -> str:
-    """The last part of its path."""
+    """The last part of an entry's path."""
     return shown_path(entry.path.rpartition(b"/")[2])
 
 
-def target_of(found: Content) -> str | None:
-    """Where a symlink leads, which nobody follows, or the commit of a submodule; None for a
-    file.
-    """
-    if found.entry.kind == "submodule":
-        return found.entry.sha
-    is_link = found.entry.kind == "symlink" and found.content is not None
-    return shown_path(found.content or b"") if is_link else None
+def target_of(file: Content) -> str | None:
+    """The target of a symlink, or the commit of a submodule; None for a file."""
+    if file.entry.kind == "submodule":
+        return file.entry.sha
+    is_link = file.entry.kind == "symlink" and file.content is not None
+    return shown_path(file.content or b"") if is_link else None
 
 
 def address_of(fields: dict[str, str | None], commit: str) -> str:
-    """The end of an address that leads to this path, whatever its bytes are."""
+    """The end of a URL to this path, which may have any bytes."""
     query = {"ref": commit}
     if encoded := fields.get("path_base64"):
         query["path_base64"] = encoded
@@ -124,7 +122,7 @@ class BlamedCommitRecord(RecordSerializer):
 
 
 class LinesRecord(RecordSerializer):
-    """Lines from one to another; `from` is a word of Python's."""
+    """A range of lines. `from` is a keyword of Python, so it is added in `get_fields`."""
 
     to = serializers.IntegerField()
 
@@ -147,30 +145,31 @@ class BlameRecord(LinesRecord):
     ranges = BlamedRangeRecord(many=True)
 
 
-def blame_record(found: Blame, path: bytes, principal: Principal) -> dict[str, Any]:
-    """The record; one query says who has an account, for callers who have one."""
-    people = [p for one in found.ranges for p in (one.commit.author, one.commit.committer)]
+def blame_record(blame: Blame, path: bytes, principal: Principal) -> dict[str, Any]:
+    """The record of a blame. For signed-in callers, one query finds the usernames."""
+    commits = [blamed.commit for blamed in blame.ranges]
+    people = [person for commit in commits for person in (commit.author, commit.committer)]
     usernames = usernames_of((person.email for person in people), principal)
     return {
-        "commit_sha": found.commit,
+        "commit_sha": blame.commit,
         **path_fields(path),
-        "from": found.first,
-        "to": found.last,
-        "total_lines": found.total,
+        "from": blame.first,
+        "to": blame.last,
+        "total_lines": blame.total,
         "ranges": [
             {
-                "from": one.first,
-                "to": one.last,
-                "commit": commit_record(one.commit, usernames),
-                **path_fields(one.original_path, "original_path"),
-                "original_line": one.original_line,
+                "from": blamed.first,
+                "to": blamed.last,
+                "commit": blamed_commit_record(blamed.commit, usernames),
+                **path_fields(blamed.original_path, "original_path"),
+                "original_line": blamed.original_line,
             }
-            for one in found.ranges
+            for blamed in blame.ranges
         ],
     }
 
 
-def commit_record(commit: BlamedCommit, usernames: dict[str, str]) -> dict[str, Any]:
+def blamed_commit_record(commit: BlamedCommit, usernames: dict[str, str]) -> dict[str, Any]:
     return {
         "sha": commit.sha,
         "subject": commit.subject,
