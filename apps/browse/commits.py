@@ -25,13 +25,13 @@ SKIP_MAX = 10**9
 class History:
     """The commits of a revision that match all filters, newest first. A slice is one page.
 
-    Pages are cached. After slicing, `commit` is the commit that the list begins with. `caller` is
-    the key of the slots that are held for slow pages; see `caller_of`.
+    Pages are cached. After slicing, `commit` is the commit that the list begins with. Slots for
+    slow pages are counted by `throttle_key`; see `caller_of`.
     """
 
     repo: Repo
     rev: Revision
-    caller: str
+    throttle_key: str
     path: bytes = b""
     author: str = ""
     since: str = ""
@@ -62,7 +62,7 @@ class History:
             commit = find_commit(self.repo, self.rev)
             commits = None if self.is_slow(skip) else self.log(commit, skip, count)
         if commits is None:
-            with heavy_slots.slot(self.caller):
+            with heavy_slots.slot(self.throttle_key):
                 commits = self.log(commit, skip, count)
         return {"commit": commit, "commits": commits}
 
@@ -97,13 +97,13 @@ class SingleCommit:
     changes: Changes
 
 
-def read_commit(repo: Repo, sha: str, caller: str) -> SingleCommit:
-    """The commit with this full name, cached. `caller` is the key of its slots.
+def read_commit(repo: Repo, sha: str, throttle_key: str) -> SingleCommit:
+    """The commit with this full name, cached. Slots are counted by `throttle_key`.
 
     404, 422 `diff_too_large`, `too_expensive`.
     """
     try:
-        answer = cached(repo, ("commit", sha), lambda: _read_commit(repo, sha, caller))
+        answer = cached(repo, ("commit", sha), lambda: _read_commit(repo, sha, throttle_key))
     except GitTooLarge:
         text = "The commit changes too much. Fetch it with git."
         raise Invalid("diff_too_large", text) from None
@@ -111,7 +111,7 @@ def read_commit(repo: Repo, sha: str, caller: str) -> SingleCommit:
     return SingleCommit(commit, answer["is_signed"], changed)
 
 
-def _read_commit(repo: Repo, sha: str, caller: str) -> dict[str, Any]:
+def _read_commit(repo: Repo, sha: str, throttle_key: str) -> dict[str, Any]:
     """Read a commit from git, for the cache."""
     with quick():
         signed = is_signed(repo.git, sha)
@@ -121,6 +121,6 @@ def _read_commit(repo: Repo, sha: str, caller: str) -> dict[str, Any]:
             [commit] = log(repo.git, sha, count=1)
         except GitTooLarge:
             raise too_long() from None
-    with heavy_slots.slot(caller):
+    with heavy_slots.slot(throttle_key):
         changed = changes(repo.git, next(iter(commit.parents), None), sha)
     return {"commit": commit, "is_signed": signed, "changes": encode_changes(changed)}

@@ -46,7 +46,7 @@ WRITERS: dict[str, Callable[[GitRepo, str, str, IO[bytes]], None]] = {
 @dataclass(frozen=True)
 class Ends:
     """The two commits to compare. `source` is the repository of the head: `repo` or a fork of it.
-    `prefix` is its name in the request, such as `users/bob:`. `caller` is the key of the slots.
+    `prefix` is its name in the request, such as `users/bob:`. Slots are counted by `throttle_key`.
     """
 
     repo: Repo
@@ -54,7 +54,7 @@ class Ends:
     prefix: str
     base: str
     head: str
-    caller: str
+    throttle_key: str
 
     @property
     def pinned(self) -> str:
@@ -92,7 +92,7 @@ class Comparison:
     changes: Changes
 
 
-def find_ends(access: RepoAccess, text: str, caller: str) -> Ends:
+def find_ends(access: RepoAccess, text: str, throttle_key: str) -> Ends:
     """The ends of `base...head`; 404, 422 `invalid_ref`.
 
     The head may be in a fork: `users/bob:topic`, `bob:topic` or `teams/core:topic`. 422
@@ -109,7 +109,7 @@ def find_ends(access: RepoAccess, text: str, caller: str) -> Ends:
         raise Invalid("source_not_found", text)
     prefix = "" if source == repo else head.removesuffix(name)
     begin, end = revision(repo, base).sha, revision(source, name).sha
-    return Ends(repo, source, prefix, begin, end, caller)
+    return Ends(repo, source, prefix, begin, end, throttle_key)
 
 
 def may_read(access: RepoAccess, source: Repo) -> bool:
@@ -201,7 +201,7 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
 def _write(ends: Ends, comparison: Comparison, form: str, file: IO[bytes]) -> bool:
     """Write the text into the file; return False if it is too large."""
     start = comparison.start if form == "diff" else comparison.base
-    with heavy_slots.slot(ends.caller):
+    with heavy_slots.slot(ends.throttle_key):
         try:
             WRITERS[form](ends.git, start, comparison.head, file)
         except GitTooLarge:
@@ -212,7 +212,7 @@ def _write(ends: Ends, comparison: Comparison, form: str, file: IO[bytes]) -> bo
 @contextmanager
 def heavy_slot(ends: Ends) -> Iterator[None]:
     """Hold a slot; 422 `diff_too_large` if git cannot compare that much."""
-    with heavy_slots.slot(ends.caller):
+    with heavy_slots.slot(ends.throttle_key):
         try:
             yield
         except GitTooLarge:

@@ -221,9 +221,9 @@ class BlameViewSet(FileScoped):
         and `original_line` are the place of a line in its commit.
         """
         path, query = self.path, self.validated_query
-        caller = caller_of(self.http_request, self.principal)
+        throttle_key = caller_of(self.http_request, self.principal)
         lines = query["from"], query.get("to")
-        blame = blame_lines(self.repo, self.revision, path, *lines, caller)
+        blame = blame_lines(self.repo, self.revision, path, *lines, throttle_key)
         return by_body(self.http_request, blame_record(blame, path, self.principal))
 
 
@@ -267,8 +267,8 @@ class ArchiveViewSet(RepoScoped):
         query = self.validated_query
         path = path_in_query(self.http_request, query)
         rev, form = revision(self.repo, query.get("ref")), query["format"]
-        caller = caller_of(self.http_request, self.principal)
-        find = partial(find_archive, self.repo, rev, path, caller)
+        throttle_key = caller_of(self.http_request, self.principal)
+        find = partial(find_archive, self.repo, rev, path, throttle_key)
 
         def answer() -> HttpResponseBase:
             return archive_response(self.http_request, self.principal, find(), form)

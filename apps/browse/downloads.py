@@ -51,8 +51,8 @@ class Archive:
         return f"{self.repo.slug}-{self.commit[:SHORT]}"
 
 
-def find_archive(repo: Repo, rev: Revision, path: bytes, caller: str) -> Archive:
-    """The archive of a revision. `caller` is the key of the slots; see `caller_of`.
+def find_archive(repo: Repo, rev: Revision, path: bytes, throttle_key: str) -> Archive:
+    """The archive of a revision. Slots are counted by `throttle_key`; see `caller_of`.
 
     404, 422 `not_a_directory`, `archive_too_large`, `too_expensive`.
     """
@@ -66,7 +66,7 @@ def find_archive(repo: Repo, rev: Revision, path: bytes, caller: str) -> Archive
             tree = entry.sha
 
     def fits() -> bool:
-        with heavy_slots.slot(caller):
+        with heavy_slots.slot(throttle_key):
             try:
                 check_size(repo.git, tree)
             except GitTooLarge:

@@ -82,7 +82,7 @@ def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
 
 
 def distances_from_default(
-    repo: Repo, branches: Sequence[Any], caller: str
+    repo: Repo, branches: Sequence[Any], throttle_key: str
 ) -> dict[str, tuple[int, int]]:
     """Commit of a branch -> as `ahead_and_behind`, with one question for all branches.
 
@@ -94,7 +94,7 @@ def distances_from_default(
     shas = [*dict.fromkeys(branch.sha for branch in branches if branch.sha != default)]
 
     def read() -> list[tuple[str, int, int]]:
-        with heavy_slots.slot(caller, waits=False):
+        with heavy_slots.slot(throttle_key, waits=False):
             by_pair = distances(repo.git.within(PATIENCE), [(default, sha) for sha in shas])
         if len(by_pair) < len(shas):
             raise GitTimeout("not all branches could be compared")

@@ -284,7 +284,7 @@ UNKNOWN = LastChanges(None, {})
 
 
 def find_last_changes(
-    repo: Repo, commit: str, path: bytes, entries: Sequence[Entry], page: int, caller: str
+    repo: Repo, commit: str, path: bytes, entries: Sequence[Entry], page: int, throttle_key: str
 ) -> LastChanges:
     """The last changes of the entries of a page, cached. Empty if no slot is free or git fails,
     because pages do not wait for them.
@@ -292,7 +292,7 @@ def find_last_changes(
     names = [name_of(entry) for entry in entries]
 
     def read() -> Any:
-        with heavy_slots.slot(caller, waits=False):
+        with heavy_slots.slot(throttle_key, waits=False):
             walk = last_changes(repo.git, commit, path, names, PATIENCE)
         commits = (walk.newest, *walk.by_name.values())
         by_sha = {commit.sha: commit for commit in commits if commit}
@@ -331,22 +331,22 @@ class Blame:
 
 
 def blame_lines(
-    repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, caller: str
+    repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, throttle_key: str
 ) -> Blame:
     """Blame these lines or, without `last`, 500 lines from `first`; cached.
 
-    `caller` is the key of the slots.
+    Slots are counted by `throttle_key`.
     404; 422 `is_directory`, `not_a_file`, `file_too_large`, `line_not_found`, `too_expensive`,
     `validation_failed`.
     """
     check_lines(first, last)
     question = ("blame", rev.sha, path, first, last)
-    answer = cached(repo, question, lambda: _blame(repo, rev, path, first, last, caller))
+    answer = cached(repo, question, lambda: _blame(repo, rev, path, first, last, throttle_key))
     return Blame(**{**answer, "ranges": [decode_range(fields) for fields in answer["ranges"]]})
 
 
 def _blame(
-    repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, caller: str
+    repo: Repo, rev: Revision, path: bytes, first: int, last: int | None, throttle_key: str
 ) -> dict[str, Any]:
     """Blame with git, for the cache."""
     with quick():
@@ -362,7 +362,7 @@ def _blame(
     last = min(total, last or first + LINES_DEFAULT - 1)
     ranges = []
     if total:
-        with heavy_slots.slot(caller):
+        with heavy_slots.slot(throttle_key):
             try:
                 ranges = [
                     encode_range(blamed) for blamed in blame(repo.git, commit, path, first, last)

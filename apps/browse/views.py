@@ -192,7 +192,7 @@ class CommitViewSet(RepoScoped):
     lookup_value_converter = "segment"
 
     @property
-    def caller(self) -> str:
+    def throttle_key(self) -> str:
         """The key of the slots for slow answers."""
         return caller_of(self.http_request, self.principal)
 
@@ -218,7 +218,7 @@ class CommitViewSet(RepoScoped):
                 raise
             return self.get_paginated_response(self.paginate([]))
         filters = {name: query.get(name, "") for name in ("author", "since", "until")}
-        history = History(self.repo, rev, self.caller, path, **filters)
+        history = History(self.repo, rev, self.throttle_key, path, **filters)
         page = self.paginate(history)
         paginator: Any = self.paginator
         paginator.pinned = {"ref": history.commit}
@@ -241,7 +241,7 @@ class CommitViewSet(RepoScoped):
         sha = self.kwargs["sha"]
         if not is_sha(sha):
             raise invalid_ref(sha)
-        single = read_commit(self.repo, sha, self.caller)
+        single = read_commit(self.repo, sha, self.throttle_key)
         changes = single.changes
         [record] = commit_records([single.commit], self.repo, self.principal, self.base_url)
         record["is_signed"] = single.is_signed
@@ -322,8 +322,8 @@ class ComparisonViewSet(RepoScoped):
         `format=diff` returns one diff for `git apply`, `format=patch` the commits as e-mails for
         `git am`. More than 3,000 files or 20 MiB are 422 `diff_too_large`.
         """
-        caller = caller_of(self.http_request, self.principal)
-        ends = find_ends(self.access, self.kwargs["basehead"], caller)
+        throttle_key = caller_of(self.http_request, self.principal)
+        ends = find_ends(self.access, self.kwargs["basehead"], throttle_key)
         form, direct = self.validated_query["format"], self.validated_query["direct"]
         if form in TEXTS:
             names = ends.base, ends.head

@@ -27,8 +27,14 @@ MOST_REFS = 3_000
 MOST_REPOS = 100
 """Most repositories of one run of the job."""
 TIP_COLUMNS = (
-    *("peeled_sha", "commit_subject", "commit_author", "committed_at"),
-    *("tag_message", "tagger_name", "tagger_email", "tagged_at"),
+    "peeled_sha",
+    "commit_subject",
+    "commit_author",
+    "committed_at",
+    "tag_message",
+    "tagger_name",
+    "tagger_email",
+    "tagged_at",
 )
 logger = logging.getLogger(__name__)
 

@@ -148,13 +148,13 @@ class Turn:
     """A caller that waits for a slot, and holds it until `end` is called."""
 
     def __init__(self, slots: Slots, caller: str) -> None:
-        self.slots, self.caller = slots, caller
+        self.slots, self.key = slots, caller
         self.begun, self.ended = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self) -> None:
-        with self.slots.slot(self.caller):
+        with self.slots.slot(self.key):
             self.begun.set()
             self.ended.wait(60)
 
