@@ -53,6 +53,7 @@ FORGOTTEN = Statement(
         id__gt=Parameter("since"), kind=Kind.COMMIT_FORGOTTEN.value
     ).values_list("id")[:1]
 )
+ENCODING = "latin-1"
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,6 @@ def too_expensive() -> Invalid:
         "too_expensive",
         "This takes git too long. Ask for less: another ref, one path, or a later `since`.",
     )
-
-
-ENCODING = "latin-1"
 
 
 def pack(answer: Any) -> bytes:

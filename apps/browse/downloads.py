@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 
 from apps.accounts.principal import Principal
 from apps.browse.cache import cached
-from apps.browse.names import Revision, find_commit, find_entry, quick, shown_path
+from apps.browse.names import Revision, find_commit, find_tree, quick, shown_path
 from apps.browse.read_slots import archive_slots, heavy_slots
 from apps.browse.trees import INLINE_MAX, read_file
 from apps.core.conditional import not_modified
@@ -35,6 +35,20 @@ from apps.repos.models import Repo
 
 SHORT = 12
 """Digits of the commit in the name of an archive."""
+SMALL = 1024 * 1024
+"""Most bytes of a text that is sent at once, without a transfer slot."""
+GZIP = 16 + zlib.MAX_WBITS
+LEVEL = 6
+TEXTS = {"diff": "text/x-diff", "patch": "text/plain; charset=utf-8"}
+"""Content types of the formats of a comparison besides JSON."""
+KINDS = {"tar.gz": "application/gzip", "zip": "application/zip", "tar": "application/x-tar"}
+"""Content types of the formats of an archive."""
+RAW_MAX = 512 * 1024 * 1024
+"""Most bytes of a raw file. Larger ones can be read with git."""
+LOOKED_AT = 64 * 1024
+"""First bytes of a file, from which its type is detected."""
+TEXT, OTHER = "text/plain; charset=utf-8", "application/octet-stream"
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True)
@@ -57,13 +71,8 @@ def find_archive(repo: Repo, rev: Revision, path: bytes, throttle_key: str) -> A
     404, 422 `not_a_directory`, `archive_too_large`, `too_expensive`.
     """
     with quick():
-        commit = tree = find_commit(repo, rev)
-        if path:
-            entry = find_entry(repo, commit, path)
-            if entry.kind != "directory":
-                text = f"{quoted(shown_path(path))} is not a directory but a {entry.kind}."
-                raise Invalid("not_a_directory", text)
-            tree = entry.sha
+        commit = find_commit(repo, rev)
+        tree = find_tree(repo, commit, path)
 
     def fits() -> bool:
         with heavy_slots.slot(throttle_key):
@@ -77,16 +86,6 @@ def find_archive(repo: Repo, rev: Revision, path: bytes, throttle_key: str) -> A
         text = f"It has more than {ENTRIES_MAX} files and directories, or {BYTES_MAX} bytes."
         raise Invalid("archive_too_large", f"{text} Clone the repository with git.")
     return Archive(repo, commit, path)
-
-
-SMALL = 1024 * 1024
-"""Most bytes of a text that is sent at once, without a transfer slot."""
-GZIP = 16 + zlib.MAX_WBITS
-LEVEL = 6
-TEXTS = {"diff": "text/x-diff", "patch": "text/plain; charset=utf-8"}
-"""Content types of the formats of a comparison besides JSON."""
-KINDS = {"tar.gz": "application/gzip", "zip": "application/zip", "tar": "application/x-tar"}
-"""Content types of the formats of an archive."""
 
 
 class HeldFile(StreamingHttpResponse):
@@ -146,14 +145,6 @@ def archive_response(
     for name, value in headers.items():
         answer[name] = value
     return answer
-
-
-RAW_MAX = 512 * 1024 * 1024
-"""Most bytes of a raw file. Larger ones can be read with git."""
-LOOKED_AT = 64 * 1024
-"""First bytes of a file, from which its type is detected."""
-TEXT, OTHER = "text/plain; charset=utf-8", "application/octet-stream"
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def raw_response(

@@ -25,7 +25,7 @@ from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64
 from apps.git.refs import valid_branch_name
-from apps.git.repo import GitRepo, is_sha
+from apps.git.repo import is_sha
 from apps.git.run import GitTimeout, GitTooLarge
 from apps.git.tips import tip_of
 from apps.git.tree import Entry, commits_of, entry_at
@@ -220,12 +220,7 @@ def find_commit(repo: Repo, rev: Revision) -> str:
     """
     if rev.is_here:
         return rev.sha
-    return find_commits(repo.git, rev.sha)[0]
-
-
-def find_commits(git: GitRepo, *shas: str) -> list[str]:
-    """The commits with these full names, or of the tags with these full names; 404."""
-    return check_commits(shas, commits_of(git, *shas))
+    return check_commits([rev.sha], commits_of(repo.git, rev.sha))[0]
 
 
 def check_commits(shas: Sequence[str], commits: Sequence[str | None]) -> list[str]:
@@ -247,6 +242,17 @@ def find_entry(repo: Repo, commit: str, path: bytes) -> Entry:
     if entry is None:
         raise no_entry(path, commit)
     return entry
+
+
+def find_tree(repo: Repo, commit: str, path: bytes) -> str:
+    """The commit or, below the root, the tree of a folder of it; 404, 422 `not_a_directory`."""
+    if not path:
+        return commit
+    entry = find_entry(repo, commit, path)
+    if entry.kind != "directory":
+        text = f"{quoted(shown_path(path))} is not a directory but a {entry.kind}."
+        raise Invalid("not_a_directory", text)
+    return entry.sha
 
 
 def no_entry(path: bytes, commit: str) -> NotFound:

@@ -24,6 +24,7 @@ PATIENCE = 5.0
 PATTERNS = Statement(
     lambda: Protection.objects.filter(repo=Parameter("repo")).values_list("branch")
 )
+REF_ORDERINGS = ("name", "-name", "-updated_at")
 
 
 def list_branches(repo: Repo) -> QuerySet[Any, Any]:
@@ -122,9 +123,6 @@ def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
     except (GitError, Invalid):
         message = None
     return dict(zip(("message", "message_truncated"), message or (), strict=False))
-
-
-REF_ORDERINGS = ("name", "-name", "-updated_at")
 
 
 class BranchFilterSet(StrictFilterSet):

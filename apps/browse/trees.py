@@ -12,6 +12,7 @@ from apps.browse.names import (
     Revision,
     find_commit,
     find_entry,
+    find_tree,
     no_commit,
     no_entry,
     quick,
@@ -48,6 +49,21 @@ POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-\d-[^\n]+\n)*"
     rb"oid sha256:([0-9a-f]{64})\nsize (\d{1,18})\n"
 )
+LAST_CHANGES_SECONDS = 0.3
+"""Seconds that git may search for last changes. The others stay empty."""
+ENTRIES_A_PAGE = 500
+"""Most entries of one page."""
+README_MAX = 128 * 1024
+"""Most bytes of a README that is shown."""
+READMES = ("readme.md", "readme.markdown", "readme.rst", "readme.txt", "readme")
+"""Names of READMEs in lower case. The first one that exists, in any case, is shown."""
+MARKDOWN = (".md", ".markdown")
+DIRECTORY = "040000"
+BLAMED_BYTES_MAX = 1024 * 1024
+"""Most bytes of a file for blame."""
+BLAMED_LINES_MAX = 1000
+"""Most lines of one answer."""
+BLAMED_LINES = 500
 
 
 @dataclass
@@ -82,23 +98,13 @@ class Folder:
                 return below
         return list_tree(
             git,
-            self.find_tree(),
+            find_tree(self.repo, self.commit, path),
             start=start,
             stop=stop,
             recursive=self.recursive,
             sizes=self.sizes,
             below=path,
         )
-
-    def find_tree(self) -> str:
-        """The object name of the folder's tree; 422 `not_a_directory`."""
-        if not self.path:
-            return self.commit
-        entry = find_entry(self.repo, self.commit, self.path)
-        if entry.kind != "directory":
-            text = f"{quoted(shown_path(self.path))} is not a directory but a {entry.kind}."
-            raise Invalid("not_a_directory", text)
-        return entry.sha
 
 
 @dataclass(frozen=True)
@@ -172,18 +178,6 @@ def is_directory(path: bytes) -> Invalid:
     return Invalid("is_directory", text)
 
 
-PATIENCE = 0.3
-"""Seconds that git may search for last changes. The others stay empty."""
-ENTRIES = 500
-"""Most entries of one page."""
-README_MAX = 128 * 1024
-"""Most bytes of a README that is shown."""
-READMES = ("readme.md", "readme.markdown", "readme.rst", "readme.txt", "readme")
-"""Names of READMEs in lower case. The first one that exists, in any case, is shown."""
-MARKDOWN = (".md", ".markdown")
-DIRECTORY = "040000"
-
-
 @dataclass(frozen=True)
 class Readme:
     """A README, as HTML with relative links or as plain text. One of the two is empty."""
@@ -235,14 +229,14 @@ def read_folder(repo: Repo, folder: Entry, page: int) -> FolderPage:
 
 def _read_folder(repo: Repo, tree: str, page: int) -> dict[str, Any]:
     """Read the page from git, for the cache. Entries have names in place of paths."""
-    start = (page - 1) * ENTRIES
+    start = (page - 1) * ENTRIES_A_PAGE
     with quick():
-        listed = list_tree(repo.git, tree, start=start, stop=start + ENTRIES + 1).entries
-        entries = sorted(listed[:ENTRIES], key=lambda entry: entry.kind != "directory")
+        listed = list_tree(repo.git, tree, start=start, stop=start + ENTRIES_A_PAGE + 1).entries
+        entries = sorted(listed[:ENTRIES_A_PAGE], key=lambda entry: entry.kind != "directory")
         readme = read_readme(repo, entries) if page == 1 else None
     return {
         "entries": [{**asdict(entry), "path": entry.path.decode(ENCODING)} for entry in entries],
-        "has_more": len(listed) > ENTRIES,
+        "has_more": len(listed) > ENTRIES_A_PAGE,
         "readme": readme and {**asdict(readme), "name": readme.name.decode(ENCODING)},
     }
 
@@ -293,7 +287,7 @@ def find_last_changes(
 
     def read() -> Any:
         with heavy_slots.slot(throttle_key, waits=False):
-            walk = last_changes(repo.git, commit, path, names, PATIENCE)
+            walk = last_changes(repo.git, commit, path, names, LAST_CHANGES_SECONDS)
         commits = (walk.newest, *walk.by_name.values())
         by_sha = {commit.sha: commit for commit in commits if commit}
         answer = {
@@ -310,13 +304,6 @@ def find_last_changes(
     commits = {fields["sha"]: LastChange(**fields) for fields in answer["commits"]}
     by_name = {name.encode(ENCODING): commits[sha] for name, sha in answer["by_name"].items()}
     return LastChanges(commits.get(answer["newest"]), by_name)
-
-
-FILE_MAX = 1024 * 1024
-"""Most bytes of a file for blame."""
-LINES_MAX = 1000
-"""Most lines of one answer."""
-LINES_DEFAULT = 500
 
 
 @dataclass(frozen=True)
@@ -350,16 +337,16 @@ def _blame(
 ) -> dict[str, Any]:
     """Blame with git, for the cache."""
     with quick():
-        commit, entry, content = read_file(repo, rev, path, most=FILE_MAX)
+        commit, entry, content = read_file(repo, rev, path, most=BLAMED_BYTES_MAX)
         if entry.kind == "submodule":
             raise Invalid("not_a_file", "A submodule is a commit of another repository.")
-        if entry.size is None or entry.size > FILE_MAX:
-            text = f"{quoted(shown_path(path))} has more than {FILE_MAX} bytes."
+        if entry.size is None or entry.size > BLAMED_BYTES_MAX:
+            text = f"{quoted(shown_path(path))} has more than {BLAMED_BYTES_MAX} bytes."
             raise Invalid("file_too_large", text)
     total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
     if first > max(1, total):
         raise Invalid("line_not_found", f"There is no line {first}: the file has {total}.")
-    last = min(total, last or first + LINES_DEFAULT - 1)
+    last = min(total, last or first + BLAMED_LINES - 1)
     ranges = []
     if total:
         with heavy_slots.slot(throttle_key):
@@ -374,6 +361,6 @@ def _blame(
 
 def check_lines(first: int, last: int | None) -> None:
     """422 if `last` is before `first`, or there are too many lines for one answer."""
-    if last is not None and not first <= last < first + LINES_MAX:
-        text = f"to: Must be an integer from `from` to {LINES_MAX - 1} more."
+    if last is not None and not first <= last < first + BLAMED_LINES_MAX:
+        text = f"to: Must be an integer from `from` to {BLAMED_LINES_MAX - 1} more."
         raise Invalid("validation_failed", text)

@@ -22,6 +22,7 @@ from apps.browse.serializers.commits import (
     SingleCommitRecord,
     commit_records,
     comparison_record,
+    stat_record,
 )
 from apps.browse.serializers.files import file_record, patched_record
 from apps.browse.serializers.refs import (
@@ -46,6 +47,10 @@ from apps.repos.access import RepoScoped
 from apps.repos.http.transfer_slots import caller_of
 from apps.repos.models import BRANCHES, TAGS, Ref
 from apps.repos.models.ref import short_name
+
+COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
+PATCHES_MAX = 30
+"""Most files of a page with patches."""
 
 
 class BranchViewSet(RepoScoped):
@@ -140,9 +145,6 @@ class TagViewSet(RepoScoped):
         if record["message_truncated"]:
             record |= refs.whole_message(self.repo, self.ref)
         return by_body(self.http_request, record)
-
-
-COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
 
 
 @extend_schema_field({"type": "string", "format": "date-time"})
@@ -246,11 +248,7 @@ class CommitViewSet(RepoScoped):
         [record] = commit_records([single.commit], self.repo, self.principal, self.base_url)
         record["is_signed"] = single.is_signed
         record["pull_numbers"] = pulls_of_code().numbers_with(self.repo, sha)
-        record["stats"] = {
-            "additions": changes.additions,
-            "deletions": changes.deletions,
-            "changed_files": changes.total,
-        }
+        record["stats"] = stat_record(changes)
         return by_body(self.http_request, {**record, "files": self.page_of_files(changes)})
 
     def page_of_files(self, changes: Changes) -> dict[str, Any]:
@@ -260,10 +258,6 @@ class CommitViewSet(RepoScoped):
         files = [file_record(file) for file in self.paginate(changes.files)]
         page: dict[str, Any] = self.get_paginated_response(files).data
         return {**page, "files_truncated": changes.total > len(changes.files)}
-
-
-PATCHES_MAX = 30
-"""Most files of a page with patches."""
 
 
 class ComparisonQuery(PageQuery):

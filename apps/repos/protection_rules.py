@@ -17,6 +17,11 @@ from apps.core.errors import Invalid
 from apps.core.serializers import StrictIntegerField
 from apps.repos.models import REQUIRED_MAX, Protection
 
+ASKS_FOR_APPROVALS = Q(required_approvals__gt=0)
+"""Protections that require approvals, as a condition for lists."""
+Fields = dict[str, "serializers.Field[Any, Any, Any, Any]"]
+F = TypeVar("F", bound="type[forms.BaseForm]")
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -62,10 +67,6 @@ class Rule(Protocol):
 
         Called before a merge and again under its locks, if the target has protections.
         """
-
-
-ASKS_FOR_APPROVALS = Q(required_approvals__gt=0)
-"""Protections that require approvals, as a condition for lists."""
 
 
 class ChangesRequested:
@@ -129,9 +130,6 @@ class RequiredApprovals:
         ]
         return f"Approvals are missing: {'; '.join(texts)}." if texts else None
 
-
-Fields = dict[str, "serializers.Field[Any, Any, Any, Any]"]
-F = TypeVar("F", bound="type[forms.BaseForm]")
 
 RULES: tuple[Rule, ...] = (ChangesRequested(), RequiredApprovals())
 """In the order in which the API lists the blockers of a merge."""

@@ -27,6 +27,7 @@ from apps.repos.models import BRANCHES, TAGS, Approver, Protection, PushJournal,
 from apps.teams.models import LEVEL_OF, Member, Role
 
 ZERO = "0" * 40
+WRITERS = [role for role in Role if LEVEL_OF[role] >= Level.WRITE]
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,6 @@ def check_may_approve(repo: Repo, user: User) -> None:
     if access_to(Principal(user), repo).level < Level.READ:
         text = f"{user.username} has no access to {repo} and cannot approve there."
         raise Invalid("approver_lacks_access", text)
-
-
-WRITERS = [role for role in Role if LEVEL_OF[role] >= Level.WRITE]
 
 
 @dataclass(frozen=True)
