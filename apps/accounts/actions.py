@@ -107,8 +107,8 @@ def update_user(
 ) -> None:
     """Change a profile. People change their own, staff changes any.
 
-    Arguments that are None change nothing. Only staff sets `is_staff`, or an address unless it is
-    empty. Locks all active staff if `is_staff` is False, then the person. Errors: 403
+    Arguments that are None change nothing. Only staff may set `is_staff` or an address; people may
+    remove theirs. Locks all active staff if `is_staff` is False, then the person. Errors: 403
     `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
     by.check_may_change()

@@ -76,7 +76,7 @@ class Session:
     """Not known: each day of use prolongs it."""
 
     def holder(self) -> User | None:
-        """The person who is signed in; None if the session has ended, as for pages."""
+        """The person who is signed in; None if the session is no longer valid for pages."""
         session = import_module(settings.SESSION_ENGINE).SessionStore(self.key).load()
         person = User.objects.filter(pk=session.get(SESSION_KEY), is_active=True).first()
         if person is None:
@@ -135,7 +135,7 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
     name = "session"
 
     def get_security_definition(self, auto_schema: Any) -> Any:
-        text = "Of who is signed in to the pages; for requests of the pages of this site alone."
+        text = "The session of a person who is signed in. Only pages of this site may use it."
         name = settings.SESSION_COOKIE_NAME
         return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
 

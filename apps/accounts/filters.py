@@ -67,7 +67,9 @@ class UserFilterSet(StrictFilterSet):
 
 
 class InviteFilterSet(StrictFilterSet):
-    search = SearchFilter("Part of the address, or of a name of who accepted; the uuid.")
+    search = SearchFilter(
+        "Part of the address, or of a name of the person who accepted; or the uuid."
+    )
     status = WordFilter(InviteStatus, method="by_status")
     sort = OrderingFilter(SORTS, help_text="Newest first unless told otherwise.")
 

@@ -42,8 +42,8 @@ def proven_address(user: User, proof: str) -> str:
 class ResetTokens(PasswordResetTokenGenerator):
     """Django's tokens for a password reset, which also end when `credentials_version` changes.
 
-    Django's own tokens become valid again when an address or `is_active` is changed back, and
-    compare sign-ins to the second only.
+    Django's own tokens become valid again when an address or `is_active` is changed back. They
+    compare the last sign-in only to the second.
     """
 
     def __init__(self, user: User) -> None:
@@ -87,8 +87,8 @@ def person_of_unsubscribe(proof: str) -> User:
 def _state(user: User) -> str:
     """A digest of the values that end an address proof when they change.
 
-    It is a digest, because strangers may read a proof. Our actions always increase the version.
-    Password and address are for Django's own commands, which do not.
+    It is a digest, because strangers may read a proof. Password and address are included, because
+    Django's own commands change them without increasing the version.
     """
     credentials = [user.credentials_version, user.password, user.email]
     return salted_hmac(ADDRESS, repr(credentials)).hexdigest()

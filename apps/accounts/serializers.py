@@ -102,7 +102,7 @@ class UserRecord(RecordSerializer):
 
 
 def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
-    """The record of a person, with their e-mail address only if the viewer is they or staff."""
+    """The record of a person. Only they and staff see the e-mail address."""
     record = {
         "uuid": user.uuid,
         "username": user.username,

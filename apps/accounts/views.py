@@ -39,7 +39,7 @@ from apps.events.models import Key
 
 class TokenQuery(QuerySerializer):
     username = TextParameter(
-        required=False, help_text="Whose tokens; another person's only for staff."
+        required=False, help_text="The owner of the tokens. Only staff may name another person."
     )
 
 

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 BYTES_MAX = 64 * 1000 * 1000
 """Most bytes of the packed answers of one repository."""
 ROW_BYTES = 500
-"""Roughly the bytes of a row besides its answer. Short answers would else take unlimited space."""
+"""Roughly the bytes of a row besides its answer. Otherwise short answers would have no limit."""
 SLOW = dt.timedelta(minutes=10)
 """Time in which a question is not repeated after git took too long to answer it."""
 TOUCH = dt.timedelta(hours=1)

@@ -220,6 +220,6 @@ def heavy_slot(ends: Ends) -> Iterator[None]:
 
 
 def diff_too_large() -> Invalid:
-    """422 for a comparison that people should make with their own git."""
+    """422 for a comparison that is too large for this server."""
     text = f"The diff has more than {FILES_MAX} files or {TEXT_MAX} bytes, or takes too long."
     return Invalid("diff_too_large", f"{text} Fetch both with `git fetch` and compare them.")

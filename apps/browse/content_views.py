@@ -46,8 +46,8 @@ OF_FILES = ("invalid_path", "invalid_ref", "too_expensive")
 def raw_path_of(request: HttpRequest) -> bytes:
     """The bytes of the path of the URL, if the server passes them on.
 
-    In `request.path`, bytes that are not UTF-8 become `%FF` or U+FFFD, by the server, which a file
-    name may contain.
+    In `request.path`, bytes that are not UTF-8 become `%FF` or U+FFFD, depending on the server. A
+    file name may contain both.
     """
     if isinstance(request, ASGIRequest):
         raw = request.scope.get("raw_path")

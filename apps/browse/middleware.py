@@ -1,7 +1,7 @@
-"""Rejects clients that ignore Retry-After on expensive git endpoints.
+"""Rejects clients that ignore Retry-After on expensive git endpoints, without any query.
 
-A normal 503 runs queries. Clients that repeat their requests at once would keep the server busy
-with these. Here a 503 costs no query.
+Without this, a crawler that ignores it makes requests of others take 3.5 times as long under
+`bin/serve`, and 9.8 times under gunicorn with threads: `bench/crawler.py --rude`.
 """
 
 from __future__ import annotations

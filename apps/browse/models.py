@@ -26,7 +26,7 @@ class GitCache(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["repo", "key"], name="answer_once_in_repo")]
-        # With `bytes`, which SQLite would else look for behind each `value`.
+        # Includes `bytes`: in the table, SQLite would have to read past each `value` to find it.
         indexes = [models.Index(fields=["repo", "used_at", "bytes"], name="answer_sizes_by_use")]
 
     def __str__(self) -> str:

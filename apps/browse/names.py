@@ -25,7 +25,7 @@ from apps.core.errors import Invalid, NotFound
 from apps.core.json import quoted
 from apps.core.query import URL_SAFE_BASE64
 from apps.git.refs import valid_branch_name
-from apps.git.repo import is_sha
+from apps.git.repo import GitRepo, is_sha
 from apps.git.run import GitTimeout, GitTooLarge
 from apps.git.tips import tip_of
 from apps.git.tree import Entry, commits_of, entry_at
@@ -220,7 +220,12 @@ def find_commit(repo: Repo, rev: Revision) -> str:
     """
     if rev.is_here:
         return rev.sha
-    return check_commits([rev.sha], commits_of(repo.git, rev.sha))[0]
+    return find_commits(repo.git, rev.sha)[0]
+
+
+def find_commits(git: GitRepo, *shas: str) -> list[str]:
+    """The commits with these full names, or of the tags with these full names; 404."""
+    return check_commits(shas, commits_of(git, *shas))
 
 
 def check_commits(shas: Sequence[str], commits: Sequence[str | None]) -> list[str]:
@@ -245,7 +250,7 @@ def find_entry(repo: Repo, commit: str, path: bytes) -> Entry:
 
 
 def find_tree(repo: Repo, commit: str, path: bytes) -> str:
-    """The commit or, below the root, the tree of a folder of it; 404, 422 `not_a_directory`."""
+    """The tree of a folder, or the commit itself for the root; 404, 422 `not_a_directory`."""
     if not path:
         return commit
     entry = find_entry(repo, commit, path)

@@ -38,6 +38,6 @@ def slow_slots(most: int, per_caller: int) -> Slots:
 light_slots = Slots(2 * CPUS, refusal=busy, queue=sys.maxsize)
 heavy_slots = slow_slots(max(2, CPUS // 2), 2)
 archive_slots = slow_slots(2 * CPUS, 1)
-"""Slots to send archives. They are separate from `heavy_slots`, which slow clients would else block
-for everybody.
+"""Slots to send archives. They are separate from `heavy_slots`, which slow clients would otherwise
+block for everybody.
 """

@@ -265,7 +265,7 @@ def name_of(entry: Entry) -> bytes:
 
 @dataclass(frozen=True)
 class LastChanges:
-    """The last commit that changed a folder, and of each of its entries by name.
+    """The last commit that changed a folder, and the last one for each entry by its name.
 
     Commits that git did not find in time are left out.
     """
