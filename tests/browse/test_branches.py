@@ -170,13 +170,13 @@ def test_who_has_lost_access_gets_no_304(api, team_repo, alice, bob, tmp_path):
 
 
 def test_branches_are_found_by_a_part_of_their_name_alone(api, repo, clone, alice):
-    def names(text: str) -> list[str]:
+    def search(text: str) -> list[str]:
         return names(api(alice).get(f"{repo.api_path}/branches?search={text}"))
 
     clone.push("main:Größe")
-    assert names("TOPIC") == names("c/o") == ["topic/one"]
-    assert names("GRÖSSE") == names("heads") == names("refs") == names("t%25o") == []
-    assert names("GRÖ") == ["Größe"]
+    assert search("TOPIC") == search("c/o") == ["topic/one"]
+    assert search("GRÖSSE") == search("heads") == search("refs") == search("t%25o") == []
+    assert search("GRÖ") == ["Größe"]
 
 
 def test_branches_have_three_orders(api, repo, clone, alice):
