@@ -14,9 +14,24 @@ from tests.git.histories import BEGIN, FILE, SUBMODULE, TEXT, Edit, Tree, put
 from tests.git.scratch import git
 
 PATHS = [
-    *(b"a.txt", b"run.sh", b"dir", b"dir/one", b"dir/two", b"caf\xe9", "ü ü".encode(), b"lib/x"),
-    *(b"empty", b"-x", b":(top)x", b'tab\t and "quote"', b"line\nend", b"a b/c%2Fd?e#f+g"),
-    *(b"/".join([b"deep"] * 40), b"\xff\xfe/\x80", b"*", b".gitmodules"),
+    b"a.txt",
+    b"run.sh",
+    b"dir",
+    b"dir/one",
+    b"dir/two",
+    b"caf\xe9",
+    "ü ü".encode(),
+    b"lib/x",
+    b"empty",
+    b"-x",
+    b":(top)x",
+    b'tab\t and "quote"',
+    b"line\nend",
+    b"a b/c%2Fd?e#f+g",
+    b"/".join([b"deep"] * 40),
+    b"\xff\xfe/\x80",
+    b"*",
+    b".gitmodules",
 ]
 CONTENTS = {
     "empty": b"",

@@ -202,13 +202,24 @@ def test_any_tag_is_unchanged_only_where_there_is_something(
     monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
     headers, send = {"If-None-Match": "*"}, api(alice).send
     for end, status in (
-        *(("archive?format=tar", 304), ("archive?format=tar", 304), ("archive?ref=none", 404)),
-        *(("archive?format=tar&path=nothing", 404), ("archive?format=tar&path=a.txt", 422)),
-        *(("contents/a.txt", 304), ("contents/nothing", 404), ("contents/a", 422)),
-        *(("tree/a", 304), ("tree/nothing", 404), ("raw/a.txt", 304), ("raw/nothing", 404)),
-        *((f"compare/{head}...{head}", 304), (f"compare/{head}...{'1' * 40}", 404)),
-        *((f"compare/{head}...{head}?format=diff", 304), ("blame/nothing", 404)),
-        *((f"compare/{head}...{'1' * 40}?format=diff", 404), ("branches/nothing", 404)),
+        ("archive?format=tar", 304),
+        ("archive?format=tar", 304),
+        ("archive?ref=none", 404),
+        ("archive?format=tar&path=nothing", 404),
+        ("archive?format=tar&path=a.txt", 422),
+        ("contents/a.txt", 304),
+        ("contents/nothing", 404),
+        ("contents/a", 422),
+        ("tree/a", 304),
+        ("tree/nothing", 404),
+        ("raw/a.txt", 304),
+        ("raw/nothing", 404),
+        (f"compare/{head}...{head}", 304),
+        (f"compare/{head}...{'1' * 40}", 404),
+        (f"compare/{head}...{head}?format=diff", 304),
+        ("blame/nothing", 404),
+        (f"compare/{head}...{'1' * 40}?format=diff", 404),
+        ("branches/nothing", 404),
     ):
         answer = send("GET", f"{team_repo.api_path}/{end}", headers=headers)
         assert answer.status == status, (end, answer.status)

@@ -43,8 +43,23 @@ def test_strangers_see_no_branches(api, repo, clone, carol):
 @pytest.mark.parametrize(
     "name",
     [
-        *("none", "topic", "-x", "--output=x", ":/x", "@%7B-1%7D", "..", "a//b", "%00", "x%0Ay"),
-        *("refs/heads/main", ABSENT, "HEAD", "main%20", "main/", "%FF", "x" * 3000),
+        "none",
+        "topic",
+        "-x",
+        "--output=x",
+        ":/x",
+        "@%7B-1%7D",
+        "..",
+        "a//b",
+        "%00",
+        "x%0Ay",
+        "refs/heads/main",
+        ABSENT,
+        "HEAD",
+        "main%20",
+        "main/",
+        "%FF",
+        "x" * 3000,
     ],
 )
 def test_what_is_no_branch_is_not_found(api, repo, clone, alice, name):

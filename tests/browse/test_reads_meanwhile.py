@@ -29,9 +29,17 @@ AT_ONCE = 10
 """Seconds. Waiting for the lock of the database would take twice as long."""
 ROUNDS = 6
 READS = (
-    *("compare/{old}...{new}", "compare/main...topic", "compare/main...topic?format=diff"),
-    *("raw/a?ref=topic", "tree?ref=topic", "commits?ref=topic", "commits/{old}", "blame/a"),
-    *("contents/a?ref={old}", "archive?format=tar&ref=topic", "branches/topic"),
+    "compare/{old}...{new}",
+    "compare/main...topic",
+    "compare/main...topic?format=diff",
+    "raw/a?ref=topic",
+    "tree?ref=topic",
+    "commits?ref=topic",
+    "commits/{old}",
+    "blame/a",
+    "contents/a?ref={old}",
+    "archive?format=tar&ref=topic",
+    "branches/topic",
 )
 
 
@@ -106,7 +114,9 @@ def test_no_protocol_shows_the_refs_that_keep_commits(server, path, git, code):
         speaking = ("-c", f"protocol.version={version}")
         lines = ours(*speaking, "ls-remote", ours.url).splitlines()
         assert {line.split()[1] for line in lines} <= {
-            *("HEAD", "refs/heads/main", "refs/pull/1/head")
+            "HEAD",
+            "refs/heads/main",
+            "refs/pull/1/head",
         }
         for name in hidden:
             assert "couldn't find remote ref" in ours.fails(*speaking, "fetch", ours.url, name)
