@@ -101,22 +101,18 @@ def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
     with repo.start(*_SIZES, stdin=None) as measuring:  # starts while diff-tree runs
         try:
-            result = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
+            result = parse_changes(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"))
         except GitTooLarge:  # finding renames of large files takes too much memory
             plain = (*options, "--no-renames", *sides, "--")
-            result = _read(repo.read("diff-tree", *plain), FILES_MAX)
+            result = parse_changes(repo.read("diff-tree", *plain))
         return replace(result, files=tuple(_measured(measuring, result.files)))
 
 
-def parse_changes(out: bytes) -> list[FileChange]:
-    """Parse the output of `git diff-tree --raw --numstat -z`; `GitError` if it is malformed."""
-    return [*_read([out], None).files]
+def parse_changes(pieces: Iterable[bytes]) -> Changes:
+    """Parse the output of `git diff-tree --raw --numstat -z`; `GitError` if it is malformed.
 
-
-def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
-    """Count all files, and return at most `most` of them.
-
-    git writes the modes and names of all files first, then the line counts of all files.
+    All files are counted, but at most `FILES_MAX` returned. git writes the modes and names of all
+    files first, then the line counts of all files.
     """
     fields = _fields(pieces)
     by_path: dict[bytes, FileChange] = {}
@@ -125,7 +121,7 @@ def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
         if entry := _RAW.fullmatch(field):
             change = _change(entry, fields)
             total += 1
-            if most is None or total <= most:
+            if total <= FILES_MAX:
                 by_path[change.path] = change
         else:
             path, additions, deletions = _lines(field, fields)

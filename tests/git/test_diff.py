@@ -281,7 +281,7 @@ def test_all_of_it_ends_together(repo: Scratch) -> None:
 @pytest.mark.parametrize("out", [b":1 2\0", b"1\tx\0", b"x", b"1\t2\t\0a\0", b"1\t2\ta"])
 def test_what_is_no_output_of_diff_tree_is_refused(out: bytes) -> None:
     with pytest.raises(GitError):
-        parse_changes(out)
+        parse_changes([out])
 
 
 @given(st.binary())
