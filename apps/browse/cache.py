@@ -45,6 +45,7 @@ TOUCH = dt.timedelta(hours=1)
 """Least time between two updates of `used_at`, so that reads rarely write."""
 VERSION = 1
 """Increase it when the format of answers changes."""
+Question = tuple[object, ...]
 Patches = Mapping[bytes, bytes | None]
 """Path -> hunks. None for a file whose hunks are too large."""
 CACHED = Statement(lambda: GitCache.objects.filter(repo=Parameter("repo"), key=Parameter("key")))
@@ -60,10 +61,10 @@ ENCODING = "latin-1"
 class ForNow:
     """An answer that is incomplete, because time ran out. It is cached for `SLOW` only."""
 
-    answer: Any
+    answer: object
 
 
-def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
+def cached(repo: Repo, question: Question, ask: Callable[[], Any]) -> Any:
     """The cached answer to a question, else the answer of `ask`, as JSON; see `pack`.
 
     `question` contains everything that the answer depends on: full object names, paths, numbers.
@@ -93,7 +94,7 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
 
 def cached_patches(
     repo: Repo,
-    question: tuple[Any, ...],
+    question: Question,
     files: Sequence[FileChange],
     ask: Callable[[], Patches],
 ) -> list[bytes | None]:
@@ -124,7 +125,7 @@ def find(repo: Repo, key: str) -> bytes | None:
     return bytes(cache.value)
 
 
-def key_of(question: tuple[Any, ...]) -> str:
+def key_of(question: Question) -> str:
     """The cache key of a question."""
     return hashlib.sha256(
         repr((VERSION, *question)).encode("utf-8", "backslashreplace")
@@ -179,7 +180,7 @@ def too_expensive() -> Invalid:
     )
 
 
-def pack(answer: Any) -> bytes:
+def pack(answer: object) -> bytes:
     """Pack an answer for storing. Dataclasses become JSON objects; they may not contain bytes."""
     return zlib.compress(json.dumps(answer))
 

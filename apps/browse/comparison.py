@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from apps.browse.cache import (
     Patches,
+    Question,
     cached,
     cached_patches,
     decode_changes,
@@ -67,7 +68,7 @@ class Ends:
         git = self.repo.git.within(DEADLINE)
         return git if self.source == self.repo else replace(git, others=self.source.git.path)
 
-    def question(self, *details: Any) -> tuple[Any, ...]:
+    def question(self, *details: object) -> Question:
         """The question under which an answer is cached. It contains the fork: people who only know
         the name of a commit must not get an answer that was cached for a reader of the fork.
         """

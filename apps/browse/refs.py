@@ -59,7 +59,7 @@ def protections_of(repo: Repo, branch: str) -> list[Protection]:
     return [protection for protection in rows if protection.matches(branch)]
 
 
-def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
+def ahead_and_behind(repo: Repo, sha: str) -> tuple[int | None, int | None]:
     """The numbers of commits that only a branch has, and that only the default branch has; cached.
 
     Both are None if there is no default branch or git cannot count in time.
@@ -67,16 +67,16 @@ def ahead_and_behind(repo: Repo, ref: Any) -> tuple[int | None, int | None]:
     default = repo.branch_sha(repo.default_branch)
     if default is None:
         return None, None
-    if default == ref.sha:
+    if default == sha:
         return 0, 0
 
     def read() -> list[int]:
         with light_slots.slot():
-            distance = repo.git.within(PATIENCE).distance(default, ref.sha)
+            distance = repo.git.within(PATIENCE).distance(default, sha)
         return [distance.gained, distance.lost]
 
     try:
-        ahead, behind = cached(repo, ("distance", default, ref.sha), read)
+        ahead, behind = cached(repo, ("distance", default, sha), read)
     except (GitError, Invalid):  # `Invalid` if git is too slow
         return None, None
     return ahead, behind
@@ -111,15 +111,15 @@ def distances_from_default(
     return same | {sha: (ahead, behind) for sha, ahead, behind in answer}
 
 
-def whole_message(repo: Repo, ref: Any) -> dict[str, Any]:
-    """`message` and `message_truncated` of an annotated tag whose row has only the beginning."""
+def whole_message(repo: Repo, sha: str) -> dict[str, Any]:
+    """`message` and `message_truncated` of an annotated tag, whose row has only the beginning."""
 
     def read() -> tuple[str, bool] | None:
         with light_slots.slot():
-            return tag_message(repo.git, ref.sha)
+            return tag_message(repo.git, sha)
 
     try:
-        message = cached(repo, ("tag message", ref.sha), read)
+        message = cached(repo, ("tag message", sha), read)
     except (GitError, Invalid):
         message = None
     return dict(zip(("message", "message_truncated"), message or (), strict=False))

@@ -97,7 +97,7 @@ class BranchViewSet(RepoScoped):
         protections = refs.protections_of(repo, name)
         patterns = [protection.branch for protection in protections]
         pulls = pulls_of_code().open_numbers(repo, [name])
-        ahead, behind = refs.ahead_and_behind(repo, ref)
+        ahead, behind = refs.ahead_and_behind(repo, ref.sha)
         record: dict[str, Any] = {
             **branch_record(ref, repo.default_branch, patterns, pulls),
             "ahead_by": ahead,
@@ -143,7 +143,7 @@ class TagViewSet(RepoScoped):
         """
         record = tag_record(self.ref)
         if record["message_truncated"]:
-            record |= refs.whole_message(self.repo, self.ref)
+            record |= refs.whole_message(self.repo, self.ref.sha)
         return by_body(self.http_request, record)
 
 
