@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts import rules
 from apps.accounts.models import (
-    SHOWN,
+    PREFIX_LENGTH,
     ApiToken,
     Invite,
     InviteStatus,
@@ -270,7 +270,7 @@ def create_token(
         user=owner,
         name=name,
         digest=digest(text),
-        token_prefix=text[:SHOWN],
+        token_prefix=text[:PREFIX_LENGTH],
         expires_at=min((end for end in ends if end), default=None),
     )
     record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})

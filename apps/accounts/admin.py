@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from apps.accounts import actions
-from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.models import PREFIX_LENGTH, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import TokenStatus, named_user, token_status
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
@@ -163,7 +163,7 @@ class TokenAdmin(StaffAdmin):
     list_filter = (TokenState,)
     list_select_related = ("user",)
     search_help_text = (
-        f"How the owner's username begins, a uuid, or the first {SHOWN} "
+        f"How the owner's username begins, a uuid, or the first {PREFIX_LENGTH} "
         "characters of a token. Never paste a whole token."
     )
     layout = (
@@ -194,7 +194,7 @@ class TokenAdmin(StaffAdmin):
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
-            return rows.filter(token_prefix=text[:SHOWN])
+            return rows.filter(token_prefix=text[:PREFIX_LENGTH])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
 
     def add(self, by: Principal, **values: Any) -> ApiToken:
@@ -298,7 +298,7 @@ class InviteAdmin(StaffAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return Invite.objects.alive().select_related(*self.list_select_related)
+        return Invite.objects.not_deleted().select_related(*self.list_select_related)
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "@" in text:

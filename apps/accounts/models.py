@@ -26,13 +26,13 @@ from apps.site.models import SiteEvents
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN_PREFIX = "ght_"  # noqa: S105 - the public beginning of every token
-SHOWN = len(TOKEN_PREFIX) + 8
+PREFIX_LENGTH = len(TOKEN_PREFIX) + 8
 """Characters of a token that are stored and shown."""
 USED_EVERY = dt.timedelta(minutes=1)
 """Least time between two updates of `last_used_at`."""
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
-KEYS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
+KEY_COLUMNS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
 """Column -> the column with its value in lower case."""
 
 
@@ -68,9 +68,9 @@ class UserQuerySet(models.QuerySet["User"]):
     def beginning(self, name: str, text: str) -> UserQuerySet:
         """People whose column `name` begins with this text, ignoring case, sorted by it.
 
-        `name` is a key of `KEYS`.
+        `name` is a key of `KEY_COLUMNS`.
         """
-        key = KEYS[name]
+        key = KEY_COLUMNS[name]
         return self.filter(begins(key, text.lower())).order_by(key, "pk")
 
 
@@ -153,7 +153,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
         self._set_keys()
         fields = options.get("update_fields")
         if fields is not None:
-            keys = {KEYS[field] for field in fields if field in KEYS}
+            keys = {KEY_COLUMNS[field] for field in fields if field in KEY_COLUMNS}
             options["update_fields"] = {*fields, *keys}
         super().save(*args, **options)
 
@@ -210,7 +210,7 @@ class ApiToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
-    token_prefix = models.CharField(max_length=SHOWN)
+    token_prefix = models.CharField(max_length=PREFIX_LENGTH)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
@@ -280,18 +280,18 @@ class InviteStatus(StrEnum):
     EXPIRED = "expired"
 
 
-ALIVE = Q(deleted_at=None)
+NOT_DELETED = Q(deleted_at=None)
 
 
 class InviteQuerySet(models.QuerySet["Invite"]):
-    def alive(self) -> InviteQuerySet:
+    def not_deleted(self) -> InviteQuerySet:
         """Invites that have not been deleted."""
-        return self.filter(ALIVE)
+        return self.filter(NOT_DELETED)
 
     def visible_to(self, principal: Principal) -> InviteQuerySet:
         """The caller's own invites; for staff, all invites. Deleted ones are left out."""
-        alive = self.alive()
-        return alive if principal.is_staff else alive.filter(created_by=principal.user.pk)
+        invites = self.not_deleted()
+        return invites if principal.is_staff else invites.filter(created_by=principal.user.pk)
 
     def with_status(self, status: str) -> InviteQuerySet:
         """The invites with this status."""
@@ -340,14 +340,14 @@ class Invite(SiteEvents, models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["created_by", "created_at"], name="invite_of_a_day"),
-            models.Index(fields=["created_at", "id"], name="invite_by_age", condition=ALIVE),
-            models.Index(fields=["expires_at", "id"], name="invite_by_end", condition=ALIVE),
-            models.Index(fields=["email_key", "id"], name="invite_by_email", condition=ALIVE),
+            models.Index(fields=["created_at", "id"], name="invite_by_age", condition=NOT_DELETED),
+            models.Index(fields=["expires_at", "id"], name="invite_by_end", condition=NOT_DELETED),
+            models.Index(fields=["email_key", "id"], name="invite_by_email", condition=NOT_DELETED),
             models.Index(
                 fields=["email_key"],
                 name="invite_by_begin",
                 opclasses=["varchar_pattern_ops"],
-                condition=ALIVE,
+                condition=NOT_DELETED,
             ),
         ]
 
