@@ -196,14 +196,14 @@ class ForkRecord(RecordSerializer):
     completed_at = TimestampField(allow_null=True)
 
 
-def fork_record(fork: Fork, known: dict[int, str]) -> dict[str, Any]:
-    """A fork; its two repositories are named if `known` has their paths, by id."""
+def fork_record(fork: Fork, paths: dict[int, str]) -> dict[str, Any]:
+    """The record of a fork. `paths` has the paths of readable repositories by id."""
     return {
         "uuid": fork.uuid,
         "status": fork.status,
         "error": fork.error,
-        "upstream_path": known.get(fork.upstream_id),
-        "repo_path": known.get(fork.repo_id) if fork.repo_id else None,
+        "upstream_path": paths.get(fork.upstream_id),
+        "repo_path": paths.get(fork.repo_id) if fork.repo_id else None,
         "owner_kind": "team" if fork.owner_team_id else "user",
         "owner_slug": fork.owner.path.split("/")[1],
         "created_by_uuid": fork.created_by.uuid,

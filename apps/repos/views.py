@@ -323,8 +323,8 @@ class ForksOfRepoViewSet(RepoScoped):
             return access_to_user(self.principal, self.principal.user)
         return open_team(self.principal, slug.lower(), needs=Level.WRITE, writing=True)
 
-    def check_again(self, kept: Any) -> None:
-        super().check_again(kept)
+    def check_again(self, stored: Any) -> None:
+        super().check_again(stored)
         self.open_space()
 
 

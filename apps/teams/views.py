@@ -146,8 +146,8 @@ class MemberViewSet(TeamScoped):
         if not self.leaving:
             super().check_permissions(request)
 
-    def check_again(self, kept: Any) -> None:
-        super().check_again(kept)
+    def check_again(self, stored: Any) -> None:
+        super().check_again(stored)
         check_may_set(self.access, self.validated_data["role"])
 
     @operation(Level.READ, response=MemberRecord)
