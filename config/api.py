@@ -5,12 +5,14 @@ from __future__ import annotations
 from rest_framework.routers import Route, SimpleRouter
 
 from apps.accounts.views import CheckUsernameViewSet, InviteViewSet, TokenViewSet, UserViewSet
-from apps.browse.views.archives import ArchiveViewSet
-from apps.browse.views.blame import BlameViewSet
-from apps.browse.views.commits import CommitViewSet
-from apps.browse.views.comparison import ComparisonViewSet
-from apps.browse.views.refs import BranchViewSet, TagViewSet
-from apps.browse.views.trees import ContentsViewSet, RawViewSet, TreeViewSet
+from apps.browse.content_views import (
+    ArchiveViewSet,
+    BlameViewSet,
+    ContentsViewSet,
+    RawViewSet,
+    TreeViewSet,
+)
+from apps.browse.views import BranchViewSet, CommitViewSet, ComparisonViewSet, TagViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
 from apps.pulls.content_views import (

@@ -71,7 +71,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "apps.core.middleware.api_errors",
-    "apps.browse.middleware.refuse_impatient",
+    "apps.browse.middleware.reject_early_retries",
     "apps.web.headers.page_headers",
     "django.middleware.security.SecurityMiddleware",
     "config.static.StaticFiles",
@@ -79,7 +79,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "apps.accounts.middleware.session_principal",
+    "apps.accounts.authentication.session_principal",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]

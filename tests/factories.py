@@ -23,7 +23,7 @@ from factory.declarations import (
 from factory.django import DjangoModelFactory
 from factory.helpers import post_generation
 
-from apps.accounts.models import SHOWN, ApiToken, Invite, User, digest, new_token
+from apps.accounts.models import PREFIX_LENGTH, ApiToken, Invite, User, digest, new_token
 from apps.events.models import Event
 from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos.models import Approver, Fork, ForkStatus, Protection, Ref, Repo
@@ -60,7 +60,7 @@ class ApiTokenFactory(DjangoModelFactory[ApiToken]):
     user = SubFactory(UserFactory)
     name = "tests"
     digest = LazyAttribute(lambda row: digest(row.text))
-    token_prefix = LazyAttribute(lambda row: row.text[:SHOWN])
+    token_prefix = LazyAttribute(lambda row: row.text[:PREFIX_LENGTH])
 
 
 class InviteFactory(DjangoModelFactory[Invite]):

@@ -55,8 +55,8 @@ NOT_ATOMIC = {
 """Public actions without one transaction around all of it, and why."""
 
 FACTS = {
-    "apps/repos/actions/forks.py:complete_fork": "a worker copies, and asks for the creator anew",
-    "apps/repos/actions/forks.py:fail_fork": "it fails also when its creator may nothing any more",
+    "apps/repos/actions.py:complete_fork": "a worker copies, and asks for the creator anew",
+    "apps/repos/actions.py:fail_fork": "it fails also when its creator may nothing any more",
     "apps/pulls/actions/forgetting.py:forget_commit": "who runs the site needs no account for it",
 }
 """Actions of the system itself: `actor`, if any, is who the event names; they hold no access."""

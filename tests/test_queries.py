@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from apps.accounts.actions import create_token
 from apps.accounts.models import Invite, User
-from apps.browse.codec import pack_commits, pack_files
+from apps.browse.cache import pack_commits, pack_files
 from apps.git import run
 from apps.git.diff import FileChange
 from apps.git.log import EPOCH, Commit, Signature

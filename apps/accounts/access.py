@@ -1,4 +1,4 @@
-"""Access to a person's own space, and what all access to resources has in common."""
+"""Access to a person's own space, and the base class of all access to resources."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from apps.core.lookup import get_or_missing
 
 @dataclass(frozen=True)
 class ResourceAccess(Access):
-    """What a principal may do with one resource. Actions take it as `by`, and ask it first."""
+    """The access of a principal to one resource. Actions take it as `by` and check it first."""
 
     principal: Principal
 
     @property
     def user(self) -> User:
-        """Who acts; 401 for nobody and for a deactivated account."""
+        """The person who acts; 401 if nobody is signed in or the account is deactivated."""
         return self.principal.user
 
     def check_open(self, *, writing: bool) -> None:
-        """403 where the resource is closed to the caller whatever their level."""
+        """403 if the resource is closed to the caller at any level. Subclasses override it."""
 
     def check_writable(self) -> None:
-        """409 where nobody may change the resource now."""
+        """409 if nobody may change the resource now. Subclasses override it."""
 
     def require_change(self, needed: Level) -> None:
-        """The level, a credential that may change things, and a resource that takes changes.
+        """Check the level, that the credential is not read-only, and that the resource is writable.
 
         Errors: 401, 403 as `require`, 409 as `check_writable`.
         """
@@ -37,20 +37,23 @@ class ResourceAccess(Access):
         self.require(needed)
         self.check_writable()
 
-    def require_author_or(self, needed: Level, author_id: int, what: str) -> None:
-        """This level, or to be the author of `what`; 403 `role_required`."""
+    def require_author_or(self, needed: Level, author_id: int, noun: str) -> None:
+        """403 `role_required` for users who have neither this level nor wrote the object.
+
+        `noun` names the object in the error, such as "thread".
+        """
         if self.level >= needed or author_id == self.user.pk:
             return
         raise Forbidden(
             "role_required",
             f"This needs {needed.name.lower()} access to {self.name}, or to have opened the "
-            f"{what}; you have {self.level.name.lower()}.",
+            f"{noun}; you have {self.level.name.lower()}.",
         )
 
 
 @dataclass(frozen=True)
 class UserAccess(ResourceAccess):
-    """Access to the space of a person, which holds their repositories."""
+    """Access to a person's space, which holds their repositories."""
 
     owner: User
 
@@ -64,14 +67,14 @@ class UserAccess(ResourceAccess):
 
 
 def access_to_user(principal: Principal, owner: User) -> UserAccess:
-    """Their own space and, for staff, everybody's; nobody else has access to it."""
+    """The owner and staff have access to a person's space; nobody else has."""
     owns = principal.sees_all or principal.person_id == owner.pk
     level = principal.bounded(Level.OWNER if owns else Level.NONE)
     return UserAccess(principal, level, owner)
 
 
 def open_user(principal: Principal, username: str, *, needs: Level = Level.READ) -> UserAccess:
-    """Access to the space of the person of this name, in lower case; 404, 403."""
+    """Open a person's space. `username` is in lower case. 404 if there is none, 403."""
     access = access_to_user(principal, get_or_missing(User, "user", username_key=username))
     access.require(needs)
     return access

@@ -1,7 +1,4 @@
-"""What changes people, their API tokens, and the invites by which they come.
-
-Each function is one transaction, one change and its event.
-"""
+"""Actions on people, API tokens and invites. Each is one transaction, one change and its event."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from django.utils import timezone
 
 from apps.accounts import rules
 from apps.accounts.models import (
-    SHOWN,
+    PREFIX_LENGTH,
     ApiToken,
     Invite,
     InviteStatus,
@@ -33,7 +30,7 @@ from apps.events.record import record
 from apps.site.models import SiteSettings
 
 PUBLIC = ("display_name", "is_active", "is_staff")
-"""What an event may tell of a person: never an address."""
+"""Fields of a person that an event may contain. An e-mail address is never one of them."""
 
 
 def create_user(
@@ -44,10 +41,10 @@ def create_user(
     password: str | None = None,
     is_staff: bool = False,
 ) -> User:
-    """Add a person, as staff or at the command line (`by` None: the event names the person).
+    """Create an account, as staff or at the command line.
 
-    Errors: 403 `staff_required`, 422 for a name, an address or a password that will not do, 409
-    `slug_taken`.
+    `by` is None at the command line; then the event's actor is the new person. Errors: 403
+    `staff_required`, 422 for an invalid name, address or password, 409 `slug_taken`.
     """
     if by is not None:
         by.check_staff()
@@ -62,13 +59,13 @@ def create_user(
 def sign_up(
     *, by: Principal, username: str, email: str, password: str, invite: Invite | None
 ) -> User:
-    """Let somebody make an account for themself, as the site's settings allow.
+    """Create an account for the caller, if the site's settings allow it.
 
-    `by` is whoever asks, mostly nobody; `invite` None is without one. Two events where an invite
-    is used: `user-joined` and `invite-accepted`. The address is theirs from `confirm_email` on:
-    whether somebody else has it is not told before, and no mail is needed to sign up.
-    Locks the invite: of two who accept it at once, one joins. Errors: those of
-    `rules.check_may_join`; 422 for a name, address or password that will not do; 409 `slug_taken`.
+    `by` is the caller, who usually is not signed in. With an invite there are two events:
+    `user-joined` and `invite-accepted`. The account has no address until `confirm_email`: signing
+    up needs no mail, and does not tell whether another account has the address. Locks the invite,
+    so that only one person can accept it. Errors: those of `rules.check_may_join`; 422 for an
+    invalid name, address or password; 409 `slug_taken`.
     """
     if invite is not None:
         invite.refresh_from_db()
@@ -83,7 +80,7 @@ def sign_up(
 
 @transaction.atomic
 def _join(actor: User, user: User, invite: Invite | None, email: str) -> None:
-    """Ask again what was asked before the password was hashed, now under the lock."""
+    """Store the account. Checks the rules again, because hashing the password took time."""
     if invite is not None:
         lock(invite)
     rules.check_may_join(SiteSettings.load(), invite, email)
@@ -108,27 +105,27 @@ def update_user(
     theme: Theme | None = None,
     has_shortcuts: bool | None = None,
 ) -> None:
-    """Change a profile, one's own or as staff anybody's; only staff says who is staff.
+    """Change a profile. People change their own, staff changes any.
 
-    None leaves a property as it is; another address is given by staff, or by `confirm_email`. Locks
-    the active staff where one is taken away, then the person. Errors: 403 `staff_required`, 409
-    `invalid_transition` for the last active of the staff, 422 for what will not do or is in use.
+    Arguments that are None change nothing. Only staff may set `is_staff` or an address; people may
+    remove theirs. Locks all active staff if `is_staff` is False, then the person. Errors: 403
+    `staff_required`, 409 `invalid_transition` for the last active member of staff, 422.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
     if is_staff is not None:
         by.check_staff()
     if is_staff is False:
-        _check_somebody_stays(user)
+        _check_staff_remains(user)
     rules.check_email(email or "")
     address = None if email is None else User.objects.normalize_email(email)
     lock(user)
     if address not in {None, "", user.email}:
         by.check_staff()
-    told = Told(user, *PUBLIC)
-    wanted = given(display_name=display_name, wants_mail=wants_mail, email=address)
-    wanted |= given(is_staff=is_staff, theme=theme, has_shortcuts=has_shortcuts)
-    changed = set_changed(user, wanted)
+    changes = Told(user, *PUBLIC)
+    values = given(display_name=display_name, wants_mail=wants_mail, email=address)
+    values |= given(is_staff=is_staff, theme=theme, has_shortcuts=has_shortcuts)
+    changed = set_changed(user, values)
     if "display_name" in changed:
         rules.check_display_name(user.display_name)
     if not changed:
@@ -136,58 +133,59 @@ def update_user(
     user.is_superuser = user.is_staff
     ended = _end_proofs(user) if "email" in changed else []
     _save(user, [*changed, "is_superuser", *ended])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(changed))
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(changed))
 
 
 @transaction.atomic
 def confirm_email(*, by: Principal, proof: str) -> None:
-    """Give the caller the address to which `proofs.address_proof` was sent; ends that proof.
+    """Set the caller's e-mail address to the one that `proofs.address_proof` confirms.
 
-    Locks the person. Errors: 404 for a proof that has ended, 422 for an address that is in use,
-    which is told to nobody but who reads its mail.
+    Ends that proof. Locks the person. Errors: 404 for a proof that has ended, 422 for an address of
+    another account. Only people who read mail at the address see this error.
     """
     by.check_may_change()
     user = by.user
     lock(user)
-    told = Told(user, *PUBLIC)
+    changes = Told(user, *PUBLIC)
     user.email = proven_address(user, proof)
     _save(user, ["email", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=user, about=user, data=told.data(["email"]))
+    record(Kind.USER_UPDATED, actor=user, about=user, data=changes.data(["email"]))
 
 
 def change_password(*, by: Principal, user: User, password: str) -> None:
-    """Give a new password, oneself or as staff; it ends the person's sessions, but no token.
+    """Set a new password, one's own or as staff. It ends the person's sessions, but no tokens.
 
-    Whoever asks for the old one, or a link, does so before. Errors: 403 `staff_required`, 422 for
-    a password that is too weak, 409 `invalid_transition` where password, address or `is_active`
-    have changed since `user` was read: of two who show the same old one, or use the same link, one
-    chooses. The event says that it changed, and nothing about it.
+    The caller has already checked the old password or the link. If two requests use the same old
+    password or link at once, only one succeeds. The event does not contain the password. Errors:
+    403 `staff_required`, 422 for a weak password, 409 `invalid_transition` if password, address or
+    `is_active` have changed since `user` was read.
     """
     by.check_may_change()
     by.check_self_or_staff(user.pk, "account")
     rules.check_password(password, user)
-    known, hashed = (user.credentials_version, user.password), make_password(password)
+    before = (user.credentials_version, user.password)
+    hashed = make_password(password)
     with transaction.atomic():
         lock(user)
-        if (user.credentials_version, user.password) != known:
+        if (user.credentials_version, user.password) != before:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
-        told = Told(user, *PUBLIC)
+        changes = Told(user, *PUBLIC)
         user.password = hashed
         user.save(update_fields=["password", *_end_proofs(user)])
-        record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(["password"]))
+        record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(["password"]))
 
 
 @transaction.atomic
 def deactivate_user(*, by: Principal, user: User) -> None:
-    """Close an account: from here on every call is 401, and open streams and all sessions end.
+    """Close an account: every request of it is answered with 401, and its streams and sessions end.
 
-    What the person wrote stays, and so do their tokens, which work again after a reactivation.
-    Locks the active staff, then the person. Errors: 403 `staff_required`, 409
-    `invalid_transition` for the last active member of the staff.
+    The person's content stays. Their tokens stay too, and work again after a reactivation. Locks
+    all active staff, then the person. Errors: 403 `staff_required`, 409 `invalid_transition` for
+    the last active member of staff.
     """
     by.check_staff()
     actor = by.user
-    _check_somebody_stays(user)
+    _check_staff_remains(user)
     lock(user)
     if not user.is_active:
         return
@@ -199,29 +197,30 @@ def deactivate_user(*, by: Principal, user: User) -> None:
 
 @transaction.atomic
 def reactivate_user(*, by: Principal, user: User) -> None:
-    """Open a closed account again, with the tokens that it had. 403 `staff_required`."""
+    """Open a closed account again. Its tokens work again. 403 `staff_required`."""
     by.check_staff()
     lock(user)
     if user.is_active:
         return
-    told = Told(user, *PUBLIC)
+    changes = Told(user, *PUBLIC)
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(["is_active"]))
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data=changes.data(["is_active"]))
 
 
 def _end_proofs(user: User) -> list[str]:
-    """End what was sent to the person by mail, together with the change that is saved; returns
-    the field to save. The caller has locked the person.
+    """End all signed links that were mailed to the person; return the fields that the caller saves.
+
+    The caller has locked the person.
     """
     user.credentials_version += 1
     return ["credentials_version"]
 
 
-def _check_somebody_stays(user: User) -> None:
-    """409 for the last of the active staff. Locks them in one order, so that two cannot both go."""
+def _check_staff_remains(user: User) -> None:
+    """409 for the last active member of staff. Locks all active staff, in a fixed order."""
     staff = User.objects.select_for_update(no_key=True).filter(is_staff=True, is_active=True)
-    if [one.pk for one in staff.order_by("pk")] == [user.pk]:
+    if [person.pk for person in staff.order_by("pk")] == [user.pk]:
         raise Conflict(
             "invalid_transition",
             f"{user} is the last active member of staff. Make somebody else staff first.",
@@ -229,7 +228,7 @@ def _check_somebody_stays(user: User) -> None:
 
 
 def _new(username: str, email: str, password: str | None) -> User:
-    """A person who is not stored yet. Hashes the password, so call it outside a transaction."""
+    """An account that is not stored yet. Call it outside a transaction: hashing takes long."""
     rules.check_username(username)
     rules.check_email(email)
     user = User(username=username, email=User.objects.normalize_email(email))
@@ -240,7 +239,7 @@ def _new(username: str, email: str, password: str | None) -> User:
 
 
 def _save(user: User, fields: list[str] | None = None) -> None:
-    """Store a person; 409 `slug_taken`, 422 for an address that is in use."""
+    """Store a person; 409 `slug_taken`, 422 for an address of another account."""
     try:
         with transaction.atomic():
             user.save(update_fields=fields)
@@ -256,12 +255,12 @@ def _save(user: User, fields: list[str] | None = None) -> None:
 def create_token(
     *, by: Principal | None, owner: User, name: str, expires_at: dt.datetime | None = None
 ) -> tuple[ApiToken, str]:
-    """Make a token and return it with its text, which is not kept anywhere.
+    """Create a token; return it with its text, which is not stored.
 
-    `by` None is the operator at the command line, here and below: the event names the owner. A
-    token that is made with a token ends with it at the latest: it would outlive its end otherwise.
-    Errors: 403 `staff_required` for somebody else's token unless staff asks; 422 for an account
-    that has been deactivated.
+    In this and the next actions `by` is None at the command line; then the event's actor is the
+    owner. A token that is created with another token expires no later than that one. Errors: 403
+    `staff_required` for another person's token, unless the caller is staff; 422 for a deactivated
+    account.
     """
     actor = _actor(by, owner)
     if not owner.is_active:
@@ -271,7 +270,7 @@ def create_token(
         user=owner,
         name=name,
         digest=digest(text),
-        token_prefix=text[:SHOWN],
+        token_prefix=text[:PREFIX_LENGTH],
         expires_at=min((end for end in ends if end), default=None),
     )
     record(Kind.TOKEN_CREATED, actor=actor, about=token, data={"name": name})
@@ -280,7 +279,7 @@ def create_token(
 
 @transaction.atomic
 def revoke_token(*, by: Principal | None, token: ApiToken) -> None:
-    """End a token for good; doing it again changes nothing, and records nothing."""
+    """Revoke a token for good. Revoking it again changes nothing and records no event."""
     actor = _actor(by, token.user)
     lock(token)
     if token.revoked_at is not None:
@@ -292,7 +291,7 @@ def revoke_token(*, by: Principal | None, token: ApiToken) -> None:
 
 @transaction.atomic
 def delete_token(*, by: Principal | None, token: ApiToken) -> None:
-    """Remove a token; whoever still sends it gets 401."""
+    """Delete a token. Requests that still send it are answered with 401."""
     actor = _actor(by, token.user)
     lock(token)
     ApiToken.objects.filter(pk=token.pk).delete()
@@ -300,7 +299,7 @@ def delete_token(*, by: Principal | None, token: ApiToken) -> None:
 
 
 def _actor(by: Principal | None, owner: User) -> User:
-    """Who acts on a token: its owner, or staff; 401, 403."""
+    """The person who acts on a token of `owner`: the owner or staff; else 401, 403."""
     if by is None:
         return owner
     by.check_may_change()
@@ -310,10 +309,10 @@ def _actor(by: Principal | None, owner: User) -> User:
 
 @final_transaction
 def create_invite(*, by: Principal, expires_at: dt.datetime, email: str = "") -> Invite:
-    """Invite somebody: whoever has the link, or only a person who signs up with `email`.
+    """Create an invite. Without an `email`, anyone who has the link may use it.
 
-    Locks the person's row, so that two at once cannot pass the limit together. Errors: 403
-    `staff_required` where only staff invites, 403 `account_too_young`, 429
+    Locks the person, so that two requests at once cannot exceed the limit. Errors: 403
+    `staff_required` if only staff may invite, 403 `account_too_young`, 429
     `signup_invite_limit_reached`, 422.
     """
     by.check_may_change()
@@ -333,10 +332,11 @@ def update_invite(
     email: str | None = None,
     expires_at: dt.datetime | None = None,
 ) -> None:
-    """Change whom it is for (empty: whoever has the link) and when it ends; None leaves as is.
+    """Change the address or the expiry of an invite. Arguments that are None change nothing.
 
-    An end in the future makes an expired invite pending again. Locks it. Errors: 403
-    `staff_required`, 404 when deleted, 409 `invite_already_accepted`, 422.
+    With an empty address, anyone who has the link may use it. An expiry in the future makes an
+    expired invite pending again. Locks the invite. Errors: 403 `staff_required`, 404 for a deleted
+    invite, 409 `invite_already_accepted`, 422.
     """
     _lock_invite(by, invite)
     if invite.accepted_at is not None:
@@ -351,7 +351,7 @@ def update_invite(
 
 @transaction.atomic
 def expire_invite(*, by: Principal, invite: Invite) -> None:
-    """End an invite now; one that has ended already stays as it is. As `update_invite`."""
+    """Let an invite expire now, unless it has expired. Raises the errors of `update_invite`."""
     _lock_invite(by, invite)
     if invite.status is not InviteStatus.EXPIRED:
         update_invite(by=by, invite=invite, expires_at=timezone.now())
@@ -359,7 +359,7 @@ def expire_invite(*, by: Principal, invite: Invite) -> None:
 
 @transaction.atomic
 def delete_invite(*, by: Principal, invite: Invite) -> None:
-    """Delete an invite, whatever its state; its row stays. 403, 404. Locks it."""
+    """Mark an invite of any status as deleted. Its row stays. Locks it. Errors: 403, 404."""
     _lock_invite(by, invite)
     invite.deleted_at = timezone.now()
     invite.save(update_fields=["deleted_at"])
@@ -367,7 +367,7 @@ def delete_invite(*, by: Principal, invite: Invite) -> None:
 
 
 def _lock_invite(by: Principal, invite: Invite) -> None:
-    """Lock an invite for its creator or staff; 401, 403, 404."""
+    """Lock an invite for its creator or for staff; else 401, 403, 404."""
     by.check_may_change()
     by.check_self_or_staff(invite.created_by_id, "invites")
     lock(invite)

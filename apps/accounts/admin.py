@@ -1,4 +1,4 @@
-"""People, their tokens and their invites, for staff. See docs/admin.md."""
+"""The admin of people, tokens and invites. See docs/admin.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from apps.accounts import actions
-from apps.accounts.models import SHOWN, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
+from apps.accounts.models import PREFIX_LENGTH, TOKEN_PREFIX, ApiToken, Invite, InviteStatus, User
 from apps.accounts.principal import Principal
 from apps.accounts.rules import TokenStatus, named_user, token_status
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateInvite
@@ -32,19 +32,19 @@ from apps.core.admin import (
 from apps.core.search import begins, uuid_begins
 from apps.core.views import site_url
 
-admin.site.unregister(Group)  # `is_staff` alone decides; permission rows are not asked
+admin.site.unregister(Group)  # only `is_staff` decides; Django's permissions are not used
 
 TOKENS_SHOWN = 20
-"""Tokens on the page of a person; the list of tokens has the rest."""
+"""Most tokens on the page of a person. The list of tokens has the rest."""
 
 
 def uuids(text: str) -> Q:
-    """Rows whose uuid begins like this; fewer than eight digits are looked for in names."""
+    """Rows whose uuid begins with this text, if it has at least eight digits."""
     return uuid_begins(text, least=8)
 
 
 def people(text: str) -> QuerySet[Any, Any]:
-    """Whose username begins like this."""
+    """The ids of people whose username begins with this text."""
     return User.objects.filter(begins("username_key", text.lower())).values("pk")
 
 
@@ -62,7 +62,7 @@ class StaffFilter(Flag):
 
 @admin.register(User)
 class UserAdmin(StaffAdmin):
-    """Profile, staff, and whether the account is open."""
+    """The admin of accounts: profile, staff status, deactivation."""
 
     group, position = "People", 1
     list_display = ("username", "display_name", "email", "account", "role", "joined")
@@ -101,8 +101,8 @@ class UserAdmin(StaffAdmin):
         names = begins("username_key", key) | begins("display_name_key", key)
         return rows.filter(names | begins("email_key", key) | uuids(key))
 
-    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
-        actions.update_user(by=by, user=row, **wanted)
+    def change(self, by: Principal, row: Any, **values: Any) -> None:
+        actions.update_user(by=by, user=row, **values)
 
     def account(self, row: User) -> str:
         return badge("active", True) if row.is_active else badge("deactivated", False)
@@ -114,15 +114,15 @@ class UserAdmin(StaffAdmin):
         return moment(row.created_at)
 
     def tokens(self, row: User) -> str:
-        found = list(row.tokens.order_by("-pk")[: TOKENS_SHOWN + 1])
+        tokens = list(row.tokens.order_by("-pk")[: TOKENS_SHOWN + 1])
         lines = [
-            format_html("{} {}", row_link(one), token_badge(one)) for one in found[:TOKENS_SHOWN]
+            format_html("{} {}", row_link(token), token_badge(token))
+            for token in tokens[:TOKENS_SHOWN]
         ]
         more = link_to(ApiToken, "All of them", q=row.username)
-        make = link_to(ApiToken, "Make a token", "add", username=row.username)
-        return format_html(
-            "{}<p>{}</p>", bulleted(lines, more=more if len(found) > TOKENS_SHOWN else ""), make
-        )
+        create = link_to(ApiToken, "Make a token", "add", username=row.username)
+        items = bulleted(lines, more=more if len(tokens) > TOKENS_SHOWN else "")
+        return format_html("{}<p>{}</p>", items, create)
 
 
 def token_badge(token: ApiToken) -> str:
@@ -135,8 +135,8 @@ class NewToken(ActionForm):
     request_serializer = CreateToken
     ENDS = {"30 days": "In 30 days", "90 days": "In 90 days", "1y": "In a year", "": "Never"}
 
-    username = forms.CharField(max_length=255, help_text="Whose it will be.")
-    name = forms.CharField(max_length=255, help_text="What it is for.")
+    username = forms.CharField(max_length=255, help_text="The username of its owner.")
+    name = forms.CharField(max_length=255, help_text="A name that tells its use.")
     expires_at = forms.TypedChoiceField(
         label="Ends", choices=ENDS, required=False, initial="90 days", empty_value=None
     )
@@ -149,21 +149,21 @@ class TokenState(Choices):
     def chosen(self, rows: Any, word: str) -> Any:
         if word == TokenStatus.REVOKED:
             return rows.exclude(revoked_at=None)
-        past = Q(expires_at__lte=timezone.now())
+        expired = Q(expires_at__lte=timezone.now())
         rows = rows.filter(revoked_at=None)
-        return rows.filter(past) if word == TokenStatus.EXPIRED else rows.exclude(past)
+        return rows.filter(expired) if word == TokenStatus.EXPIRED else rows.exclude(expired)
 
 
 @admin.register(ApiToken)
 class TokenAdmin(StaffAdmin):
-    """What programs sign in with. A text is shown once, to whoever has made it."""
+    """The admin of API tokens. The text of a token is shown once, to the person who creates it."""
 
     group, position = "People", 2
     list_display = ("name", "owner", "token_prefix", "status", "created_at", "last_used", "ends")
     list_filter = (TokenState,)
     list_select_related = ("user",)
     search_help_text = (
-        f"How the owner's username begins, a uuid, or the first {SHOWN} "
+        f"How the owner's username begins, a uuid, or the first {PREFIX_LENGTH} "
         "characters of a token. Never paste a whole token."
     )
     layout = (
@@ -177,7 +177,7 @@ class TokenAdmin(StaffAdmin):
             "revoke",
             "Revoke",
             lambda by, row: actions.revoke_token(by=by, token=row),
-            "The token stops working at once, and no step leads back. It stays in the lists.",
+            "The token stops working at once, for good. It stays in the lists.",
             "{} is revoked.",
             lambda row: row.revoked_at is None,
             ends=True,
@@ -194,20 +194,20 @@ class TokenAdmin(StaffAdmin):
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
-            return rows.filter(token_prefix=text[:SHOWN])
+            return rows.filter(token_prefix=text[:PREFIX_LENGTH])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
 
-    def add(self, by: Principal, **wanted: Any) -> ApiToken:
-        """The text stays on the row in memory until the answer is written, and nowhere else."""
-        owner = named_user(wanted.pop("username"))
-        token, text = actions.create_token(by=by, owner=owner, **wanted)
+    def add(self, by: Principal, **values: Any) -> ApiToken:
+        """Create a token. Its text is kept in memory, on the row, until the answer is sent."""
+        owner = named_user(values.pop("username"))
+        token, text = actions.create_token(by=by, owner=owner, **values)
         token.text = text
         return token
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None
     ) -> HttpResponse:
-        """The answer to the POST itself shows the token: no redirect could read it anywhere."""
+        """Show the token in the answer to the POST. It is not stored, so a redirect could not."""
         context = {"title": "A new token", "token": obj, "text": obj.text}
         return self.render(request, "admin/staff_token.html", context, status=201)
 
@@ -231,7 +231,9 @@ class NewInvite(ActionForm):
     request_serializer = CreateInvite
 
     email = forms.CharField(
-        required=False, help_text="Whom it is for. Empty: whoever has the link.", max_length=254
+        required=False,
+        help_text="The invited person's address. If empty, anyone with the link may sign up.",
+        max_length=254,
     )
     expires_at = forms.CharField(
         label="Ends", initial="7 days", max_length=100, help_text=ENDS_HELP
@@ -259,14 +261,15 @@ class InviteState(Choices):
 
 @admin.register(Invite)
 class InviteAdmin(StaffAdmin):
-    """Links by which people sign up. Deleted ones are gone from here, as from the API."""
+    """The admin of invites to sign up. As in the API, deleted ones are left out."""
 
     group, position = "People", 3
     list_display = ("__str__", "whom", "status", "created_by", "created_at", "expires_at", "joined")
     list_filter = (InviteState,)
     list_select_related = ("created_by", "accepted_by")
     search_help_text = (
-        "How its e-mail address begins, or a username: who made or who accepted it; or its uuid."
+        "How its e-mail address begins, or the username of its creator or of the person who "
+        "accepted it; or its uuid."
     )
     form = ChangeInvite
     add_form = NewInvite
@@ -280,7 +283,7 @@ class InviteAdmin(StaffAdmin):
             "expire",
             "Expire now",
             lambda by, row: actions.expire_invite(by=by, invite=row),
-            "The link stops working. Another end makes it work again.",
+            "The link stops working. A later end makes it work again.",
             "{} has expired.",
             lambda row: row.status is InviteStatus.PENDING,
         ),
@@ -288,49 +291,49 @@ class InviteAdmin(StaffAdmin):
             "remove",
             "Delete",
             lambda by, row: actions.delete_invite(by=by, invite=row),
-            "The link stops working and leaves the lists. Whoever has joined by it stays.",
+            "The link stops working and leaves the lists. A person who joined by it stays.",
             "{} is deleted.",
             ends=True,
         ),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return Invite.objects.alive().select_related(*self.list_select_related)
+        return Invite.objects.not_deleted().select_related(*self.list_select_related)
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "@" in text:
             return rows.filter(begins("email_key", text.lower()))
-        whose = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
-        return rows.filter(begins("email_key", text.lower()) | whose | uuids(text))
+        person = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))
+        return rows.filter(begins("email_key", text.lower()) | person | uuids(text))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nothing is left to change of one that somebody has accepted."""
+        """Accepted invites cannot be changed."""
         accepted = obj is not None and obj.accepted_at is not None
         return not accepted and super().has_change_permission(request, obj)
 
-    def add(self, by: Principal, **wanted: Any) -> Invite:
-        return actions.create_invite(by=by, **wanted)
+    def add(self, by: Principal, **values: Any) -> Invite:
+        return actions.create_invite(by=by, **values)
 
-    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
-        actions.update_invite(by=by, invite=row, **wanted)
+    def change(self, by: Principal, row: Any, **values: Any) -> None:
+        actions.update_invite(by=by, invite=row, **values)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: Any = None
     ) -> HttpResponse:
-        """On to its page, where the link is."""
+        """Redirect to the page of the invite, which shows its link."""
         messages.success(request, f"Created {obj}. Its link is below.")
         return HttpResponseRedirect(self.address("change", obj.pk))
 
     def link(self, row: Invite) -> str:
         if row.status is not InviteStatus.PENDING:
-            return "It works no more."
+            return "It no longer works."
         url = row.url(site_url())
         field = '<input class="secret" readonly data-copy aria-label="{}" value="{}" size="{}">'
         return format_html(field, "The link", url, len(url))
 
     @admin.display(description="for")
     def whom(self, row: Invite) -> str:
-        return row.email or "whoever has the link"
+        return row.email or "anyone with the link"
 
     def status(self, row: Invite) -> str:
         looks = {InviteStatus.PENDING: None, InviteStatus.ACCEPTED: True}

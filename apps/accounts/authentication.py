@@ -1,6 +1,4 @@
-"""Who is calling: bearer and basic authentication, both with an API token; and the session of who
-is signed in, where a page of this site asks.
-"""
+"""The principal of a request, from an API token (bearer or basic authentication) or a session."""
 
 from __future__ import annotations
 
@@ -13,7 +11,9 @@ from typing import Any, NoReturn, cast
 from django.conf import settings
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY, get_user
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.crypto import constant_time_compare
+from django.utils.functional import SimpleLazyObject
 from drf_spectacular.drainage import set_override
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
@@ -23,6 +23,8 @@ from apps.accounts.models import ApiToken, User, digest
 from apps.accounts.principal import ANONYMOUS, Principal, inactive_user
 from apps.core.access import Level
 from apps.core.errors import Unauthenticated
+from apps.core.middleware import Next
+from apps.core.requests import SiteRequest
 from apps.core.statements import Parameter, Statement
 
 WAYS = "Send an API token as Authorization: Bearer <token>, or as the password of Basic."
@@ -32,7 +34,7 @@ BY_DIGEST = Statement(
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`request.auth` is the principal. Basic takes an empty username or the token owner's."""
+    """Sets `request.auth` to the principal. The username of basic is empty or the token owner's."""
 
     def authenticate(self, request: Request) -> tuple[User, Principal] | None:
         credentials = credentials_of(request.META)
@@ -47,13 +49,14 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class SameOriginSession(BaseAuthentication):
-    """The session of who is signed in, for what pages of this site show: a browser's `<img>` can
-    send no token. Only for reading, and only where the browser says that a page of this very site
-    asks: no other site learns by it what somebody may read.
+    """Authenticates reads by the session of the pages, because an `<img>` cannot send a token.
+
+    The browser must say that a page of this site makes the request. Otherwise another site could
+    find out what a person may read.
     """
 
     def is_ours(self, request: Request) -> bool:
-        """Whether a page of this site reads something."""
+        """Whether a page of this site sends a read."""
         ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
         return ours and request.method in {"GET", "HEAD"}
 
@@ -66,46 +69,47 @@ class SameOriginSession(BaseAuthentication):
 
 @dataclass(frozen=True)
 class Session:
-    """The session of a browser that follows the live stream: the stream ends with it."""
+    """The session of a browser with an open live stream. The stream ends with the session."""
 
     key: str
     expires_at: dt.datetime | None = None
-    """Not known: each day on which it is used prolongs it."""
+    """Not known: each day of use prolongs it."""
 
     def holder(self) -> User | None:
-        """Who is signed in by it; None when it has ended, by whatever also ends it for pages."""
+        """The person who is signed in; None if the session is no longer valid for pages."""
         session = import_module(settings.SESSION_ENGINE).SessionStore(self.key).load()
         person = User.objects.filter(pk=session.get(SESSION_KEY), is_active=True).first()
         if person is None:
             return None
-        began_with = session.get(HASH_SESSION_KEY, "")
-        same = constant_time_compare(began_with, person.get_session_auth_hash())
-        return person if same else None
+        stored_hash = session.get(HASH_SESSION_KEY, "")
+        is_valid = constant_time_compare(stored_hash, person.get_session_auth_hash())
+        return person if is_valid else None
 
 
 class StreamSession(SameOriginSession):
-    """The same for the live stream of a page that is open, which ends when the session does.
+    """Authenticates the live stream of an open page. The stream ends with the session.
 
-    Over plain HTTP browsers send no `Sec-Fetch-Site`: there they say which other site asks.
+    Over plain HTTP browsers send no `Sec-Fetch-Site`, but `Origin` if another site makes the
+    request.
     """
 
     def is_ours(self, request: Request) -> bool:
         if request.method != "GET":
             return False
-        unsaid = not {"Sec-Fetch-Site", "Origin"} & set(request.headers)
-        return unsaid or super().is_ours(request)
+        has_origin = {"Sec-Fetch-Site", "Origin"} & set(request.headers)
+        return not has_origin or super().is_ours(request)
 
     def authenticate(self, request: Request) -> tuple[User, Principal] | None:
-        found = super().authenticate(request)
-        if found is None:
+        authenticated = super().authenticate(request)
+        if authenticated is None:
             return None
-        user, principal = found
+        user, principal = authenticated
         return user, replace(principal, credential=Session(str(request.session.session_key)))
 
 
 # ignored: drf-spectacular registers a subclass in an __init_subclass__() without types
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Describes it: bearer or basic, either of which will do. drf-spectacular finds this itself."""
+    """Describes `TokenAuthentication` in the OpenAPI document, where drf-spectacular finds it."""
 
     target_class = TokenAuthentication
     name = ["bearer", "basic"]
@@ -123,16 +127,15 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 
 
 # ignored: as above
-# drf-spectacular writes no types at the hooks that run when its classes are derived from.
 class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """Describes it, for the operations that take it beside a token."""
+    """Describes `SameOriginSession`, for the operations that accept it besides a token."""
 
     target_class = SameOriginSession
     match_subclasses = True
     name = "session"
 
     def get_security_definition(self, auto_schema: Any) -> Any:
-        text = "Of who is signed in to the pages; for requests of the pages of this site alone."
+        text = "The session of a person who is signed in. Only pages of this site may use it."
         name = settings.SESSION_COOKIE_NAME
         return {"type": "apiKey", "in": "cookie", "name": name, "description": text}
 
@@ -142,13 +145,13 @@ set_override(StreamSession, "suppress_collision_warning", True)
 
 
 def principal_of_session(request: HttpRequest) -> Principal:
-    """Who is signed in to the pages."""
+    """The principal who is signed in to the pages."""
     user = get_user(request)
     return Principal(user) if isinstance(user, User) else ANONYMOUS
 
 
 def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
-    """`(username, token text)` of the Authorization header; None without one, 401 for a bad one."""
+    """`(username, token text)` of the Authorization header; None without one, 401 if invalid."""
     header = meta.get("HTTP_AUTHORIZATION", "")
     if not header:
         return None
@@ -159,16 +162,16 @@ def credentials_of(meta: dict[str, Any]) -> tuple[str, str] | None:
         raise Unauthenticated("invalid_token", WAYS)
     try:
         decoded = base64.b64decode(value.strip(), validate=True).decode()
-    except ValueError:  # no base64, text beyond ASCII, no UTF-8
+    except ValueError:  # neither base64 nor ASCII, or not UTF-8
         refuse()
     username, colon, text = decoded.partition(":")
     return (username, text) if colon else refuse()
 
 
 def principal_of(text: str, username: str = "") -> Principal:
-    """The principal of the token with this text; 401, the same for every text that is none.
+    """The principal of the token with this text. All invalid tokens get the same 401.
 
-    `username`, where one is given, has to be its owner's. Only a call that passes counts as a use.
+    `username` is empty or the owner's. Only a successful call counts as use of the token.
     """
     token = token_of(text)
     if token is None or not token.is_usable:
@@ -182,11 +185,25 @@ def principal_of(text: str, username: str = "") -> Principal:
 
 
 def token_of(text: str) -> ApiToken | None:
-    """The token with this text, and its person with it."""
+    """The token with this text, with its user loaded."""
     token: ApiToken | None = BY_DIGEST.first(digest=digest(text))
     return token
 
 
 def refuse() -> NoReturn:
-    """Unknown, expired and revoked are one answer, so that nobody learns which it was."""
+    """401. It does not tell whether the token is unknown, expired or revoked."""
     raise Unauthenticated("invalid_token", "This API token is not valid.")
+
+
+def session_principal(get_response: Next) -> Next:
+    """Middleware that sets `request.principal` of pages and admin, lazily, from the session.
+
+    Its person is a `User`. Django's `request.user` is a lazy object, which actions cannot lock.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        principal = SimpleLazyObject(lambda: principal_of_session(request))
+        cast("SiteRequest", request).principal = cast("Principal", principal)
+        return get_response(request)
+
+    return answer

@@ -13,16 +13,16 @@ from apps.core.search import is_called
 
 
 class PersonFilter(TextFilter):
-    """Filters a queryset by a person, who is named by a username, ignoring case, or `self`.
+    """Filters a queryset by a person: a username, ignoring case, or `self`.
 
-    Of nobody there is nothing.
+    For a username that nobody has, the list is empty.
     """
 
     parent: Any
 
-    def __init__(self, help_text: str, by: Callable[[Any, User, Principal], Any]) -> None:
-        """`by` is given the rows, the person, and who asks."""
-        self.by = by
+    def __init__(self, help_text: str, select: Callable[[Any, User, Principal], Any]) -> None:
+        """`select` returns the filtered rows. It gets the rows, the person and the caller."""
+        self.select = select
         super().__init__(f"{help_text} A username, ignoring case, or `self`.")
 
     def filter(self, qs: Any, value: str) -> Any:
@@ -30,13 +30,13 @@ class PersonFilter(TextFilter):
             return qs
         caller, key = self.parent.request.auth, value.lower()
         if key == "self":
-            return self.by(qs, caller.user, caller)
+            return self.select(qs, caller.user, caller)
         person = User.objects.filter(username_key=key).first()
-        return qs.none() if person is None else self.by(qs, person, caller)
+        return qs.none() if person is None else self.select(qs, person, caller)
 
 
 class UsernameFilter(TextFilter):
-    """The same by a column of username keys, for lists so short that no index is needed for it."""
+    """Filters by a column of username keys, for lists too short to need an index."""
 
     parent: Any
 
@@ -53,7 +53,7 @@ class UsernameFilter(TextFilter):
 
 
 class TokenFilterSet(StrictFilterSet):
-    """`username`, which says whose tokens are listed, is no filter: it asks for a permission."""
+    """The parameter `username` is not a filter: it needs a permission, and the view reads it."""
 
     name = TextFilter("Exactly this name, ignoring case.", method="by_name")
     ordering = OrderingFilter(ORDERINGS, help_text="Newest first unless told otherwise.")
@@ -67,7 +67,9 @@ class UserFilterSet(StrictFilterSet):
 
 
 class InviteFilterSet(StrictFilterSet):
-    search = SearchFilter("Part of the address, or of a name of who accepted; the uuid.")
+    search = SearchFilter(
+        "Part of the address, or of a name of the person who accepted; or the uuid."
+    )
     status = WordFilter(InviteStatus, method="by_status")
     sort = OrderingFilter(SORTS, help_text="Newest first unless told otherwise.")
 

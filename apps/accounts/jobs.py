@@ -1,4 +1,4 @@
-"""The mail about pings, for `settings.JOBS`. Who gets it, and how often: docs/pings.md."""
+"""E-mails about pings, for `settings.JOBS`. docs/pings.md says who gets them, and how often."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
 
 APART = dt.timedelta(minutes=10)
-"""Between two mails to one person about one thread."""
+"""Least time between two mails to one person about one thread."""
 RETRY, DOUBLINGS = dt.timedelta(minutes=1), 7
-"""The wait after the first failure, and how often it doubles with those that follow."""
+"""The wait after the first failure. It doubles with each further failure, so many times at most."""
 DROPPED_AFTER = dt.timedelta(days=1)
 MOST = 50
-"""Pings that one mail tells; of more it says that there are more."""
+"""Most pings in one mail. If there are more, the mail says that."""
 
 
 def send_next_ping_mail(on_done: OnDone = lambda _: None) -> bool:
-    """Send the mail that has waited longest; False when none is due.
+    """Send the mail that is due longest; return False if none is due.
 
-    The lease is held while it is sent. A worker that dies before it has noted so leaves one mail
-    that comes twice.
+    If a worker dies after sending, but before it has stored this, the mail is sent twice.
     """
     row = PingMail.next_due() if settings.SENDS_MAIL else None
     if row is None:
@@ -55,9 +54,9 @@ def send_next_ping_mail(on_done: OnDone = lambda _: None) -> bool:
 
 
 def pings_to_tell(row: PingMail) -> list[Ping]:
-    """What the mail would tell, newest first; nothing to those who do not want it any more.
+    """The pings of the mail, newest first; empty if the person does not want mail any more.
 
-    Left out is what they have read since, may not read by now, or what is older than a day.
+    Pings that the person has read, may no longer read, or that are older than a day are left out.
     """
     user = row.user
     if not (user.is_active and user.wants_mail and user.email):
@@ -67,13 +66,13 @@ def pings_to_tell(row: PingMail) -> list[Ping]:
 
 
 def send_mail(user: User, pings: list[Ping]) -> bool:
-    """Send one mail about these pings, which are of one thread; whether it could be sent."""
+    """Send one mail about these pings of one thread; return whether it was sent."""
     events = Event.objects.filter(pk__in=[ping.event_id for ping in pings])
     records = {event["id"]: event for event in event_records(events.rows(), site_url())}
-    told = [told_of(ping, records[ping.event_id]) for ping in pings]
+    lines = [ping_line(ping, records[ping.event_id]) for ping in pings]
     proof = urlencode({"token": unsubscribe_proof(user)})
     unsubscribe = f"{site_url()}{reverse('unsubscribe')}?{proof}"
-    context = {"user": user, "told": told[:MOST], "more": len(told) > MOST, "link": unsubscribe}
+    context = {"user": user, "pings": lines[:MOST], "more": len(lines) > MOST, "link": unsubscribe}
     headers = {
         "List-Unsubscribe": f"<{unsubscribe}>",
         "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
@@ -83,18 +82,18 @@ def send_mail(user: User, pings: list[Ping]) -> bool:
     return mail.send(user.email, subject_of(records[pings[0].event_id]), text, headers)
 
 
-def told_of(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
-    """One ping as the mail has it: a sentence, and where to look."""
-    who = event["actor_user_username"] or "Somebody"
+def ping_line(ping: Ping, event: dict[str, Any]) -> dict[str, str]:
+    """A ping in the mail: a sentence and a link."""
+    actor = event["actor_user_username"] or "Somebody"
     team = f" {event['team_slug']}" if ping.kind == PingKind.ADDED else ""
     return {
-        "words": f"{who} {PING_WORDS[ping.kind]}{team}",
+        "words": f"{actor} {PING_WORDS[ping.kind]}{team}",
         "url": event["summary"]["web_url"] or site_url(),
     }
 
 
 def subject_of(event: dict[str, Any]) -> str:
-    """`[teams/acme/api] Slow pushes`; of a team `[teams/acme] You were added`."""
+    """For a thread `[teams/acme/api] Slow pushes`; for a team `[teams/acme] You were added …`."""
     title = event["summary"]["thread_title"]
     if title is None:
         return f"[teams/{event['team_slug']}] You were added to the team"

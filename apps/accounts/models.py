@@ -1,4 +1,4 @@
-"""People, their API tokens, and the invites by which they come."""
+"""People, API tokens, and invites to sign up."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from apps.site.models import SiteEvents
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 TOKEN_PREFIX = "ght_"  # noqa: S105 - the public beginning of every token
-SHOWN = len(TOKEN_PREFIX) + 8
-"""Characters of a token that are kept, and shown."""
+PREFIX_LENGTH = len(TOKEN_PREFIX) + 8
+"""Characters of a token that are stored and shown."""
 USED_EVERY = dt.timedelta(minutes=1)
+"""Least time between two updates of `last_used_at`."""
 DISPLAY_NAME_MAX = 100
 EMAIL_MAX = 254
-KEYS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
-"""The names of a person, and the column that has each in lower case."""
+KEY_COLUMNS = {"username": "username_key", "display_name": "display_name_key", "email": "email_key"}
+"""Column -> the column with its value in lower case."""
 
 
 def validate_username(name: str) -> None:
-    """Django's form of the username rule, which `createsuperuser` asks as well."""
+    """The rule for usernames as a Django validator. `createsuperuser` uses it too."""
     problem = username_problem(name)
     if problem is not None:
         raise ValidationError(problem)
 
 
 class Theme(StrEnum):
-    """The colours of the pages: those of the person's system, or always the same."""
+    """The colours of the pages: the system's setting, or always light or dark."""
 
     SYSTEM = "system"
     LIGHT = "light"
@@ -52,26 +53,29 @@ class Theme(StrEnum):
 
 class UserQuerySet(models.QuerySet["User"]):
     def visible_to(self, principal: Principal) -> UserQuerySet:
-        """People are known to everybody signed in, the inactive too."""
+        """Signed-in people see everybody, deactivated accounts included."""
         return self if principal.is_signed_in else self.none()
 
     def taken(self, names: list[str]) -> set[str]:
-        """Which of these usernames in lower case somebody has."""
+        """The usernames among these, in lower case, that are taken."""
         return set(self.filter(username_key__in=names).values_list("username_key", flat=True))
 
     def search(self, text: str) -> UserQuerySet:
-        """People with this text in username or display name, ignoring case."""
+        """People whose username or display name contains this text, ignoring case."""
         key = text.lower()
         return self.filter(Q(username_key__contains=key) | Q(display_name_key__contains=key))
 
     def beginning(self, name: str, text: str) -> UserQuerySet:
-        """Those whose `name`, one of KEYS, begins with the text, ignoring case, in its order."""
-        key = KEYS[name]
+        """People whose column `name` begins with this text, ignoring case, sorted by it.
+
+        `name` is a key of `KEY_COLUMNS`.
+        """
+        key = KEY_COLUMNS[name]
         return self.filter(begins(key, text.lower())).order_by(key, "pk")
 
 
 class UserManager(auth.UserManager["User"]):
-    """Django's, which `createsuperuser` asks for; usernames are found ignoring case."""
+    """Finds usernames ignoring case. `createsuperuser` needs Django's `UserManager`."""
 
     use_in_migrations = False
 
@@ -80,38 +84,39 @@ class UserManager(auth.UserManager["User"]):
 
 
 class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
-    """Somebody who can sign in. Never deleted, only deactivated: content keeps its author."""
+    """An account. It is never deleted, only deactivated, so that content keeps its author."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     username = models.CharField(
         max_length=USERNAME_MAX, unique=True, validators=[validate_username]
     )
     username_key = models.CharField(max_length=USERNAME_MAX, unique=True, editable=False)
-    """The username in lower case, for look-ups and uniqueness."""
+    """The username in lower case, for queries and uniqueness."""
     display_name = models.CharField(max_length=DISPLAY_NAME_MAX, blank=True)
     display_name_key = models.CharField(
         max_length=2 * DISPLAY_NAME_MAX, blank=True, default="", editable=False, db_index=True
     )
-    """The display name in lower case, which can be longer."""
+    """The display name in lower case, which may have more characters."""
     email = models.EmailField(max_length=EMAIL_MAX, blank=True)
-    email_key = models.CharField(  # noqa: DJ001 - null is "no address", of which many have none
+    email_key = models.CharField(  # noqa: DJ001 - null is "no address": many have none
         max_length=2 * EMAIL_MAX, null=True, editable=False
     )
-    """The address in lower case: no two accounts have one."""
+    """The address in lower case. No two accounts have the same."""
     is_active = models.BooleanField(default=True)
     is_staff = models.BooleanField(default=False)
     credentials_version = models.PositiveBigIntegerField(default=0, editable=False)
-    """Grows with each change of address, password or `is_active`, so that what was sent by mail
-    before has ended for good (proofs.py)."""
+    """Increases with each change of address, password or `is_active`. This ends all signed links
+    that were mailed before; see proofs.py.
+    """
     deactivations = models.PositiveIntegerField(default=0, editable=False)
-    """How often the account was closed: sessions from before have ended for good."""
+    """How often the account was closed. An increase ends all older sessions."""
     wants_mail = models.BooleanField(default=False)
-    """Whether pings come by mail as well."""
+    """Whether the person gets e-mails about pings."""
     theme = models.CharField(
         max_length=6, default=Theme.SYSTEM.value, db_default=Theme.SYSTEM.value
     )
     has_shortcuts = models.BooleanField(default=True, db_default=True)
-    """Whether single keys are shortcuts on the pages."""
+    """Whether the pages have keyboard shortcuts of a single key."""
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     objects = UserManager.from_queryset(UserQuerySet)()
@@ -122,15 +127,15 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
 
     class Meta:
         constraints = [
-            # A partial index is no key to PostgreSQL: a change of address then waits for nobody
-            # who is writing rows that point to the person.
+            # PostgreSQL does not treat a partial index as a key of the row. Otherwise a change of
+            # address would wait for transactions that write rows with a foreign key to the person.
             models.UniqueConstraint(
                 fields=["email_key"], condition=Q(email_key__isnull=False), name="user_email_once"
             ),
         ]
         indexes = [
             models.Index(fields=["id"], condition=Q(is_staff=True), name="user_is_staff"),
-            # PostgreSQL finds a beginning by patterns alone.
+            # PostgreSQL needs this operator class to find values by their beginning.
             models.Index(
                 fields=["email_key"], name="user_by_email", opclasses=["varchar_pattern_ops"]
             ),
@@ -144,16 +149,16 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
         super().clean_fields(exclude)
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Keep the look-up keys in step with the names, whoever writes them."""
+        """Set the columns in lower case whenever a row is saved."""
         self._set_keys()
         fields = options.get("update_fields")
         if fields is not None:
-            keys = {KEYS[field] for field in fields if field in KEYS}
+            keys = {KEY_COLUMNS[field] for field in fields if field in KEY_COLUMNS}
             options["update_fields"] = {*fields, *keys}
         super().save(*args, **options)
 
     def get_session_auth_hash(self) -> str:
-        """What a session began with, and ends without: password, and no deactivation since."""
+        """A hash of the password and of `deactivations`. A session ends when it changes."""
         return f"{super().get_session_auth_hash()}.{self.deactivations}"
 
     def _set_keys(self) -> None:
@@ -171,7 +176,7 @@ class User(SiteEvents, auth.AbstractBaseUser, auth.PermissionsMixin):
 
 
 def new_token() -> str:
-    """`ght_`, 36 random base62 characters, 6 of checksum, so that a scanner can recognise one."""
+    """A new token: `ght_`, 36 random base62 characters, and a checksum of 6 for secret scanners."""
     body = "".join(secrets.choice(BASE62) for _ in range(36))
     return f"{TOKEN_PREFIX}{body}{_checksum(body)}"
 
@@ -185,13 +190,13 @@ def _checksum(body: str) -> str:
 
 
 def digest(token: str) -> str:
-    """What is stored of a token: its SHA-256 in hex."""
+    """The SHA-256 of a token in hex, which is stored in place of the token."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def in_order(self, ordering: str) -> ApiTokenQuerySet:
-        """Sorted by one of `rules.ORDERINGS`, ties by id in the same direction."""
+        """Sort by one of `rules.ORDERINGS`, then by id in the same direction."""
         sign = "-" if ordering.startswith("-") else ""
         field = models.F(ordering.lstrip("-"))
         sort = field.desc(nulls_last=True) if sign else field.asc(nulls_last=True)
@@ -199,19 +204,19 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """A bearer token. Its text is shown once; only the digest is kept."""
+    """An API token. Its text is shown once; only its digest is stored."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=255)
     digest = models.CharField(max_length=64, unique=True)
-    token_prefix = models.CharField(max_length=SHOWN)
+    token_prefix = models.CharField(max_length=PREFIX_LENGTH)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
     text: str
-    """The token itself: only in memory, on the row that the admin has just made."""
+    """The token itself. Set only in memory, on a row that the admin has just created."""
 
     objects = ApiTokenQuerySet.as_manager()
 
@@ -234,23 +239,23 @@ class ApiToken(models.Model):
         return self.revoked_at is None and not self.is_expired
 
     def holder(self) -> User | None:
-        """Its owner, read anew; None when the token has ended, or the owner is inactive."""
+        """Its owner, read from the database; None if the token or the account is not usable."""
         token: ApiToken | None = HOLDER.first(pk=self.pk)
         if token is None or not token.is_usable or not token.user.is_active:
             return None
         return token.user
 
     def touch(self) -> None:
-        """Note the use, at most once a minute, also where several calls come at once.
+        """Update `last_used_at`, at most once a minute, even if several calls come at once.
 
-        A full disk must not keep anybody from reading, so the use is not noted then.
+        It does nothing if the disk is full, so that reads still work.
         """
         now = timezone.now()
         if self.last_used_at is not None and now - self.last_used_at < USED_EVERY:
             return
-        noted = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
+        is_due = Q(last_used_at=None) | Q(last_used_at__lte=now - USED_EVERY)
         try:
-            if ApiToken.objects.filter(noted, pk=self.pk).update(last_used_at=now):
+            if ApiToken.objects.filter(is_due, pk=self.pk).update(last_used_at=now):
                 self.last_used_at = now
         except OperationalError as error:
             if not is_storage_full(error):
@@ -275,50 +280,51 @@ class InviteStatus(StrEnum):
     EXPIRED = "expired"
 
 
-ALIVE = Q(deleted_at=None)
+NOT_DELETED = Q(deleted_at=None)
 
 
 class InviteQuerySet(models.QuerySet["Invite"]):
-    def alive(self) -> InviteQuerySet:
-        """Those that nobody has deleted."""
-        return self.filter(ALIVE)
+    def not_deleted(self) -> InviteQuerySet:
+        """Invites that have not been deleted."""
+        return self.filter(NOT_DELETED)
 
     def visible_to(self, principal: Principal) -> InviteQuerySet:
-        """One's own invites; staff sees all. Not the deleted ones."""
-        alive = self.alive()
-        return alive if principal.is_staff else alive.filter(created_by=principal.user.pk)
+        """The caller's own invites; for staff, all invites. Deleted ones are left out."""
+        invites = self.not_deleted()
+        return invites if principal.is_staff else invites.filter(created_by=principal.user.pk)
 
     def with_status(self, status: str) -> InviteQuerySet:
-        """The invites that have this status now."""
+        """The invites with this status."""
         if status == InviteStatus.ACCEPTED:
             return self.exclude(accepted_at=None)
-        past = Q(expires_at__lte=timezone.now())
-        return self.filter(past if status == InviteStatus.EXPIRED else ~past, accepted_at=None)
+        expired = Q(expires_at__lte=timezone.now())
+        return self.filter(
+            expired if status == InviteStatus.EXPIRED else ~expired, accepted_at=None
+        )
 
     def search(self, text: str) -> InviteQuerySet:
-        """Invites by a part of their address or of a name or address of who accepted them.
-
-        Ignores case. Also by their uuid, or how it begins.
+        """Invites that contain this text, ignoring case, in their address or in a name or address
+        of the person who accepted them, or whose uuid begins with it.
         """
         key = text.lower()
-        found = Q(email_key__contains=key) | Q(accepted_by__username_key__contains=key)
-        found |= Q(accepted_by__display_name_key__contains=key)
-        found |= Q(accepted_by__email_key__contains=key)
-        return self.filter(found | uuid_begins(key))
+        matches = Q(email_key__contains=key) | Q(accepted_by__username_key__contains=key)
+        matches |= Q(accepted_by__display_name_key__contains=key)
+        matches |= Q(accepted_by__email_key__contains=key)
+        return self.filter(matches | uuid_begins(key))
 
     def in_order(self, sort: str) -> InviteQuerySet:
-        """Sorted by one of `rules.SORTS`, ties by id in the same direction."""
+        """Sort by one of `rules.SORTS`, then by id in the same direction."""
         sign = "-" if sort.startswith("-") else ""
         column = "email_key" if sort.lstrip("-") == "email" else sort.lstrip("-")
         return self.order_by(f"{sign}{column}", f"{sign}id")
 
 
 class Invite(SiteEvents, models.Model):
-    """Lets one person sign up, until it expires or is deleted, which is kept on record."""
+    """Lets one person sign up until it expires or is deleted. Deleted rows stay in the table."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     email = models.EmailField(max_length=EMAIL_MAX, blank=True)
-    """Who is meant; empty for whoever has the link."""
+    """The address of the invited person; if empty, anyone who has the link may sign up."""
     email_key = models.CharField(max_length=2 * EMAIL_MAX, blank=True, editable=False)
     expires_at = models.DateTimeField()
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="invites")
@@ -334,14 +340,14 @@ class Invite(SiteEvents, models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["created_by", "created_at"], name="invite_of_a_day"),
-            models.Index(fields=["created_at", "id"], name="invite_by_age", condition=ALIVE),
-            models.Index(fields=["expires_at", "id"], name="invite_by_end", condition=ALIVE),
-            models.Index(fields=["email_key", "id"], name="invite_by_email", condition=ALIVE),
+            models.Index(fields=["created_at", "id"], name="invite_by_age", condition=NOT_DELETED),
+            models.Index(fields=["expires_at", "id"], name="invite_by_end", condition=NOT_DELETED),
+            models.Index(fields=["email_key", "id"], name="invite_by_email", condition=NOT_DELETED),
             models.Index(
                 fields=["email_key"],
                 name="invite_by_begin",
                 opclasses=["varchar_pattern_ops"],
-                condition=ALIVE,
+                condition=NOT_DELETED,
             ),
         ]
 
@@ -349,7 +355,7 @@ class Invite(SiteEvents, models.Model):
         return f"invite {str(self.uuid)[:8]}"
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Keep the look-up key in step with the address."""
+        """Set `email_key` whenever the row is saved."""
         self.email_key = self.email.lower()
         super().save(*args, **options)
 
@@ -361,7 +367,7 @@ class Invite(SiteEvents, models.Model):
         return InviteStatus.EXPIRED if ended else InviteStatus.PENDING
 
     def url(self, base: str) -> str:
-        """The page where it is accepted; `base` is the address of the site."""
+        """The URL of the sign-up page with this invite. `base` is the URL of the site."""
         return f"{base}/signup?invite={self.uuid}"
 
     def event_target(self) -> Target:

@@ -1,4 +1,4 @@
-"""Who calls: a person, or nobody, and the credential that they came with."""
+"""The caller of a request: a person or nobody, and the credential that they sent."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from apps.core.errors import Forbidden, Unauthenticated
 
 
 class Credential(Protocol):
-    """What somebody has come with, and what is asked again while a stream is open."""
+    """A token or session. Open streams check it again and again."""
 
     @property
     def expires_at(self) -> dt.datetime | None:
-        """When it ends by itself; None where only asking again tells."""
+        """When it expires; None if it does not expire or the time is not known."""
         ...
 
     def holder(self) -> User | None:
-        """Its person, read anew; None when it has ended, or their account is closed."""
+        """Its person, read from the database; None if it has ended or the account is closed."""
         ...
 
 
 @dataclass(frozen=True)
 class Principal:
-    """A person with what their credential allows; without a credential, all that they may do.
+    """A person and the limits of their credential. Without a credential there are no limits.
 
-    `ceiling` bounds the level that they have anywhere, `read_only` keeps them from changes, also
-    of what they wrote themselves: a ceiling of READ would still let them reply and edit.
-    `apps/core/access.py` says what the members are that the lower apps ask as well.
+    `ceiling` is the highest level that they have anywhere. `read_only` forbids all changes: with a
+    ceiling of READ alone they could still reply, and edit their own texts. `apps/core/access.py`
+    documents the members that lower apps use.
     """
 
     person: User | None = None
@@ -65,7 +65,7 @@ class Principal:
 
     @property
     def is_staff(self) -> bool:
-        """Whether it has the power of the site's staff, which a lowered credential has not."""
+        """Whether it has the rights of staff. A limited credential has not."""
         full = self.ceiling is Level.OWNER and not self.read_only
         return full and self.is_signed_in and self.user.is_staff
 
@@ -77,22 +77,26 @@ class Principal:
         if not self.is_staff:
             raise Forbidden("staff_required", "Only staff may do this.")
 
-    def check_self_or_staff(self, person_id: int, what: str) -> None:
-        """403 `staff_required` for `what` is somebody else's, unless staff asks; 401 for nobody."""
+    def check_self_or_staff(self, person_id: int, noun: str) -> None:
+        """403 `staff_required` if an object belongs to another person and the caller is not staff;
+        401 if nobody is signed in. `noun` names such objects in the error, in the plural.
+        """
         if self.user.pk != person_id and not self.is_staff:
-            raise Forbidden("staff_required", f"Only staff may manage the {what} of somebody else.")
+            raise Forbidden("staff_required", f"Only staff may manage the {noun} of somebody else.")
 
     def check_may_change(self) -> None:
-        """401 for nobody; 403 `role_required` for a credential that only reads."""
+        """401 if nobody is signed in; 403 `role_required` for a read-only credential."""
         if self.user.is_active and self.read_only:
             raise Forbidden("role_required", "This credential is read-only.")
 
     def bounded(self, level: Level) -> Level:
-        """A level of the person, as far as the credential reaches."""
+        """A level of the person, but not above the ceiling of the credential."""
         return min(level, self.ceiling)
 
     def renewed(self) -> Principal | None:
-        """The same, read anew; None when the credential has ended or the account is closed."""
+        """The same principal with its person read from the database; None if the credential has
+        ended or the account is closed.
+        """
         if self.credential is not None:
             person = self.credential.holder()
         else:

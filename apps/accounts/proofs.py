@@ -16,21 +16,21 @@ from apps.core.errors import NotFound
 ADDRESS_PROOF_LASTS = dt.timedelta(days=1)
 ADDRESS, RESET = "apps.accounts.address", "apps.accounts.reset"
 UNSUBSCRIBE = "apps.accounts.unsubscribe"
-"""What a proof is for: keeps its signature apart from what else the secret key signs."""
+"""Salts: a signature for one purpose is not valid for another."""
 
 
 def address_proof(user: User, email: str) -> str:
-    """A signed text that is sent to an address, and by which the person shows to read mail there.
+    """A signed text that is mailed to an address and proves that the person reads mail there.
 
-    It holds for a day, and ends as soon as the person's address or password changes, or the
-    account is closed or opened; it has ended then also when all is as it was.
+    It is valid for a day. A change of address, password or `is_active` ends it, even if the change
+    is undone.
     """
     address = User.objects.normalize_email(email)
     return signing.dumps([str(user.uuid), address, _state(user)], salt=ADDRESS)
 
 
 def proven_address(user: User, proof: str) -> str:
-    """The address that a proof has been sent to; 404 for one that has ended or is another's."""
+    """The address that this proof was mailed to; 404 if it has ended or is another person's."""
     with suppress(signing.BadSignature):
         uid, address, state = signing.loads(proof, salt=ADDRESS, max_age=ADDRESS_PROOF_LASTS)
         if (uid, state) == (str(user.uuid), _state(user)):
@@ -40,10 +40,10 @@ def proven_address(user: User, proof: str) -> str:
 
 
 class ResetTokens(PasswordResetTokenGenerator):
-    """Django's tokens for a new password, which also end for good with `credentials_version`.
+    """Django's tokens for a password reset, which also end when `credentials_version` changes.
 
-    Django's own end with the password, the address and a sign-in, to the second, and are valid
-    again when an address or `is_active` is changed back.
+    Django's own tokens become valid again when an address or `is_active` is changed back. They
+    compare the last sign-in only to the second.
     """
 
     def __init__(self, user: User) -> None:
@@ -52,15 +52,12 @@ class ResetTokens(PasswordResetTokenGenerator):
 
 
 def reset_proof(user: User) -> str:
-    """The secret of the link by which a person chooses a new password.
-
-    It is valid for `PASSWORD_RESET_TIMEOUT` seconds.
-    """
+    """The secret in a link to reset the password, valid for `PASSWORD_RESET_TIMEOUT` seconds."""
     return f"{user.uuid.hex}.{ResetTokens(user).make_token(user)}"
 
 
 def person_of_reset(proof: str) -> User:
-    """The person whose password this proof may change; 404 for one that is not valid any more."""
+    """The person whose password this proof may change; 404 if it is not valid."""
     uid, _, token = proof.partition(".")
     with suppress(ValueError):
         user = User.objects.filter(uuid=UUID(uid), is_active=True).first()
@@ -70,15 +67,15 @@ def person_of_reset(proof: str) -> User:
 
 
 def unsubscribe_proof(user: User) -> str:
-    """A signed text in each mail about pings, by which they end without a sign-in; it never ends.
+    """A signed text in each mail about pings, to unsubscribe without a sign-in. It never expires.
 
-    Whoever a mail was forwarded to can end the mail with it, and do nothing else.
+    People to whom a mail is forwarded can unsubscribe its recipient, but do nothing else.
     """
     return signing.dumps(str(user.uuid), salt=UNSUBSCRIBE)
 
 
 def person_of_unsubscribe(proof: str) -> User:
-    """Whose mail about pings this proof ends; 404 for none, and for a deactivated account."""
+    """The person whom this proof unsubscribes; 404 if it is invalid or the account is closed."""
     with suppress(signing.BadSignature):
         uid = signing.loads(proof, salt=UNSUBSCRIBE)
         user = User.objects.filter(uuid=uid, is_active=True).first()
@@ -88,10 +85,10 @@ def person_of_unsubscribe(proof: str) -> User:
 
 
 def _state(user: User) -> str:
-    """A digest of what ends an address proof by changing. The proof may be read by a stranger.
+    """A digest of the values that end an address proof when they change.
 
-    The version never comes back; the others are there for commands of Django's, which write a
-    password past our actions.
+    It is a digest, because strangers may read a proof. Password and address are included, because
+    Django's own commands change them without increasing the version.
     """
     credentials = [user.credentials_version, user.password, user.email]
     return salted_hmac(ADDRESS, repr(credentials)).hexdigest()

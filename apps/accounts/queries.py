@@ -1,4 +1,4 @@
-"""What the API, the pages and the admin read of accounts."""
+"""Queries for accounts, for the API and the pages."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from apps.accounts.rules import ORDERINGS, SORTS
 
 
 def list_tokens(owner: User) -> ApiTokenQuerySet:
-    """A person's tokens, newest first. The caller has asked who may see them."""
+    """A person's tokens, newest first. The caller has already checked who may see them."""
     tokens = ApiToken.objects.filter(user=owner).select_related("user")
     return tokens.in_order(ORDERINGS[0])
 
 
 def list_users(principal: Principal) -> UserQuerySet:
-    """The people of this site, by username."""
+    """All people of this site, by username."""
     return User.objects.all().visible_to(principal).order_by("username_key")
 
 
 def list_invites(principal: Principal) -> InviteQuerySet:
-    """The invites that one may see, newest first, with who made and who accepted each."""
+    """The invites that the principal may see, newest first, with the relations of their records."""
     invites = Invite.objects.visible_to(principal)
     return invites.select_related("created_by", "accepted_by").in_order(SORTS[0])

@@ -1,4 +1,4 @@
-"""Closed vocabularies of accounts and yes/no questions about them."""
+"""Rules about accounts: valid names, passwords and addresses, and who may invite or sign up."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ ORDERINGS = [
     "last_used_at",
     "-last_used_at",
 ]
-
-
+"""Orderings of tokens."""
 SORTS = ["-created_at", "created_at", "expires_at", "-expires_at", "email", "-email"]
+"""Orderings of invites."""
 INVITES_COUNT_FOR = dt.timedelta(hours=24)
 
 
 def token_status(token: ApiToken) -> TokenStatus:
-    """Revoked wins over expired: somebody decided it."""
+    """The status of a token. A token that is both revoked and expired is `revoked`."""
     if token.revoked_at is not None:
         return TokenStatus.REVOKED
     return TokenStatus.EXPIRED if token.is_expired else TokenStatus.ACTIVE
 
 
 def named_user(username: str) -> User:
-    """The person a body or a command names, ignoring case; 422 `user_not_found`."""
+    """The person with this username, ignoring case, in a body or command; 422 `user_not_found`."""
     user = User.objects.filter(username_key=username.lower()).first()
     if user is None:
         raise Invalid("user_not_found", f"There is no user {quoted(username)}.")
@@ -59,33 +59,33 @@ def named_user(username: str) -> User:
 
 
 def check_username(username: str) -> None:
-    """422 for a text that cannot be a username."""
+    """422 for an invalid username."""
     _check("username", validate_username, username)
 
 
 def display_name_problem(name: str) -> str | None:
-    """Why nobody can be called this; None when somebody can. The empty text is no name."""
+    """The reason why this cannot be a display name; None if it can. It may be empty."""
     if has_controls(name):
         return f"A name may not contain {CONTROLS}."
-    is_seen = any(one.isprintable() and not one.isspace() for one in name)
-    return None if name == "" or is_seen else "A name needs at least one visible character."
+    is_visible = any(char.isprintable() and not char.isspace() for char in name)
+    return None if name == "" or is_visible else "A name needs at least one visible character."
 
 
 def check_display_name(name: str) -> None:
-    """422 for a text that cannot be a display name."""
+    """422 for an invalid display name."""
     problem = display_name_problem(name)
     if problem is not None:
         raise Invalid("validation_failed", f"display_name: {problem}")
 
 
 def check_email(email: str) -> None:
-    """422 for a text that cannot be an e-mail address; none at all is fine."""
+    """422 for an invalid e-mail address. It may be empty."""
     if email:
         _check("email", validate_email, email)
 
 
 def check_password(password: str, user: User) -> None:
-    """422 for a password that is too short, too common, or too near the person's names."""
+    """422 for a password that is too short, too common, or too similar to the person's names."""
     _check("password", validate_password, password, user)
 
 
@@ -97,21 +97,22 @@ def _check(name: str, validate: Callable[..., None], *values: Any) -> None:
 
 
 def may_invite(principal: Principal) -> bool:
-    """Whether somebody makes invites at all: staff, or everybody where the site says so."""
+    """Whether the principal may create invites. The site's settings say if only staff may."""
     return principal.is_staff or SiteSettings.load().signup_invite_creators == InviteCreators.USERS
 
 
 def check_invites_open(principal: Principal) -> None:
-    """403 `staff_required` where only staff invites."""
+    """403 `staff_required` if only staff may create invites."""
     if not may_invite(principal):
         raise Forbidden("staff_required", "On this site only staff can create invites.")
 
 
 def check_may_invite(principal: Principal, settings: SiteSettings) -> None:
-    """Who may invite, from what age on, and how many in 24 hours; staff is no exception.
+    """Check the caller's permission, the age of their account, and their invites of 24 hours.
 
-    Deleted invites count. The caller has locked the person. Errors: 403 `staff_required`,
-    403 `account_too_young`, 429 `signup_invite_limit_reached`, which says when to try again.
+    The limits apply to staff too, and deleted invites count. The caller has locked the person.
+    Errors: 403 `staff_required`, 403 `account_too_young`, 429 `signup_invite_limit_reached` with
+    `Retry-After`.
     """
     check_invites_open(principal)
     user = principal.user
@@ -135,11 +136,11 @@ def check_may_invite(principal: Principal, settings: SiteSettings) -> None:
 
 
 def check_may_join(settings: SiteSettings, invite: Invite | None, email: str) -> None:
-    """Whether somebody may sign up with this invite, or without one, and this address.
+    """Check whether a person may sign up with this invite, or without one, and this address.
 
-    Errors: 403 `forbidden` where signing up is closed or needs an invite; 404 for a deleted
-    invite, 409 `invite_already_accepted`, 409 `invalid_transition` for an expired one; 422 for
-    another address than that of the invite.
+    Errors: 403 `forbidden` if sign-up is closed or needs an invite; 404 for a deleted invite, 409
+    `invite_already_accepted`, 409 `invalid_transition` for an expired one; 422 if the invite is for
+    another address.
     """
     if not settings.signups_enabled:
         raise Forbidden("forbidden", "Sign-up is closed at the moment.")
@@ -158,5 +159,5 @@ def check_may_join(settings: SiteSettings, invite: Invite | None, email: str) ->
 
 
 def already_accepted() -> Conflict:
-    """409 for whatever is wanted of an invite that somebody has accepted."""
+    """409 for an invite that has already been accepted."""
     return Conflict("invite_already_accepted", "This invite has already been accepted.")

@@ -1,4 +1,4 @@
-"""The event scope `user:<username>`: what a person did, as far as the caller may read it."""
+"""The event scope `user:<username>`: events of which a person is the actor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from apps.events.models import Key
 
 class UserEventScope:
     def key(self, principal: Principal, text: str) -> Key:
-        found = get_or_missing(User.objects.only("pk"), "user", username_key=text.lower())
-        return Key("actor_id", found.pk)
+        user = get_or_missing(User.objects.only("pk"), "user", username_key=text.lower())
+        return Key("actor_id", user.pk)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
         return dict(User.objects.filter(pk__in=ids).values_list("pk", "username"))

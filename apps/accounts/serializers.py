@@ -1,4 +1,4 @@
-"""Requests and records of accounts."""
+"""Requests and records of tokens, people and invites."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Future(StrictCharField):
         super().__init__(max_length=100, help_text=f"A time with offset, or {WHAT}.", **options)
 
     def run_validation(self, data: Any = empty) -> Any:
-        """The moment that is meant; the rules of a text come first, since they count letters."""
+        """The time as a datetime. The limits of the text are checked first."""
         text = super().run_validation(data)
         try:
             return None if text is None else parse_future(text)
@@ -64,7 +64,7 @@ class NewTokenRecord(TokenRecord):
 
 
 def token_record(token: ApiToken) -> dict[str, Any]:
-    """A token without its secret."""
+    """The record of a token, without its text."""
     return {
         "uuid": token.uuid,
         "name": token.name,
@@ -102,7 +102,7 @@ class UserRecord(RecordSerializer):
 
 
 def user_record(user: User, viewer: User, base: str) -> dict[str, Any]:
-    """A person; with the e-mail address only where it is the viewer's own, or staff looks."""
+    """The record of a person. Only they and staff see the e-mail address."""
     record = {
         "uuid": user.uuid,
         "username": user.username,
@@ -131,7 +131,7 @@ escapes in a quoted name and the numbers of an IP address.
 
 
 class Email(StrictCharField):
-    """An address; the empty text, and null where a record is sent back, for none."""
+    """An e-mail address; empty for none. With `allow_null`, null means empty too."""
 
     pattern = f"|{ADDRESS}"
 
@@ -142,7 +142,7 @@ class Email(StrictCharField):
         return super().run_validation(data) or ""
 
     def to_internal_value(self, data: Any) -> str:
-        """Django's check; the serializer takes its ValidationError as DRF's."""
+        """Check it with Django's validator. DRF handles Django's `ValidationError` like its own."""
         text = super().to_internal_value(data)
         validate_email(text)
         return text
@@ -150,14 +150,19 @@ class Email(StrictCharField):
 
 class CreateInvite(RequestSerializer):
     expires_at = Future()
-    email = Email(required=False, help_text="Who is meant; empty for whoever has the link.")
+    email = Email(
+        required=False,
+        help_text="The invited person's address; if empty, anyone with the link may sign up.",
+    )
 
 
 class UpdateInvite(RequestSerializer):
     email = Email(
         required=False,
         allow_null=True,
-        help_text="Who is meant; empty or null for whoever has the link.",
+        help_text=(
+            "The invited person's address; if empty or null, anyone with the link may sign up."
+        ),
     )
     expires_at = Future(required=False)
 
@@ -177,7 +182,7 @@ class InviteRecord(RecordSerializer):
 
 
 def invite_record(invite: Invite) -> dict[str, Any]:
-    """Needs `created_by` and `accepted_by` loaded."""
+    """The record of an invite, whose `created_by` and `accepted_by` are loaded."""
     accepted_by = invite.accepted_by
     return {
         "uuid": invite.uuid,

@@ -1,4 +1,4 @@
-"""`/users` who is here, `/signup-invites` who may come, `/api-tokens` by which they call."""
+"""The resources `/users`, `/check-username`, `/signup-invites` and `/api-tokens`."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from apps.events.models import Key
 
 class TokenQuery(QuerySerializer):
     username = TextParameter(
-        required=False, help_text="Whose tokens; another person's only for staff."
+        required=False, help_text="The owner of the tokens. Only staff may name another person."
     )
 
 
 class UsernameQuery(QuerySerializer):
-    username = AnyText(required=False, help_text="The name in question.")
+    username = AnyText(required=False, help_text="The username to check.")
 
 
 class TokenViewSet(ApiViewSet):
@@ -78,10 +78,10 @@ class TokenViewSet(ApiViewSet):
         errors=("role_required", "staff_required", "user_not_found"),
     )
     def create(self) -> dict[str, Any]:
-        """Create an API token. Its text is in this answer and nowhere else."""
-        sent = dict(self.validated_data)
-        owner = self.get_owner(sent.pop("username", None))
-        token, text = actions.create_token(by=self.principal, owner=owner, **sent)
+        """Create an API token. Only this answer contains its text."""
+        values = dict(self.validated_data)
+        owner = self.get_owner(values.pop("username", None))
+        token, text = actions.create_token(by=self.principal, owner=owner, **values)
         return {**token_record(token), "token": text}
 
     @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
@@ -103,26 +103,27 @@ class TokenViewSet(ApiViewSet):
     @action(detail=True, methods=["put"])
     @operation(Level.NONE, response=TokenRecord, errors=("staff_required",))
     def revoke(self) -> dict[str, Any]:
-        """Revoke an API token. Doing it again changes nothing."""
+        """Revoke an API token. Revoking it again changes nothing."""
         actions.revoke_token(by=self.principal, token=self.token)
         return token_record(self.token)
 
-    def check_again(self, kept: Any) -> None:
-        """A token's text is only for who may still make tokens of its owner, and not by a token
-        that ends sooner: that one could not have made it.
+    def check_again(self, stored: Any) -> None:
+        """Replay the answer, with a token's text, only to callers who may create such a token now.
+
+        A token that expires sooner could not have created it.
         """
-        super().check_again(kept)
+        super().check_again(stored)
         self.get_owner(self.validated_data.get("username"))
         own = self.principal.expires_at
-        if own is None or "token" not in kept:
+        if own is None or "token" not in stored:
             return
-        end = kept["expires_at"]
-        if end is None or dt.datetime.fromisoformat(end) > own:
-            text = "The token that was made would outlive the one of this request."
+        expiry = stored["expires_at"]
+        if expiry is None or dt.datetime.fromisoformat(expiry) > own:
+            text = "The created token would outlive the token of this request."
             raise Forbidden("role_required", text)
 
     def get_owner(self, username: str | None) -> User:
-        """The named person, the caller where none is; 403 before it tells who exists."""
+        """The person with this username; for None, the caller. 403 comes before 404."""
         if username is None or username.lower() == self.principal.user.username_key:
             return self.principal.user
         self.principal.check_staff()
@@ -166,7 +167,7 @@ class UserViewSet(ApiViewSet):
     @own.mapping.put
     @operation(Level.NONE, request=UpdateSelf, response=UserRecord)
     def update_own(self) -> dict[str, Any]:
-        """Change how the caller is called.
+        """Change the caller's display name.
 
         E-mail address and password are changed on the page `/settings`.
         """
@@ -177,7 +178,7 @@ class UserViewSet(ApiViewSet):
     @action(detail=True, methods=["get"])
     @operation(Level.NONE, response=ActivityRecord)
     def activity(self) -> dict[str, Any]:
-        """Count what a person did in the last 90 days, where the caller may see it."""
+        """Count a person's events of the last 90 days that the caller may read."""
         subject = {"kind": "user", "username": self.user.username}
         return activity_record(subject, Key("actor_id", self.user.pk), self.principal)
 
@@ -194,7 +195,7 @@ class CheckUsernameViewSet(ApiViewSet):
         other_responses={409: Availability},
     )
     def retrieve(self) -> Response:
-        """Tell whether a username can be had."""
+        """Check whether a username is available."""
         return USERNAMES.answer(self.validated_query.get("username"), User.objects.all().taken)
 
 
@@ -216,7 +217,7 @@ class InviteViewSet(ApiViewSet):
 
     @operation(Level.STAFF, response=InviteRecord)
     def list(self) -> Response:
-        """List signup invites, but not the deleted ones."""
+        """List signup invites that have not been deleted."""
         return self.page_of(queries.list_invites(self.principal), invite_record)
 
     @operation(
@@ -242,7 +243,7 @@ class InviteViewSet(ApiViewSet):
         errors=("invite_already_accepted",),
     )
     def update(self) -> dict[str, Any]:
-        """Change whom an invite is for, or when it ends."""
+        """Change the address or the expiry of a signup invite."""
         actions.update_invite(by=self.principal, invite=self.invite, **self.validated_data)
         return invite_record(self.invite)
 

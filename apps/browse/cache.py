@@ -1,7 +1,8 @@
 """Git's answers, cached in the database by the question.
 
 An answer about full object names never changes, so a cached one is never out of date. A repository
-has 64 MB of them; the least recently used are removed first.
+has 64 MB of them; the least recently used are removed first. They are JSON packed by zlib, in which
+each byte of a path or patch is one character.
 """
 
 from __future__ import annotations
@@ -9,66 +10,71 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import logging
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import DatabaseError, OperationalError
 from django.db.models import Sum
 from django.utils import timezone
 
-from apps.browse.codec import decode_bytes, encode_bytes, pack, unpack
 from apps.browse.models import GitCache
+from apps.core import json
 from apps.core.errors import Invalid
 from apps.core.locks import without_waiting
 from apps.core.statements import Parameter, Statement
 from apps.events.kinds import Kind
 from apps.events.models import Event
-from apps.git.diff import FileChange
+from apps.git.blame import BlamedCommit, BlamedRange
+from apps.git.diff import Changes, FileChange
+from apps.git.log import Commit, Signature
 from apps.git.run import GitTimeout
 from apps.repos.models import Repo
 
 logger = logging.getLogger(__name__)
 
 BYTES_MAX = 64 * 1000 * 1000
-"""Bytes that one repository's answers take, packed."""
+"""Most bytes of the packed answers of one repository."""
 ROW_BYTES = 500
-"""Bytes that a row takes beside its answer, roughly: anybody can ask for many short answers."""
+"""Roughly the bytes of a row besides its answer. Otherwise short answers would have no limit."""
 SLOW = dt.timedelta(minutes=10)
-"""Git is not asked again within this time after it was too slow to answer."""
+"""Time in which a question is not repeated after git took too long to answer it."""
 TOUCH = dt.timedelta(hours=1)
-"""A use is noted only if the noted one is older than this: reads should rarely write."""
+"""Least time between two updates of `used_at`, so that reads rarely write."""
 VERSION = 1
-"""Raise it when answers get another form."""
+"""Increase it when the format of answers changes."""
+Question = tuple[object, ...]
 Patches = Mapping[bytes, bytes | None]
-"""Path -> hunks; None for a file whose hunks are too large."""
+"""Path -> hunks. None for a file whose hunks are too large."""
 CACHED = Statement(lambda: GitCache.objects.filter(repo=Parameter("repo"), key=Parameter("key")))
 FORGOTTEN = Statement(
     lambda: Event.objects.filter(
         id__gt=Parameter("since"), kind=Kind.COMMIT_FORGOTTEN.value
     ).values_list("id")[:1]
 )
+ENCODING = "latin-1"
 
 
 @dataclass(frozen=True)
 class ForNow:
-    """An incomplete answer, because time ran out: cached for `SLOW` only."""
+    """An answer that is incomplete, because time ran out. It is cached for `SLOW` only."""
 
-    answer: Any
+    answer: object
 
 
-def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any:
-    """The cached answer to the question, else that of `ask`, as JSON: see `codec.pack`.
+def cached(repo: Repo, question: Question, ask: Callable[[], Any]) -> Any:
+    """The cached answer to a question, else the answer of `ask`, as JSON; see `pack`.
 
-    `question` names what is asked and everything that the answer depends on: full object names,
-    paths, numbers. 422 `too_expensive` when git has no answer in time, and then for ten minutes.
+    `question` contains everything that the answer depends on: full object names, paths, numbers.
+    422 `too_expensive` if git does not answer in time, and for the ten minutes after that.
     """
     key = key_of(question)
-    if (stored := find(repo, key)) is not None:
-        if not stored:
+    if (value := find(repo, key)) is not None:
+        if not value:
             raise too_expensive()
-        return unpack(stored)
+        return unpack(value)
     begun = Event.objects.newest_id()
     now = timezone.now()
     try:
@@ -82,19 +88,19 @@ def cached(repo: Repo, question: tuple[Any, ...], ask: Callable[[], Any]) -> Any
     packed = pack(answer)
     try_to_store(repo, key, packed, ends_at)
     if FORGOTTEN.first(since=begun):
-        GitCache.objects.filter(repo=repo, key=key).delete()  # it may be about that commit
+        GitCache.objects.filter(repo=repo, key=key).delete()  # the answer may contain that commit
     return unpack(packed)
 
 
 def cached_patches(
     repo: Repo,
-    question: tuple[Any, ...],
+    question: Question,
     files: Sequence[FileChange],
     ask: Callable[[], Patches],
 ) -> list[bytes | None]:
-    """The cached patch of each of these files, else that of `ask`; see `apps.git.diff.patches`.
+    """The cached patches of these files, else those of `ask`; see `apps.git.diff.patches`.
 
-    `question` names the two commits, as for `cached`.
+    `question` contains the two commits; see `cached`.
     """
 
     def encoded() -> list[str | None]:
@@ -108,7 +114,7 @@ def cached_patches(
 
 
 def find(repo: Repo, key: str) -> bytes | None:
-    """The cached answer, packed: empty if git took too long. None if there is none."""
+    """The packed answer in the cache; empty if git took too long, None if there is none."""
     cache = CACHED.first(repo=repo.pk, key=key)
     now = timezone.now()
     if cache is None or (cache.ends_at is not None and cache.ends_at <= now):
@@ -119,7 +125,7 @@ def find(repo: Repo, key: str) -> bytes | None:
     return bytes(cache.value)
 
 
-def key_of(question: tuple[Any, ...]) -> str:
+def key_of(question: Question) -> str:
     """The cache key of a question."""
     return hashlib.sha256(
         repr((VERSION, *question)).encode("utf-8", "backslashreplace")
@@ -127,8 +133,9 @@ def key_of(question: tuple[Any, ...]) -> str:
 
 
 def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """As `store`. Errors of the database are logged: another request writes, or the repository was
-    deleted meanwhile. The answer is given all the same, without waiting.
+    """Store an answer, but neither wait for other transactions nor fail; log errors.
+
+    The database may refuse, because another request writes or the repository was just deleted.
     """
     try:
         with without_waiting():
@@ -138,7 +145,7 @@ def try_to_store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None
 
 
 def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> None:
-    """Store an answer, and delete the least recently used ones beyond `BYTES_MAX`."""
+    """Store an answer; delete the least recently used ones if all together exceed `BYTES_MAX`."""
     if len(value) > BYTES_MAX:
         return
     fields = {"value": value, "bytes": len(value) + ROW_BYTES, "ends_at": ends_at}
@@ -149,15 +156,15 @@ def store(repo: Repo, key: str, value: bytes, ends_at: dt.datetime | None) -> No
         update_fields=["used_at", *fields],
     )
     answers = GitCache.objects.filter(repo=repo)
-    over = (answers.aggregate(all=Sum("bytes"))["all"] or 0) - BYTES_MAX
-    gone = []
+    over = (answers.aggregate(total=Sum("bytes"))["total"] or 0) - BYTES_MAX
     if over > 0:
+        oldest = []
         for pk, size in answers.order_by("used_at").values_list("pk", "bytes").iterator():
-            gone.append(pk)
+            oldest.append(pk)
             over -= size
             if over <= 0:
                 break
-        answers.filter(pk__in=gone).delete()
+        answers.filter(pk__in=oldest).delete()
 
 
 def drop_answers() -> None:
@@ -166,8 +173,83 @@ def drop_answers() -> None:
 
 
 def too_expensive() -> Invalid:
-    """422 for what git cannot tell in time: to try again is of no use, to ask for less is."""
+    """422 if git cannot answer in time. Clients should not try again, but ask for less."""
     return Invalid(
         "too_expensive",
         "This takes git too long. Ask for less: another ref, one path, or a later `since`.",
     )
+
+
+def pack(answer: object) -> bytes:
+    """Pack an answer for storing. Dataclasses become JSON objects; they may not contain bytes."""
+    return zlib.compress(json.dumps(answer))
+
+
+def unpack(value: bytes) -> Any:
+    """The JSON of a packed answer."""
+    return json.loads(zlib.decompress(value))
+
+
+def encode_bytes(content: bytes | None) -> str | None:
+    return None if content is None else content.decode(ENCODING)
+
+
+def decode_bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode(ENCODING)
+
+
+def decode_commit(fields: dict[str, Any]) -> Commit:
+    return Commit(**{**fields, **_signatures(fields), "parents": tuple(fields["parents"])})
+
+
+def _signatures(fields: dict[str, Any]) -> dict[str, Signature]:
+    return {role: Signature(**fields[role]) for role in ("author", "committer")}
+
+
+def encode_file(file: FileChange) -> dict[str, Any]:
+    fields = _fields(file)
+    return {**fields, **{name: encode_bytes(fields[name]) for name in ("path", "previous_path")}}
+
+
+def decode_file(fields: dict[str, Any]) -> FileChange:
+    paths = {name: decode_bytes(fields[name]) for name in ("path", "previous_path")}
+    return FileChange(**{**fields, **paths})
+
+
+def encode_changes(changes: Changes) -> dict[str, Any]:
+    return {**_fields(changes), "files": [encode_file(file) for file in changes.files]}
+
+
+def decode_changes(fields: dict[str, Any]) -> Changes:
+    return Changes(**{**fields, "files": tuple(map(decode_file, fields["files"]))})
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    # `asdict` copies each value, which takes longer than git for some hundred files.
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def encode_range(blamed: BlamedRange) -> dict[str, Any]:
+    return {**asdict(blamed), "original_path": encode_bytes(blamed.original_path)}
+
+
+def decode_range(fields: dict[str, Any]) -> BlamedRange:
+    commit = BlamedCommit(**{**fields["commit"], **_signatures(fields["commit"])})
+    path = decode_bytes(fields["original_path"])
+    return BlamedRange(**{**fields, "commit": commit, "original_path": path})
+
+
+def pack_commits(commits: Sequence[Commit]) -> bytes:
+    return pack(commits)
+
+
+def unpack_commits(value: bytes) -> list[Commit]:
+    return [decode_commit(fields) for fields in unpack(value)]
+
+
+def pack_files(files: Sequence[FileChange]) -> bytes:
+    return pack([encode_file(file) for file in files])
+
+
+def unpack_files(value: bytes) -> list[FileChange]:
+    return [decode_file(fields) for fields in unpack(value)]

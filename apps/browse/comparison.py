@@ -1,4 +1,4 @@
-"""What one commit has that another one has not, also where the other is in a fork."""
+"""Comparisons of two commits, also of one in a fork."""
 
 from __future__ import annotations
 
@@ -9,29 +9,35 @@ from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from apps.browse.cache import Patches, cached, cached_patches
-from apps.browse.codec import decode_changes, decode_commit, encode_changes
-from apps.browse.names import invalid_ref, revision
-from apps.browse.objects import all_found
+from apps.browse.cache import (
+    Patches,
+    Question,
+    cached,
+    cached_patches,
+    decode_changes,
+    decode_commit,
+    encode_changes,
+)
+from apps.browse.names import check_commits, invalid_ref, revision
 from apps.browse.read_slots import heavy_slots
 from apps.core.access import Level
 from apps.core.errors import Invalid, unavailable
 from apps.core.json import quoted
-from apps.git.between import between
 from apps.git.diff import FILES_MAX, Changes, FileChange, patches
 from apps.git.diff import changes as read_changes
+from apps.git.exports import TEXT_MAX, write_diff, write_patches
+from apps.git.history import between
 from apps.git.log import Commit
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitTooLarge
-from apps.git.texts import TEXT_MAX, write_diff, write_patches
 from apps.repos.access import RepoAccess, access_to
 from apps.repos.models import Repo
 from apps.repos.queries import named_source
 
 DEADLINE = 10
-"""Seconds in which git has to compare."""
+"""Seconds that git may take to compare."""
 COMMITS_MAX = 250
-"""Commits that are listed."""
+"""Most commits that are listed."""
 WRITERS: dict[str, Callable[[GitRepo, str, str, IO[bytes]], None]] = {
     "diff": write_diff,
     "patch": write_patches,
@@ -40,8 +46,8 @@ WRITERS: dict[str, Callable[[GitRepo, str, str, IO[bytes]], None]] = {
 
 @dataclass(frozen=True)
 class Ends:
-    """The two commits to compare. `source` is the repository of the head, `repo` or a fork of it;
-    `prefix` is what named it, such as `users/bob:`. `who` asks, a person or an address.
+    """The two commits to compare. `source` is the repository of the head: `repo` or a fork of it.
+    `prefix` is its name in the request, such as `users/bob:`. Slots are counted by `throttle_key`.
     """
 
     repo: Repo
@@ -49,30 +55,32 @@ class Ends:
     prefix: str
     base: str
     head: str
-    who: str
+    throttle_key: str
 
     @property
     def pinned(self) -> str:
-        """The same two by full names, as the address of a comparison has them."""
+        """The two by full object names, for URLs."""
         return f"{self.base}...{self.prefix}{self.head}"
 
     @property
     def git(self) -> GitRepo:
-        """The store in which both ends are; of a fork nothing is copied."""
+        """A repository with the objects of both. git reads those of a fork without copying them."""
         git = self.repo.git.within(DEADLINE)
         return git if self.source == self.repo else replace(git, others=self.source.git.path)
 
-    def question(self, *asked: Any) -> tuple[Any, ...]:
-        """The question under which answers are cached. It names the fork: a caller who only knows
-        the name of a commit must not get an answer that was given to a reader of the fork.
+    def question(self, *details: object) -> Question:
+        """The question under which an answer is cached. It contains the fork: people who only know
+        the name of a commit must not get an answer that was cached for a reader of the fork.
         """
-        return ("compare", self.source.pk, self.base, self.head, *asked)
+        return ("compare", self.source.pk, self.base, self.head, *details)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `head` has that `base` has not. `commits`: the newest, newest first. `start` is where
-    the changes begin: the best common ancestor or, if asked so, the base.
+    """The commits that `head` has and `base` has not, and the changes from `start` to `head`.
+
+    `commits` has only the newest, newest first. `start` is the best common ancestor, or the base of
+    a direct comparison.
     """
 
     base: str
@@ -85,11 +93,11 @@ class Comparison:
     changes: Changes
 
 
-def find_ends(access: RepoAccess, text: str, who: str) -> Ends:
-    """What `base...head` names: 404, 422 `invalid_ref`.
+def find_ends(access: RepoAccess, text: str, throttle_key: str) -> Ends:
+    """The ends of `base...head`; 404, 422 `invalid_ref`.
 
-    The head may be in a fork, as `users/bob:topic`, `bob:topic` or `teams/core:topic`: 422
-    `source_not_found`, one text for a fork that is absent and one that may not be read.
+    The head may be in a fork: `users/bob:topic`, `bob:topic` or `teams/core:topic`. 422
+    `source_not_found` if the fork does not exist or the caller may not read it.
     """
     repo = access.repo
     base, dots, head = text.partition("...")
@@ -97,40 +105,41 @@ def find_ends(access: RepoAccess, text: str, who: str) -> Ends:
         raise invalid_ref(text)
     source, name = named_source(repo, head)
     if source is None or not may_read(access, source):
-        named = head.removesuffix(name).removesuffix(":")
-        text = f"{quoted(named, 300)} has no fork of this repository that you can read."
+        owner = head.removesuffix(name).removesuffix(":")
+        text = f"{quoted(owner, 300)} has no fork of this repository that you can read."
         raise Invalid("source_not_found", text)
     prefix = "" if source == repo else head.removesuffix(name)
     begin, end = revision(repo, base).sha, revision(source, name).sha
-    return Ends(repo, source, prefix, begin, end, who)
+    return Ends(repo, source, prefix, begin, end, throttle_key)
 
 
 def may_read(access: RepoAccess, source: Repo) -> bool:
-    """Whether who may read this repository may read that one too."""
+    """Whether the caller may read the source too."""
     return source == access.repo or access_to(access.principal, source).level >= Level.READ
 
 
 def compare(ends: Ends, *, direct: bool) -> Comparison:
-    """Compare the two, from their best common ancestor on or, with `direct`, as they are.
+    """Compare two commits; the result is cached. The changes are those since the best common
+    ancestor or, with `direct`, since the base.
 
-    404 for a commit that is not there, 422 `no_merge_base`, `diff_too_large`, `too_expensive`.
+    404 for a commit that does not exist, 422 `no_merge_base`, `diff_too_large`, `too_expensive`.
     """
-    answer = cached(ends.repo, ends.question(direct), lambda: ask(ends, direct=direct))
+    answer = cached(ends.repo, ends.question(direct), lambda: _compare(ends, direct=direct))
     if answer["start"] is None:
-        text = "The two have no commit in common. Compare them as they are, with `direct=true`."
+        text = "The two have no common ancestor. Compare them directly with `direct=true`."
         raise Invalid("no_merge_base", text)
     commits = [decode_commit(fields) for fields in answer["commits"]]
     changes = decode_changes(answer["changes"])
     return Comparison(**{**answer, "commits": commits, "changes": changes})
 
 
-def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
-    """The same from git, as it is cached. Where there is nothing to compare, `start` is None."""
-    with working(ends):
+def _compare(ends: Ends, *, direct: bool) -> dict[str, Any]:
+    """Compare with git, for the cache. Without a common ancestor, `start` is None."""
+    with heavy_slot(ends):
         git = ends.git
-        found = between(git, ends.base, ends.head, most=COMMITS_MAX)
-        base, head = all_found((ends.base, ends.head), found.names)
-        merge_base = best_ancestor(git, base, head, found.distance)
+        result = between(git, ends.base, ends.head, most=COMMITS_MAX)
+        base, head = check_commits((ends.base, ends.head), result.names)
+        merge_base = best_ancestor(git, base, head, result.distance)
         start = base if direct else merge_base
         if start is None:
             return {"start": None}
@@ -139,15 +148,15 @@ def ask(ends: Ends, *, direct: bool) -> dict[str, Any]:
             "head": head,
             "merge_base": merge_base,
             "start": start,
-            "ahead": found.distance.gained,
-            "behind": found.distance.lost,
-            "commits": found.commits,
+            "ahead": result.distance.gained,
+            "behind": result.distance.lost,
+            "commits": result.commits,
             "changes": encode_changes(read_changes(git, start, head)),
         }
 
 
 def best_ancestor(git: GitRepo, base: str, head: str, distance: Distance) -> str | None:
-    """The best common ancestor: one of the two where it contains the other."""
+    """The best common ancestor. It is one of the two if the other contains it."""
     if not distance.lost:
         return base
     return git.merge_base(base, head) if distance.gained else head
@@ -156,32 +165,32 @@ def best_ancestor(git: GitRepo, base: str, head: str, distance: Distance) -> str
 def patches_of(
     ends: Ends, comparison: Comparison, files: Sequence[FileChange]
 ) -> dict[bytes, bytes | None]:
-    """Path -> hunks of some of the files; see `apps.git.diff.patches`. 422 `too_expensive`."""
+    """Path -> hunks of these files, cached; see `apps.git.diff.patches`. 422 `too_expensive`."""
 
-    def ask() -> Patches:
-        with working(ends):
+    def read() -> Patches:
+        with heavy_slot(ends):
             return patches(ends.git, comparison.start, comparison.head, files)
 
     question = ends.question("patches", comparison.start, comparison.head)
-    answer = cached_patches(ends.repo, question, files, ask)
-    return {file.path: patch for file, patch in zip(files, answer, strict=True)}
+    hunks = cached_patches(ends.repo, question, files, read)
+    return {file.path: patch for file, patch in zip(files, hunks, strict=True)}
 
 
 def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
-    """A file without a name that has all of the comparison as `diff`, one diff, or as `patch`, the
-    commits as mails; it is at its beginning.
+    """A temporary file with the comparison as one `diff`, or its commits as e-mails (`patch`).
+    Its position is at the start.
 
     422 `diff_too_large` for more than 3,000 files or 20 MiB, `too_expensive`.
     """
-    found = compare(ends, direct=direct)
-    if found.changes.total > FILES_MAX:
+    comparison = compare(ends, direct=direct)
+    if comparison.changes.total > FILES_MAX:
         raise diff_too_large()
     with ExitStack() as closing:
         try:
             file = closing.enter_context(TemporaryFile(dir=ends.repo.git.path))
-        except FileNotFoundError:  # the repository has gone meanwhile
+        except FileNotFoundError:  # the repository has been deleted meanwhile
             raise unavailable() from None
-        write = partial(is_written, ends, found, form, file)
+        write = partial(_write, ends, comparison, form, file)
         fits = cached(ends.repo, ends.question(form, direct), write)
         if not fits or not (file.tell() or write()):
             raise diff_too_large()
@@ -190,21 +199,21 @@ def write_text(ends: Ends, form: str, *, direct: bool) -> IO[bytes]:
     return file
 
 
-def is_written(ends: Ends, found: Comparison, form: str, file: IO[bytes]) -> bool:
-    """Write a text; false when it is too large."""
-    start = found.start if form == "diff" else found.base
-    with heavy_slots.slot(ends.who):
+def _write(ends: Ends, comparison: Comparison, form: str, file: IO[bytes]) -> bool:
+    """Write the text into the file; return False if it is too large."""
+    start = comparison.start if form == "diff" else comparison.base
+    with heavy_slots.slot(ends.throttle_key):
         try:
-            WRITERS[form](ends.git, start, found.head, file)
+            WRITERS[form](ends.git, start, comparison.head, file)
         except GitTooLarge:
             return False
     return True
 
 
 @contextmanager
-def working(ends: Ends) -> Iterator[None]:
-    """Hold a place; 422 when there is too much to compare."""
-    with heavy_slots.slot(ends.who):
+def heavy_slot(ends: Ends) -> Iterator[None]:
+    """Hold a slot; 422 `diff_too_large` if git cannot compare that much."""
+    with heavy_slots.slot(ends.throttle_key):
         try:
             yield
         except GitTooLarge:
@@ -212,6 +221,6 @@ def working(ends: Ends) -> Iterator[None]:
 
 
 def diff_too_large() -> Invalid:
-    """422 for what should be compared by the git of who asks."""
+    """422 for a comparison that is too large for this server."""
     text = f"The diff has more than {FILES_MAX} files or {TEXT_MAX} bytes, or takes too long."
-    return Invalid("diff_too_large", f"{text} Fetch both with `git fetch`, and compare them.")
+    return Invalid("diff_too_large", f"{text} Fetch both with `git fetch` and compare them.")

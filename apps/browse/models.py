@@ -1,4 +1,4 @@
-"""Git's answers, cached because git takes long to give them."""
+"""The cache of git's answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEY_MAX = 64
 
 
 class GitCache(models.Model):
-    """An answer about full object names, which never changes, and when it was last used."""
+    """An answer about full object names. Such an answer never changes."""
 
     repo = models.ForeignKey(Repo, on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=KEY_MAX)
@@ -19,14 +19,14 @@ class GitCache(models.Model):
     value = models.BinaryField()
     """JSON, packed by zlib."""
     bytes = models.IntegerField()
-    """What the row takes, `value` and all beside it."""
+    """The approximate size of the row, `value` included."""
     used_at = models.DateTimeField(default=timezone.now)
     ends_at = models.DateTimeField(null=True)
-    """When it is forgotten, where the answer is only that git takes too long."""
+    """The end of an answer that is incomplete or says only that git took too long; else None."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["repo", "key"], name="answer_once_in_repo")]
-        # With `bytes`, which SQLite would else look for behind each `value`.
+        # Includes `bytes`: in the table, SQLite would have to read past each `value` to find it.
         indexes = [models.Index(fields=["repo", "used_at", "bytes"], name="answer_sizes_by_use")]
 
     def __str__(self) -> str:

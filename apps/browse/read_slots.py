@@ -1,8 +1,8 @@
-"""How many git processes answer reads at once in this process.
+"""Limits of the git processes that answer reads at the same time in this process.
 
-Light: answers that take milliseconds. Heavy: compare, blame, archive, a filtered log. A caller has
-two heavy slots at most, and never the last one, so that crawlers leave some to others. A request
-that waits for a slot keeps a server thread busy, so few may wait.
+Light answers take milliseconds. Heavy ones are compare, blame, archive and a filtered log. A caller
+has at most two heavy slots, and never the last one, so that crawlers leave some to others. Few
+requests may wait for a slot, because each keeps a server thread busy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from apps.core.errors import PLAIN, Unavailable
 from apps.core.slots import Slots
 
 RETRY_AFTER = 5
-"""Seconds after which a client is told to try again."""
+"""Seconds in `Retry-After`."""
 CPUS = os.cpu_count() or 1
 MOST_WAITING, MOST_WAITING_OF_CALLER = 4, 2
 
@@ -38,6 +38,6 @@ def slow_slots(most: int, per_caller: int) -> Slots:
 light_slots = Slots(2 * CPUS, refusal=busy, queue=sys.maxsize)
 heavy_slots = slow_slots(max(2, CPUS // 2), 2)
 archive_slots = slow_slots(2 * CPUS, 1)
-"""Held while an archive is sent. They are apart, because a slow client would keep everybody from
-other heavy answers.
+"""Slots to send archives. They are separate from `heavy_slots`, which slow clients would otherwise
+block for everybody.
 """

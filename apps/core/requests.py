@@ -15,7 +15,7 @@ class SiteRequest(HttpRequest):
     id: str
     """Set by `apps.web.headers.page_headers`: the id by which the logs name the request."""
     principal: Principal
-    """Set by `apps.accounts.middleware.session_principal`."""
+    """Set by `apps.accounts.authentication.session_principal`."""
     auth: Principal
     """Set by `@page`: filters read it from there, as from a request of DRF."""
     answer_headers: dict[str, str]

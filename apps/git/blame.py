@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from apps.git.diff import unquoted
 from apps.git.log import EPOCH, Signature
-from apps.git.quoting import unquoted
-from apps.git.repo import GitRepo, is_sha
+from apps.git.repo import GitRepo, check_shas
 from apps.git.run import GitError
 
 _RANGE: Final = re.compile(rb"([0-9a-f]{40}) (\d+) (\d+) (\d+)")
@@ -48,8 +48,7 @@ def blame(repo: GitRepo, commit: str, path: bytes, first: int, last: int) -> lis
     Renames of the whole file are followed. Raises `GitTimeout`, or `GitTooLarge` if a former
     version of the file or of its folders does not fit into git's memory limit.
     """
-    if not is_sha(commit):
-        raise ValueError(f"not a full object name: {commit!r}")
+    check_shas(commit)
     lines = f"-L{first},{last}"
     options = ("--porcelain", "--encoding=UTF-8", "--no-progress", lines)
     # A `.mailmap` of the default branch would replace the names of authors.

@@ -1,6 +1,7 @@
-"""Answers of git that a server process caches in memory, because they are needed again and again.
+"""git's answers in memory. An answer about full object names never changes.
 
-An answer about two full object names never changes. A `GitFacts` caches the answers of one action.
+`GitFacts` holds the answers of one action, which asks before it takes a lock. The other caches are
+of the server process: their answers are needed again and again.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 from apps.git.merge import Mergeability, Strategy
 from apps.git.merge import mergeability as _ask_mergeability
@@ -17,9 +18,39 @@ from apps.git.merge import merged_tree as _ask_merged_tree
 from apps.git.repo import GitRepo
 from apps.git.run import GitTimeout
 
+P = ParamSpec("P")
+T = TypeVar("T")
 SLOW_SECONDS: Final = 600.0
 """Seconds in which a merge that timed out is not tried again."""
-Answer = TypeVar("Answer")
+
+
+class GitFacts:
+    """Cached answers of git about full object names. Such an answer never changes.
+
+    Code that is going to take a lock asks its questions first. Asked again under the lock, the same
+    questions start no git process; new ones do. Errors are not cached.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[object, object] = {}
+
+    def ask(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function of this package, or return its cached answer.
+
+        For example: `ask(GitRepo.distance, repo, old, new)`.
+        """
+        key = (question, args, tuple(kwargs.items()))
+        if key not in self._answers:
+            self._answers[key] = question(*args, **kwargs)
+        return cast(T, self._answers[key])
+
+    def know(self, answer: T, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Cache an answer that the caller knows without git, for example of a commit it created."""
+        self._answers[question, args, tuple(kwargs.items())] = answer
+
+    def knows(self, question: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether the answer is cached."""
+        return (question, args, tuple(kwargs.items())) in self._answers
 
 
 class _Timeouts:
@@ -52,28 +83,28 @@ _slow_merges: Final = _Timeouts()
 _slow_rebases: Final = _Timeouts()
 
 
-class _Question(Generic[Answer]):
+class _Question(Generic[T]):
     """A question about two commits. `answers` has one element once it is answered."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.answers: list[Answer] = []
+        self.answers: list[T] = []
 
 
-class _AnswerCache(Generic[Answer]):
+class _AnswerCache(Generic[T]):
     """A cache of a function of two commits. For each pair one thread asks git, and others wait for
     its answer. Of errors only `GitTimeout` is cached.
     """
 
-    def __init__(self, function: Callable[[GitRepo, str, str], Answer], most: int) -> None:
-        def begin(repo: GitRepo, target: str, head: str) -> _Question[Answer]:
+    def __init__(self, function: Callable[[GitRepo, str, str], T], most: int) -> None:
+        def begin(repo: GitRepo, target: str, head: str) -> _Question[T]:
             return _Question()
 
         self.function = function
         self.lock = Lock()
         self.question = lru_cache(most)(begin)
 
-    def get(self, repo: GitRepo, target: str, head: str) -> Answer:
+    def get(self, repo: GitRepo, target: str, head: str) -> T:
         with self.lock:  # without it, two threads could create the same question
             question = self.question(repo, target, head)
         with question.lock:

@@ -1,4 +1,7 @@
-"""The files that differ between two commits, by `git diff-tree`. Copies count as added files."""
+"""The files that differ between two commits, their patches and hunks, and diffs as text.
+
+Copies count as added files.
+"""
 
 import os
 import re
@@ -9,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from apps.git.quoting import unquoted
-from apps.git.repo import EMPTY_TREE, GitRepo, is_sha
+from apps.git.repo import EMPTY_TREE, GitRepo, full_sha
 from apps.git.run import LIMITS, GitError, GitTooLarge, Started
 
 FILES_MAX: Final = 3000
@@ -43,6 +45,17 @@ _SECTION: Final = re.compile(rb"^diff --git ", re.MULTILINE)
 _FIRST_HUNK: Final = re.compile(rb"^@@ ", re.MULTILINE)
 _NO_MODE: Final = "000000"
 _SUBMODULE: Final = "160000"
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3}|.)")
+_ESCAPES: Final = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"t": b"\t",
+    b"n": b"\n",
+    b"v": b"\v",
+    b"f": b"\f",
+    b"r": b"\r",
+}
+_HEADER: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +101,18 @@ def changes(repo: GitRepo, old: str | None, new: str) -> Changes:
     options = ("-r", "-z", "--raw", "--numstat", *_PLAIN)
     with repo.start(*_SIZES, stdin=None) as measuring:  # starts while diff-tree runs
         try:
-            result = _read(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"), FILES_MAX)
+            result = parse_changes(repo.read("diff-tree", *options, *_RENAMES, *sides, "--"))
         except GitTooLarge:  # finding renames of large files takes too much memory
             plain = (*options, "--no-renames", *sides, "--")
-            result = _read(repo.read("diff-tree", *plain), FILES_MAX)
+            result = parse_changes(repo.read("diff-tree", *plain))
         return replace(result, files=tuple(_measured(measuring, result.files)))
 
 
-def parse_changes(out: bytes) -> list[FileChange]:
-    """Parse the output of `git diff-tree --raw --numstat -z`; `GitError` if it is malformed."""
-    return [*_read([out], None).files]
+def parse_changes(pieces: Iterable[bytes]) -> Changes:
+    """Parse the output of `git diff-tree --raw --numstat -z`; `GitError` if it is malformed.
 
-
-def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
-    """Count all files, and return at most `most` of them.
-
-    git writes the modes and names of all files first, then the line counts of all files.
+    All files are counted, but at most `FILES_MAX` returned. git writes the modes and names of all
+    files first, then the line counts of all files.
     """
     fields = _fields(pieces)
     by_path: dict[bytes, FileChange] = {}
@@ -112,7 +121,7 @@ def _read(pieces: Iterable[bytes], most: int | None) -> Changes:
         if entry := _RAW.fullmatch(field):
             change = _change(entry, fields)
             total += 1
-            if most is None or total <= most:
+            if total <= FILES_MAX:
                 by_path[change.path] = change
         else:
             path, additions, deletions = _lines(field, fields)
@@ -177,9 +186,7 @@ def _unreadable() -> GitError:
 
 
 def _tree(sha: str | None) -> str:
-    if sha is not None and not is_sha(sha):
-        raise ValueError(f"not a full object name: {sha!r}")
-    return sha or EMPTY_TREE
+    return EMPTY_TREE if sha is None else full_sha(sha)
 
 
 def _measured(git: Started, files: Collection[FileChange]) -> list[FileChange]:
@@ -326,3 +333,78 @@ def _hunks(section: bytes) -> bytes:
     """The hunks of one file, without its header lines."""
     start = _FIRST_HUNK.search(section)
     return section[start.start() :] if start else b""
+
+
+def unquoted(name: bytes) -> bytes:
+    """The path itself. git quotes a path with unusual bytes like a string in C."""
+    if not name.startswith(b'"'):
+        return name
+    return _ESCAPED.sub(_unescaped, name[1:-1])
+
+
+def _unescaped(escaped: re.Match[bytes]) -> bytes:
+    text = escaped[1]
+    return bytes([int(text, 8) & 0xFF]) if len(text) == 3 else _ESCAPES.get(text, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line without its LF. A CR before the LF is part of `text`.
+
+    `sign` is a space for a line of both sides, `-` for a removed line, `+` for an added line.
+    `has_newline` is False for the last line of a file that does not end with LF.
+    """
+
+    sign: str
+    text: bytes
+    has_newline: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Changed lines with their context. Lines are counted from 1. A side without lines has count 0,
+    and its start is the line before the hunk.
+    """
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    heading: bytes
+    lines: tuple[Line, ...]
+
+
+def parse_hunks(patch: bytes) -> list[Hunk]:
+    """Parse the patch of one file, from its first `@@`; `ValueError` if it is malformed.
+
+    A file that became a symbolic link, or the reverse, has two hunks: all lines removed, all added.
+    """
+    lines = deque(patch.split(b"\n"))
+    if lines.pop():
+        raise ValueError("the patch does not end with a newline")
+    hunks = []
+    while lines:
+        header = lines.popleft()
+        if not (match := _HEADER.fullmatch(header)):
+            raise ValueError(f"not a hunk header: {header[:80]!r}")
+        old_start, old_count, new_start, new_count = (
+            1 if number is None else int(number) for number in match.groups()[:4]
+        )
+        body = tuple(_body(lines, old_count, new_count))
+        hunks.append(Hunk(old_start, old_count, new_start, new_count, match[5], body))
+    return hunks
+
+
+def _body(lines: deque[bytes], old: int, new: int) -> Iterator[Line]:
+    """The lines of a hunk: `old` of them are in the old file, `new` in the new file."""
+    while old > 0 or new > 0:
+        line = lines.popleft() if lines else b""
+        sign, text = line[:1].decode("latin-1"), line[1:]
+        if sign not in {" ", "+", "-"}:
+            raise ValueError(f"not a line of a hunk: {line[:80]!r}")
+        old -= sign != "+"
+        new -= sign != "-"
+        is_last = bool(lines) and lines[0].startswith(b"\\")
+        if is_last:
+            lines.popleft()
+        yield Line(sign, text, has_newline=not is_last)

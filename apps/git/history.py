@@ -3,11 +3,15 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
-from apps.git.repo import Distance, GitRepo, is_sha
-from apps.git.run import GitError
+from apps.git.log import Commit, command, parse_log
+from apps.git.repo import DISTANCE, Distance, GitRepo, check_shas
+from apps.git.run import GitError, Started
+from apps.git.tree import ask_for_commits, read_commits
 
 _SHORT: Final = re.compile(r"[0-9a-f]{4,40}\Z")
 
@@ -50,8 +54,7 @@ def heads_sharing(repo: GitRepo, old: str, new: str, heads: frozenset[str]) -> f
 
     Heads that do not exist are left out. `GitTooLarge` for more than some 100,000 commits.
     """
-    if not all(map(is_sha, (old, new, *heads))):
-        raise ValueError("full object names are needed")
+    check_shas(old, new, *heads)
     lines = "\n".join([*heads, new, f"^{old}", ""]).encode()
     options = ("--topo-order", "--parents", "--ignore-missing", "--stdin")
     out = repo.git("rev-list", *options, stdin=lines).out.decode()
@@ -73,8 +76,7 @@ def distances(repo: GitRepo, pairs: Collection[tuple[str, str]]) -> dict[tuple[s
     is missing or the history is too long for one answer, each pair is compared alone.
     """
     pairs = list(dict.fromkeys(pairs))
-    if not all(is_sha(sha) for pair in pairs for sha in pair):
-        raise ValueError("full object names are needed")
+    check_shas(*chain.from_iterable(pairs))
     if len(pairs) > 1:
         with suppress(GitError):
             return _distances_at_once(repo, pairs)
@@ -125,3 +127,35 @@ def _counts(marks: Counter[int], size: int) -> list[int]:
             counts[lowest.bit_length() - 1] += times
             rest ^= lowest
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The distance from `old` to `new`, and the commits that only `new` has, newest first.
+
+    `names` holds the commits of the two names, None for a name of no commit. If either is None,
+    the distance is 0 and there are no commits.
+    """
+
+    names: list[str | None]
+    distance: Distance
+    commits: tuple[Commit, ...]
+
+
+def between(repo: GitRepo, old: str, new: str, *, most: int) -> Between:
+    """Compare two commits or annotated tags by full name; list at most `most` commits."""
+    arguments, revisions = command(new, count=most, exclude=old)
+    with ExitStack() as started:
+
+        def start(subcommand: str, *args: str, stdin: bytes = b"") -> Started:
+            return started.enter_context(repo.start(subcommand, *args, stdin=stdin))
+
+        counting = start(*DISTANCE, stdin=f"{old}...{new}\n".encode())
+        listing = start("log", *arguments, stdin=revisions)
+        options, stdin = ask_for_commits(old, new)
+        names = read_commits(start("cat-file", *options, stdin=stdin).result())
+        if None in names:
+            return Between(names, Distance(0, 0), ())
+        commits = parse_log(listing.result().out)
+        lost, gained = counting.result().word.split()
+    return Between(names, Distance(int(lost), int(gained)), tuple(commits))

@@ -14,7 +14,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import Final, Self, TypeAlias
 
-from apps.git.repo import EMPTY_TREE, GitRepo, Person, is_sha
+from apps.git.repo import EMPTY_TREE, GitRepo, Person, check_shas, is_sha
 from apps.git.run import GitError, GitTimeout, GitTooLarge
 
 REBASE_LIMIT: Final = 250
@@ -114,8 +114,7 @@ def mergeability(repo: GitRepo, target: str, head: str) -> Mergeability:
 
 def merged_tree(repo: GitRepo, target: str, head: str) -> str | None:
     """The tree of merging `head` into `target`; None if they conflict. Leaves no objects."""
-    if not is_sha(target) or not is_sha(head):
-        raise ValueError(f"not a full object name: {target!r}, {head!r}")
+    check_shas(target, head)
     with repo.dry() as dry:
         merged = _merge_histories(dry, target, head)
     return merged.tree if isinstance(merged, Merged) else None

@@ -1,7 +1,7 @@
 """The wire format of a push and its report, as pure functions over bytes.
 
 Ref names are decoded with `surrogateescape`, so that a report can repeat each name byte for byte.
-`repo.valid_ref_name` refuses names that are not UTF-8 later.
+`refs.valid_ref_name` refuses names that are not UTF-8 later.
 """
 
 import re

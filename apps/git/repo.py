@@ -17,12 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from uuid import uuid4
 
-from apps.git.configuration import CONFIG
-from apps.git.graph import write_graph
-from apps.git.leftovers import LEFTOVER_SECONDS, remove_leftovers
+from apps.git.graph import replace_graph, write_graph
 from apps.git.protocol import ZERO, Service
-from apps.git.quarantines import remove_quarantines
-from apps.git.refs import read_refs
+from apps.git.refs import read_refs, valid_ref_name
 from apps.git.run import (
     GitError,
     GitProcess,
@@ -34,29 +31,48 @@ from apps.git.run import (
     spawn_service,
     start_git,
 )
+from apps.git.store import LEFTOVER_SECONDS, remove_leftovers, remove_quarantines
 
 EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 DISTANCE: Final = ("rev-list", "--left-right", "--count", "--stdin")
 
 _SHA: Final = re.compile(r"[0-9a-f]{40}\Z")
-_PULL_REF: Final = re.compile(
-    r"refs/(pull/[1-9][0-9]{0,17}/head|versions/[1-9][0-9]{0,17}/[1-9][0-9]{0,17}"
-    r"|approved/[1-9][0-9]{0,17}/[0-9a-f]{40})\Z"
-)
-_BAD_NAME: Final = re.compile(
-    r"""
-      [\x00-\x20\x7f~^:?*\[\\]        # git's own rules, see git-check-ref-format(1)
-    | \.\. | @\{ | // | (\A|/)\. | \.lock(/|\Z) | \A/ | /\Z | \.\Z
-    | \A- | \AHEAD\Z | \A@\Z          # git would read an option or another revision
-    | \A[0-9a-fA-F]{40}\Z
-    | [\ud800-\udfff]                 # bytes that are not UTF-8
-    """,
-    re.VERBOSE,
-)
-_NAME_BYTES: Final = 255
-_COMPONENT_BYTES: Final = 250  # a file name with room for ".lock"
 _DRY: Final = "tmp_objdir-dry-"
 _MOST_AUTHORS: Final = 1000
+MOST_PUSHED: Final = 2 * 1024**3
+"""Most bytes of the pack of one push. The same as `maxInputSize` below."""
+_CONFIG: Final = """\
+[core]
+	repositoryFormatVersion = 0
+	bare = true
+	fileMode = true
+	logAllRefUpdates = false
+	bigFileThreshold = 32m
+	filesRefLockTimeout = 2000
+[pack]
+	threads = 2
+	windowMemory = 64m
+	deltaCacheSize = 64m
+[gc]
+	auto = 0
+	autoDetach = false
+[transfer]
+	hideRefs = refs
+	hideRefs = !refs/heads
+	hideRefs = !refs/tags
+[uploadpack]
+	allowFilter = true
+	hideRefs = !refs/pull
+[receive]
+	fsckObjects = true
+	maxInputSize = 2g
+	autogc = false
+	advertisePushOptions = false
+[receive "fsck"]
+	badTimezone = ignore
+	missingSpaceBeforeDate = ignore
+	zeroPaddedFilemode = ignore
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +107,17 @@ def is_sha(text: str) -> bool:
     return _SHA.match(text) is not None
 
 
-def valid_branch_name(text: str) -> bool:
-    """Whether git, its commands and the file system all accept this name for a branch."""
-    return (
-        text != ""
-        and not _BAD_NAME.search(text)
-        and len(text.encode()) <= _NAME_BYTES
-        and all(len(part.encode()) <= _COMPONENT_BYTES for part in text.split("/"))
-    )
+def full_sha(text: str) -> str:
+    """The text, if it is a full object name; else `ValueError`."""
+    check_shas(text)
+    return text
 
 
-def valid_ref_name(text: str) -> bool:
-    """Whether this is the full name of a branch, a tag, or a commit that a pull keeps."""
-    for namespace in ("refs/heads/", "refs/tags/"):
-        if text.startswith(namespace):
-            return valid_branch_name(text.removeprefix(namespace))
-    return _PULL_REF.match(text) is not None
+def check_shas(*texts: str) -> None:
+    """`ValueError` unless all texts are full object names."""
+    for text in texts:
+        if not is_sha(text):
+            raise ValueError(f"not a full object name: {text!r}")
 
 
 def pull_ref(number: int) -> str:
@@ -214,7 +225,7 @@ class GitRepo:
         return GitRepo(self.path.with_name(f"{self.path.name}.tmp-{mark}"))
 
     def _write_config(self) -> None:
-        (self.path / "config").write_text(CONFIG)
+        (self.path / "config").write_text(_CONFIG)
 
     @contextmanager
     def dry(self) -> Iterator["GitRepo"]:
@@ -248,8 +259,8 @@ class GitRepo:
         return remove_quarantines(self.path, within)
 
     def mend_config(self) -> bool:
-        """Rewrite the configuration if it differs from `CONFIG`; return whether it did."""
-        if (self.path / "config").read_text() == CONFIG:
+        """Rewrite the configuration if it differs from `_CONFIG`; return whether it did."""
+        if (self.path / "config").read_text() == _CONFIG:
             return False
         self._write_config()
         return True
@@ -321,7 +332,9 @@ class GitRepo:
         # git takes two zeros as "delete the ref, whatever its object".
         if any(new == old == ZERO for _, new, old in moves):
             raise ValueError("old and new are both ZERO")
-        lines = [f"update {_ref(ref)}\0{_sha(new)}\0{_sha(old)}\0" for ref, new, old in moves]
+        lines = [
+            f"update {_ref(ref)}\0{full_sha(new)}\0{full_sha(old)}\0" for ref, new, old in moves
+        ]
         try:
             self.git("update-ref", "--stdin", "-z", stdin="".join(lines).encode())
         except GitError:
@@ -334,20 +347,20 @@ class GitRepo:
     # Commits
 
     def has_commit(self, sha: str) -> bool:
-        out = self.git("cat-file", "--batch-check", stdin=f"{_sha(sha)}\n".encode()).out
+        out = self.git("cat-file", "--batch-check", stdin=f"{full_sha(sha)}\n".encode()).out
         return out.split()[1] == b"commit"
 
     def is_ancestor(self, a: str, b: str) -> bool:
         """Whether `b` contains `a`. A commit contains itself."""
-        return not self.git("merge-base", "--is-ancestor", _sha(a), _sha(b), ok=(0, 1)).code
+        return not self.git("merge-base", "--is-ancestor", full_sha(a), full_sha(b), ok=(0, 1)).code
 
     def merge_base(self, a: str, b: str) -> str | None:
         """The best common ancestor; None for unrelated histories."""
-        return self.git("merge-base", _sha(a), _sha(b), ok=(0, 1)).word or None
+        return self.git("merge-base", full_sha(a), full_sha(b), ok=(0, 1)).word or None
 
     def distance(self, old: str, new: str) -> Distance:
         """The number of commits that only `old` has, and the number that only `new` has."""
-        both = f"{_sha(old)}...{_sha(new)}\n".encode()
+        both = f"{full_sha(old)}...{full_sha(new)}\n".encode()
         lost, gained = self.git(*DISTANCE, stdin=both).word.split()
         return Distance(int(lost), int(gained))
 
@@ -355,7 +368,7 @@ class GitRepo:
         """The authors of the newest 1,000 commits of `base..head`, oldest first, by email."""
         selection = ("--reverse", "--topo-order", "--no-merges", f"--max-count={_MOST_AUTHORS}")
         fields = ("--no-commit-header", "--format=%an%x00%ae")
-        out = self.git("rev-list", *selection, *fields, f"{_sha(base)}..{_sha(head)}").out
+        out = self.git("rev-list", *selection, *fields, f"{full_sha(base)}..{full_sha(head)}").out
         lines = out.decode("utf-8", "replace").split("\n")
         pairs = (line.split("\0") for line in lines if line)
         people: dict[str, Person] = {}
@@ -375,6 +388,35 @@ class GitRepo:
         count = {word: int(number) for number, word in re.findall(r"(\d+) (file|ins|del)", summary)}
         return DiffStat(commits, count.get("ins", 0), count.get("del", 0), count.get("file", 0))
 
+    # Removing commits for good
+
+    def refs_with(self, sha: str) -> dict[str, str]:
+        """Full name -> object of all refs that contain a commit, hidden refs included."""
+        form = "--format=%(objectname) %(refname)"
+        out = self.git("for-each-ref", form, f"--contains={full_sha(sha)}").out
+        lines = out.decode("utf-8", "surrogateescape").splitlines()
+        pairs = (line.split(" ", 1) for line in lines)
+        return {name: at for at, name in pairs if valid_ref_name(name)}
+
+    def missing(self, shas: Collection[str]) -> set[str]:
+        """The objects among `shas` that the repository does not have."""
+        if not shas:
+            return set()
+        stdin = "".join(f"{full_sha(sha)}\n" for sha in shas).encode()
+        lines = self.git("cat-file", "--batch-check", stdin=stdin).out.decode().splitlines()
+        return {line.removesuffix(" missing") for line in lines if line.endswith(" missing")}
+
+    def prune(self, sha: str) -> None:
+        """Remove all objects that no ref reaches. `GitError` if the object `sha` is still there.
+
+        Takes minutes on a large repository. Nobody may write to it meanwhile: git would also remove
+        new objects that no ref reaches yet.
+        """
+        self.git("gc", "--prune=now", "--quiet", config={"gc.writeCommitGraph": "false"})
+        replace_graph(self.path)
+        if not self.missing([sha]):
+            raise GitError(f"{sha} is still there")
+
     # From another repository
 
     def fetch_objects(self, source: "GitRepo", sha: str) -> None:
@@ -382,7 +424,7 @@ class GitRepo:
 
         It creates no ref. Without one, `upkeep` removes the objects after two weeks.
         """
-        self._fetch(source, _sha(sha))
+        self._fetch(source, full_sha(sha))
 
     def create_as_copy(self, source: "GitRepo") -> None:
         """Create the repository with the branches, tags, HEAD and objects of `source`.
@@ -400,12 +442,6 @@ class GitRepo:
         # without its files, and git takes a commit that exists as complete.
         whole = {"fetch.unpackLimit": "1"}
         self.git("fetch", *quiet, *plain, str(source.path.resolve()), *refspecs, config=whole)
-
-
-def _sha(text: str) -> str:
-    if not is_sha(text):
-        raise ValueError(f"not a full object name: {text!r}")
-    return text
 
 
 def _ref(text: str) -> str:

@@ -14,17 +14,19 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from selectors import DefaultSelector
+from select import POLLIN, poll
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Lock, Thread
 from typing import IO, Final, TypeAlias, cast
 
-from apps.git.pipes import PIECE, ends_within, register, write
 from apps.git.protocol import Service
-from apps.git.quarantines import push_lock
+from apps.git.store import push_lock
 
 _MIB: Final = 1024 * 1024
 _GIB: Final = 1024 * _MIB
+_PIECE: Final = 65536
+"""Most bytes of one read or write."""
 _STDERR_MAX: Final = 65536
 _GRACE: Final = 1.0
 
@@ -267,7 +269,7 @@ def spawn_blob(git_dir: Path, sha: str) -> GitProcess:
 
 def ends_well(process: GitProcess, seconds: float) -> bool:
     """Whether the process succeeds within `seconds`."""
-    return ends_within(process, seconds) and process.wait() == 0
+    return _ends_within(process, seconds) and process.wait() == 0
 
 
 def kill_group(process: GitProcess) -> None:
@@ -281,7 +283,7 @@ def kill_group(process: GitProcess) -> None:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-        ends_within(process, _GRACE)
+        _ends_within(process, _GRACE)
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
@@ -353,7 +355,7 @@ class Started:
         pipe = cast(IO[bytes], self.process.stdin)
         # With a blocking pipe, a long input and git's output could wait for each other.
         os.set_blocking(pipe.fileno(), False)
-        self.rest = write(pipe.fileno(), memoryview(stdin))
+        self.rest = _write(pipe.fileno(), memoryview(stdin))
         if not self.rest:
             pipe.close()
         return self
@@ -379,14 +381,14 @@ class Started:
         late = GitTimeout(f"git {self.subcommand} took more than {self.limits.deadline} s")
         size = 0
         with DefaultSelector() as pipes:
-            register(pipes, self.process)
+            _register(pipes, self.process)
             while pipes.get_map():
                 for key, _ in pipes.select(max(0, self.ends - time.monotonic())):
                     if key.fileobj is self.process.stdin:
-                        self.rest = write(key.fd, self.rest)
+                        self.rest = _write(key.fd, self.rest)
                         finished = not self.rest
                     else:
-                        piece = os.read(key.fd, PIECE)
+                        piece = os.read(key.fd, _PIECE)
                         finished = not piece
                         if key.fileobj is self.process.stderr:
                             self.err += piece
@@ -401,7 +403,7 @@ class Started:
                 if time.monotonic() > self.ends:
                     raise late
                 del self.err[_STDERR_MAX:]
-        if not ends_within(self.process, self.ends - time.monotonic()):
+        if not _ends_within(self.process, self.ends - time.monotonic()):
             raise late
 
 
@@ -411,7 +413,7 @@ def _watched(process: GitProcess, deadline: float) -> GitProcess:
 
 
 def _watch(process: GitProcess, deadline: float) -> None:
-    if not ends_within(process, deadline):
+    if not _ends_within(process, deadline):
         kill_group(process)
 
 
@@ -425,3 +427,34 @@ def _failure(subcommand: str, result: Result) -> GitError:
     )
     kind = GitTooLarge if is_out_of_memory else GitDiskFull if is_disk_full else GitError
     return kind(f"git {subcommand} ended with {result.code}: {message[-500:]}")
+
+
+def _register(pipes: DefaultSelector, process: GitProcess) -> None:
+    """Register the process's output, and its input unless that is closed, with the selector."""
+    stdin = cast(IO[bytes], process.stdin)
+    if not stdin.closed:
+        pipes.register(stdin, EVENT_WRITE)
+    pipes.register(cast(IO[bytes], process.stdout), EVENT_READ)
+    pipes.register(cast(IO[bytes], process.stderr), EVENT_READ)
+
+
+def _write(fd: int, rest: memoryview) -> memoryview:
+    """Write as much as fits, and return the rest. It is empty if the process stopped reading."""
+    try:
+        return rest[os.write(fd, rest[:_PIECE]) :]
+    except BrokenPipeError:  # the process needs no more input
+        return rest[:0]
+
+
+def _ends_within(process: GitProcess, seconds: float) -> bool:
+    """Wait for the process to end, but do not reap it, so that its group id is not reused."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        waiting = poll()
+        waiting.register(handle, POLLIN)
+        return bool(waiting.poll(max(0, seconds) * 1000))
+    finally:
+        os.close(handle)

@@ -1,12 +1,35 @@
-"""The folders of all repositories, `<root>/ab/cd/<uuid>.git`, and unfinished ones beside them."""
+"""The folders of all repositories, `<root>/ab/cd/<uuid>.git`, and unfinished ones beside them.
 
+Killed git processes leave files in them. receive-pack stores the objects of a push in a folder, a
+quarantine, until its refs may move. Each receive-pack and its children hold a shared lock. When the
+exclusive lock is free, no push is in progress and all quarantines are leftovers.
+"""
+
+import fcntl
 import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 from uuid import UUID
+
+PATTERNS: Final = (
+    "**/*.lock",
+    "packed-refs.new",
+    "objects/tmp_objdir-*",
+    "objects/??/tmp_obj_*",
+    "objects/info/**/tmp_*",
+    "objects/pack/tmp_*",
+    "objects/pack/.tmp-*",
+    "gc.pid",
+)
+LEFTOVER_SECONDS: Final = 2 * 3600  # longer than any deadline
+QUARANTINES: Final = "objects/tmp_objdir-incoming-*"
+LOCK: Final = "pushing"
+_PAUSE: Final = 0.02
+"""Seconds between two attempts: `flock` has no timeout."""
 
 
 def folders(root: Path) -> Iterator[Path]:
@@ -49,3 +72,57 @@ def remove_unfinished(folder: Path) -> None:
     """Remove the unfinished folders that failed attempts to make this repository left."""
     for path in folder.parent.glob(f"{folder.name}.tmp-*"):
         remove(path)
+
+
+def remove_leftovers(repo: Path, age: float) -> int:
+    """Remove files of killed git processes that are at least `age` seconds old; return their
+    number.
+
+    A lock file blocks its branch for ever, an unfinished `packed-refs.new` blocks the deletion of
+    packed refs, and an unfinished pack may be large.
+    """
+    removed = 0
+    for pattern in PATTERNS:
+        for path in list(repo.glob(pattern)):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime >= age:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    removed += 1
+    return removed
+
+
+@contextmanager
+def push_lock(repo: Path, kind: int = fcntl.LOCK_SH) -> Iterator[int]:
+    """Hold the repository's lock of pushes; yields its file descriptor.
+
+    A process that inherits the descriptor holds the lock until it ends. `OSError` if the file
+    system has no locks; with `LOCK_NB`, `BlockingIOError` while others hold the lock.
+    """
+    descriptor = os.open(repo / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, kind)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def remove_quarantines(repo: Path, within: float = 0) -> int:
+    """Remove the folders of ended pushes; return their number, 0 if a push is in progress.
+
+    `within`: seconds to wait for pushes to end, for example for a process that was just killed.
+    """
+    ends = time.monotonic() + within
+    while any(repo.glob(QUARANTINES)):
+        try:
+            with push_lock(repo, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                folders = list(repo.glob(QUARANTINES))
+                for folder in folders:
+                    shutil.rmtree(folder, ignore_errors=True)
+                return len(folders)
+        except BlockingIOError:
+            if time.monotonic() >= ends:
+                return 0
+            time.sleep(_PAUSE)
+        except OSError:  # no locks: `remove_leftovers` will remove old folders
+            return 0
+    return 0

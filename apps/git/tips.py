@@ -1,14 +1,26 @@
-"""Reads the commits and annotated tags of moved refs, so that they can be stored as rows."""
+"""Reads the commits and annotated tags of moved refs, so that they can be stored as rows.
 
+Objects are parsed into text, also from bytes that are not valid text.
+"""
+
+import codecs
+import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
-from apps.git.objects import Stamp, Stored
-from apps.git.repo import GitRepo, is_sha
+from apps.git.repo import GitRepo, check_shas
 from apps.git.run import GitError, GitTooLarge
 
+_IDENT: Final = re.compile(rb"([^<]*)<([^>]*)>?[ ]*(-?[0-9]+)?[ ]*([+-][0-9]{4})?")
+_CHARSETS: Final = re.compile(
+    r"(iso-?8859-?[0-9]+|latin-?1|(windows-|cp)125[0-9]|koi8-[ru]|shift[-_]jis|euc-(jp|kr)|gb18030"
+    r"|gbk|gb2312|big5)",
+    re.IGNORECASE,
+)
+"""Encodings of messages besides UTF-8. Some of Python's other codecs are very slow."""
 TEXT_MAX: Final = 1000
 """Most characters of a subject or a name. A tag's message may have one more, which tells that it
 was cut.
@@ -19,6 +31,85 @@ WHOLE_TAG_MAX: Final = 1024 * 1024
 """Bytes of a tag that are parsed to read its whole message."""
 PATIENCE: Final = 10.0
 """Seconds to read objects one by one, if git could not read all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """A person and a time of a commit or tag. `at` is ISO 8601 with an offset, "" if invalid."""
+
+    name: str = ""
+    email: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The header of a commit or tag, with the first line of each key, and its message."""
+
+    header: dict[bytes, bytes]
+    message: str
+
+    @classmethod
+    def parse(cls, content: bytes) -> "Stored":
+        """Parse an object that may be cut off. As in git, the message ends at a NUL."""
+        head, _, message = content.partition(b"\n\n")
+        header: dict[bytes, bytes] = {}
+        for line in head.split(b"\n"):
+            key, _, value = line.partition(b" ")
+            header.setdefault(key, value)
+        text = decode_text(message.partition(b"\0")[0], header.get(b"encoding", b""))
+        return cls(header, text)
+
+    @property
+    def subject(self) -> str:
+        """The first paragraph of the message as one line, as git shows it."""
+        lines: list[str] = []
+        for line in self.message.split("\n"):
+            if line.strip():
+                lines.append(line.rstrip())
+            elif lines:
+                break
+        return " ".join(lines)
+
+    def stamp(self, key: bytes) -> Stamp:
+        """The person and the time in a header line, such as `author`."""
+        match = _IDENT.match(self.header.get(key, b""))
+        if match is None:
+            return Stamp()
+        name, email, seconds, offset = match.groups()
+        charset = self.header.get(b"encoding", b"")
+        at = moment(int(seconds), offset.decode() if offset else "+0000") if seconds else ""
+        return Stamp(decode_text(name, charset).strip(), decode_text(email, charset).strip(), at)
+
+
+def decode_text(raw: bytes, charset: bytes = b"") -> str:
+    """Decode bytes of git to text that any database stores. U+FFFD replaces NUL and bad bytes."""
+    name = charset.decode("ascii", "replace").strip()
+    is_charset = _CHARSETS.fullmatch(name) and is_known_charset(name)
+    encoding = codecs.lookup(name).name if is_charset else "utf-8"
+    return raw.decode(encoding, "replace").replace("\0", "\ufffd")
+
+
+def is_known_charset(charset: str) -> bool:
+    """Whether Python has a codec for this charset."""
+    try:
+        codecs.lookup(charset)
+    except LookupError:
+        return False
+    return True
+
+
+def moment(seconds: int, offset: str) -> str:
+    """Seconds since 1970 as ISO 8601 with an offset such as `+0130`; "" if out of range.
+
+    UTC replaces an offset of a day or more.
+    """
+    away = dt.timedelta(hours=int(offset[1:3]), minutes=int(offset[3:]))
+    zone = dt.timezone(-away if offset[0] == "-" else away) if away < dt.timedelta(1) else dt.UTC
+    try:
+        return dt.datetime.fromtimestamp(seconds, zone).isoformat()
+    except (OSError, OverflowError, ValueError):
+        return ""
 
 
 NOBODY: Final = Stamp()
@@ -49,8 +140,7 @@ def read_tips(repo: GitRepo, may_be_tag: Mapping[str, bool]) -> dict[str, Tip]:
     A missing object, or one too large for git, has an empty `Tip`. If git cannot read all at once,
     they are read one by one, and those that take too long are left out.
     """
-    if not all(map(is_sha, may_be_tag)):
-        raise ValueError("full object names are needed")
+    check_shas(*may_be_tag)
     if not may_be_tag:
         return {}
     try:
@@ -61,8 +151,7 @@ def read_tips(repo: GitRepo, may_be_tag: Mapping[str, bool]) -> dict[str, Tip]:
 
 def tag_message(repo: GitRepo, sha: str) -> tuple[str, bool] | None:
     """The message of an annotated tag, and whether it was cut; None for other objects."""
-    if not is_sha(sha):
-        raise ValueError("a full object name is needed")
+    check_shas(sha)
     parser = ObjectParser(WHOLE_TAG_MAX, WHOLE_TAG_MAX)
     [tag] = _read_objects(repo, [f"{sha}^{{tag}}"], parser)
     return None if tag is None else (tag.message or "", parser.cut)

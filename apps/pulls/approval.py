@@ -16,7 +16,7 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.core.errors import git_failed
 from apps.git import cache, merge
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.merge import Mergeability, Strategy
 from apps.git.run import GitError
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
@@ -24,7 +24,7 @@ from apps.pulls.rules import Blocker, missing_branch, outcome_blocker, state_blo
 from apps.repos.access import level_on
 from apps.repos.models import Protection, protections_of
 from apps.repos.protection_rules import RULES
-from apps.repos.satisfiable import Crowd, is_satisfiable_without
+from apps.repos.rules import Collaborators, is_satisfiable_without
 
 PATIENCE = 5.0
 """Seconds for which the records of one request ask git whether reviews are stale."""
@@ -227,12 +227,12 @@ class Approval:
             return not protection.required_approvals
         barred = [pull.thread.created_by_id, pull.head_pushed_by_id]
         others = [person for person in barred if person is not None]
-        return is_satisfiable_without(protection, self.crowd, others)
+        return is_satisfiable_without(protection, self.collaborators, others)
 
     @cached_property
-    def crowd(self) -> Crowd:
+    def collaborators(self) -> Collaborators:
         """People enough to tell, its author and who pushed its head among them."""
-        return Crowd.of(self.eligibility.pull.repo, self.protections, besides=2)
+        return Collaborators.of(self.eligibility.pull.repo, self.protections, besides=2)
 
     def _asking(self, person: int) -> list[bool]:
         """Which of the protections want the approval of one of the named."""

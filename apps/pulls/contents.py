@@ -14,17 +14,25 @@ from typing import IO, Any
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from apps.browse.cache import Patches, cached, cached_patches, too_expensive
-from apps.browse.codec import decode_file, encode_file, unpack_commits, unpack_files
-from apps.browse.objects import find_commits
+from apps.browse.cache import (
+    Patches,
+    cached,
+    cached_patches,
+    decode_file,
+    encode_file,
+    too_expensive,
+    unpack_commits,
+    unpack_files,
+)
+from apps.browse.names import find_commits
 from apps.browse.read_slots import heavy_slots
 from apps.core.errors import Invalid, git_failed
 from apps.core.lookup import get_or_missing
 from apps.git.diff import FileChange, changes, patches
+from apps.git.exports import write_diff, write_patches
 from apps.git.log import Commit
 from apps.git.repo import EMPTY_TREE, pull_ref
 from apps.git.run import GitError, GitTimeout, GitTooLarge
-from apps.git.texts import write_diff, write_patches
 from apps.pulls.models import Pull, PullVersion, VersionContents
 from apps.pulls.versions import putting_off, read_contents
 from apps.repos.models import Repo

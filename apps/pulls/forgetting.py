@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from apps.browse.cache import drop_answers
-from apps.browse.codec import pack_commits, pack_files
-from apps.git import forget as in_git
+from apps.browse.cache import drop_answers, pack_commits, pack_files
 from apps.pulls.models import IS_ACTIVE, PullVersion, VersionContents
 from apps.repos.models import BRANCHES, TAGS, NamedCommit, Repo
 
@@ -24,11 +22,11 @@ class Found:
 
 def find(repo: Repo, sha: str) -> Found:
     """What leads to the commit; nothing for one that is not there. `GitError`, `ValueError`."""
-    if in_git.missing(repo.git, [sha]):
+    if repo.git.missing([sha]):
         return Found([], {})
     active = repo.pulls.filter(IS_ACTIVE).values_list("number", flat=True)
     obstacles, hidden = [], {}
-    for name, at in in_git.refs_with(repo.git, sha).items():
+    for name, at in repo.git.refs_with(sha).items():
         obstacle = obstacle_of(name, {*active})
         if obstacle:
             obstacles.append(obstacle)
@@ -58,7 +56,7 @@ def forget_answers(repo: Repo) -> None:
     """
     drop_answers()
     named = NamedCommit.objects.filter(repo=repo).exclude(sha="")
-    gone = in_git.missing(repo.git, {*named.values_list("sha", flat=True)})
+    gone = repo.git.missing({*named.values_list("sha", flat=True)})
     named.filter(sha__in=gone).update(sha="")
     forget_versions(repo)
 
@@ -68,7 +66,7 @@ def forget_versions(repo: Repo) -> None:
     are cut. Nobody asks git about them again.
     """
     versions = PullVersion.objects.filter(pull__repo=repo)
-    heads = in_git.missing(repo.git, {*versions.values_list("head_sha", flat=True)})
+    heads = repo.git.missing({*versions.values_list("head_sha", flat=True)})
     lost = versions.filter(head_sha__in=heads)
     zeros = dict.fromkeys(("commit_count", "additions", "deletions", "changed_files"), 0)
     lost.filter(commit_count=None).update(**zeros)

@@ -17,7 +17,7 @@ from django.db.models.functions import Concat
 
 from apps.accounts.principal import Principal
 from apps.core.access import Level
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.pulls.approval import Approval, Eligibility, LoadedApproval
 from apps.pulls.models import IS_ACTIVE, Pull, PullQuerySet, PullStatus, Review
 from apps.pulls.waiting import TAKES_CHANGES, awaiting_review_from

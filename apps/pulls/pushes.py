@@ -19,7 +19,7 @@ from apps.core.locks import lock
 from apps.core.statements import Parameter, Statement, parameters
 from apps.events.kinds import Kind
 from apps.events.record import Change
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.history import heads_sharing
 from apps.git.repo import GitRepo
 from apps.git.run import GitError

@@ -22,7 +22,7 @@ from apps.core.serializers import (
 )
 from apps.core.slugs import PREFIX
 from apps.git.merge import Strategy
-from apps.git.new_names import MOST_BYTES
+from apps.git.refs import MOST_BYTES
 from apps.pulls import rules
 from apps.pulls.approval import Approval, Eligibility, MergeReadiness
 from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review, ReviewStatus

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from apps.accounts.models import User
 from apps.core.statements import Parameter, Statement
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.repo import DiffStat, GitRepo, approved_ref, pull_ref, version_ref
 from apps.git.run import GitError
 from apps.pulls import sources

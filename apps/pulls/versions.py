@@ -15,10 +15,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from apps.browse.codec import pack_commits, pack_files
+from apps.browse.cache import pack_commits, pack_files
 from apps.core.locks import lock
+from apps.git.cache import GitFacts
 from apps.git.diff import changes
-from apps.git.facts import GitFacts
 from apps.git.log import log
 from apps.git.repo import DiffStat, GitRepo, version_ref
 from apps.git.run import GitError

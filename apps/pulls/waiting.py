@@ -15,7 +15,7 @@ from apps.accounts.principal import Principal
 from apps.core.access import Level
 from apps.pulls.models import Pull, PullQuerySet, PullStatus, Review, ReviewStatus
 from apps.repos.models import Approver, Protection, Repo, protects
-from apps.repos.protection_rules.reviews import ASKS_FOR_APPROVALS
+from apps.repos.protection_rules import ASKS_FOR_APPROVALS
 from apps.teams.models import LEVEL_OF, Team
 
 WRITERS = [role.value for role, level in LEVEL_OF.items() if level >= Level.WRITE]

@@ -53,10 +53,10 @@ OwnerAccess = TeamAccess | UserAccess
 
 @dataclass(frozen=True)
 class RepoAccess(ResourceAccess):
-    """A principal's access to a repository; `asked` is the path in the request."""
+    """A principal's access to a repository; `requested` is the path in the request."""
 
     repo: Repo
-    asked: str
+    requested: str
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class RepoAccess(ResourceAccess):
 
     @property
     def moved(self) -> bool:
-        return self.repo.path.lower() != self.asked
+        return self.repo.path.lower() != self.requested
 
     def check_open(self, *, writing: bool) -> None:
         """403 if the owner is inactive: `team_inactive`, `owner_inactive`.

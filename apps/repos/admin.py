@@ -110,10 +110,10 @@ class RepoAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(under(text))
 
-    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+    def change(self, by: Principal, row: Any, **values: Any) -> None:
         access = access_to(by, row)
         access.require_change(Level.ADMIN)
-        actions.update_repo(by=access, **wanted)
+        actions.update_repo(by=access, **values)
 
     @admin.display(description="state")
     def state(self, row: Repo) -> str:
@@ -178,9 +178,9 @@ class ProtectionAdmin(StaffAdmin):
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         return rows.filter(repo__in=Repo.objects.filter(under(text)).values("pk"))
 
-    def change(self, by: Principal, row: Any, **wanted: Any) -> None:
+    def change(self, by: Principal, row: Any, **values: Any) -> None:
         access = access_to(by, row.repo)
-        actions.update_protection(by=access, protection=row, **wanted)
+        actions.update_protection(by=access, protection=row, **values)
 
     @admin.display(description="repository")
     def where(self, row: Protection) -> str:

@@ -1,34 +1,43 @@
 """The jobs of repositories, for `settings.JOBS`: make forks, settle journals, point HEAD, tidy,
-sweep.
+sweep. `check` compares a repository on disk with the database, for `check_repos`.
 
-Each calls `on_done` with a line about the work that it did.
+Each job calls `on_done` with a line about the work that it did.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import logging
-import uuid
+from collections.abc import Iterator
 from contextlib import suppress
+from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.db.models import F
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from apps.core.errors import ApiError
 from apps.git import store
+from apps.git.refs import begins_like_full_name
 from apps.git.run import GitError
 from apps.jobs.leases import heartbeat
 from apps.jobs.worker import OnDone
-from apps.repos import actions, pushes, quota
-from apps.repos.head import point_head
-from apps.repos.models import HEAD_DUE, UNTIDY, Fork, ForkStatus, Repo
-from apps.repos.upkeep import sweep
+from apps.repos import actions, quota
+from apps.repos.models import BRANCHES, HEAD_DUE, TAGS, UNTIDY, Fork, ForkStatus, Repo
+from apps.repos.models.protection import glob
+from apps.repos.models.ref import short_name
+from apps.repos.pushes import point_head, reconcile
+from apps.repos.rules import names_branches
 
 ATTEMPTS = 3
 RETRY = dt.timedelta(seconds=5)
 EVERY = dt.timedelta(minutes=1)
 """Least time between two tidyings of a repository, and between its creation and the first."""
+UNCLAIMED = 24 * 3600.0
+"""Seconds after which a folder without a row is removed. Copying a fork takes only minutes."""
+AT_ONCE = 500
+"""Most folders that one query looks up."""
 GAVE_UP = (
     f"The copy failed in {ATTEMPTS} attempts. Fork again, or ask the operators of this site: the "
     "server's log says more."
@@ -50,7 +59,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
     token = fork.take(
         status=ForkStatus.RUNNING,
         started_at=Coalesce(F("started_at"), timezone.now()),
-        repo_uuid=uuid.uuid4(),
+        repo_uuid=uuid4(),
     )
     if token is None:
         return True
@@ -64,7 +73,7 @@ def make_next_fork(on_done: OnDone = ignore) -> bool:
     return True
 
 
-def make_fork(fork: Fork, token: uuid.UUID) -> None:
+def make_fork(fork: Fork, token: UUID) -> None:
     """Try once to copy and complete a fork. If git fails, the fork is due again after `RETRY`."""
     copied = Repo(uuid=fork.repo_uuid).git.unfinished(token.hex)
     try:
@@ -89,7 +98,7 @@ def settle_journals(on_done: OnDone = ignore) -> bool:
     for repo in Repo.objects.filter(journal__isnull=False).distinct():
         repo.git.remove_quarantines()  # left by a killed server
         try:
-            moves = pushes.reconcile(repo=repo, believing=False)
+            moves = reconcile(repo=repo, believing=False)
         except Exception:
             logger.exception("The journal of %s could not be settled", repo.uuid)
             # The lock file of a killed git may be the reason: it is removed for the next run.
@@ -146,3 +155,70 @@ def sweep_folders(_: OnDone) -> bool:
             repo.git.remove_leftovers()
             quota.measure(repo)
     return False
+
+
+def sweep(age: float = UNCLAIMED) -> list[str]:
+    """Remove folders without a row that are at least `age` seconds old; return their names.
+
+    The folder of a new repository exists before its row is committed, so new folders stay.
+    """
+    folders = store.folders(settings.REPOSITORIES_DIR)
+    old = [folder for folder in folders if store.older_than(folder, age)]
+    removed = []
+    for start in range(0, len(old), AT_ONCE):
+        uuids = {folder: store.uuid_of(folder) for folder in old[start : start + AT_ONCE]}
+        used = _used([uuid for uuid in uuids.values() if uuid is not None])
+        for folder, uuid in uuids.items():
+            if uuid not in used:
+                store.remove(folder)
+                removed.append(folder.name)
+    return removed
+
+
+def _used(uuids: list[UUID]) -> set[UUID | None]:
+    """The uuids among these of repositories, or of forks that are being made."""
+    unfinished = [ForkStatus.QUEUED.value, ForkStatus.RUNNING.value]
+    repos = Repo.objects.filter(uuid__in=uuids).values_list("uuid", flat=True)
+    forks = Fork.objects.filter(repo_uuid__in=uuids, status__in=unfinished)
+    return {*repos, *forks.values_list("repo_uuid", flat=True)}
+
+
+def misleading_names(repo: Repo) -> Iterator[str]:
+    """Sentences about existing names that new branches and tags may not have, because git may
+    resolve them to another ref. They are not repaired: people may use them.
+    """
+    refs = dict.fromkeys(repo.refs.order_by("full_name").values_list("full_name", flat=True))
+    patterns = filter(names_branches, repo.protections.values_list("branch", flat=True))
+    globs = [glob(pattern) for pattern in patterns]
+    for ref in refs:
+        name, is_tag = short_name(ref), ref.startswith(TAGS)
+        if begins_like_full_name(name):
+            yield f"{ref} begins like the full name of another ref"
+        if is_tag and BRANCHES + name in refs:
+            yield f"the tag {name} is named like a branch: git fetch with that name brings the tag"
+        elif is_tag and any(pattern.fullmatch(name) for pattern in globs):
+            yield f"the tag {name} is named like a protected branch"
+
+
+def check(repo: Repo, *, fix: bool, age: float) -> Iterator[str]:
+    """Sentences about differences between a repository's rows and its folder. `fix` repairs them.
+
+    `age`: seconds. Younger leftovers may belong to a push in progress and stay. Raises `GitError`
+    or `OSError` if the folder cannot be read.
+    """
+    if not repo.git.path.exists():
+        raise FileNotFoundError("its folder is missing: restore it from a backup")
+    # Leftovers go first, because a lock among them would block the rest.
+    if fix and repo.git.remove_leftovers(age):
+        yield "killed processes left temporary files"
+    if repo.git.head_branch() != repo.default_branch:
+        yield f"HEAD is {repo.git.head_branch()}, not {repo.default_branch}"
+        if fix:
+            point_head(repo)
+    stored = dict(repo.refs.values_list("full_name", "sha"))
+    if stored != repo.git.refs():
+        yield "the stored heads differ from git's refs"
+        if fix:
+            reconcile(repo=repo)
+    if fix and repo.git.mend_config():
+        yield "its configuration was outdated"

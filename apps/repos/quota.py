@@ -11,8 +11,8 @@ from django.db.models import F, Sum
 
 from apps.accounts.models import User
 from apps.core.errors import Conflict
-from apps.git.configuration import MOST_PUSHED
 from apps.git.protocol import PushRequest
+from apps.git.repo import MOST_PUSHED
 from apps.git.store import bytes_in
 from apps.repos.models import Repo
 from apps.teams.models import Team

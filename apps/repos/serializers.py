@@ -18,7 +18,7 @@ from apps.core.serializers import (
     TimestampField,
 )
 from apps.core.slugs import PREFIX, REPO_SLUG, REPO_SLUG_MAX, repo_slug_problem
-from apps.git.new_names import MOST_BYTES
+from apps.git.refs import MOST_BYTES
 from apps.repos.models import (
     Approver,
     Fork,
@@ -32,8 +32,7 @@ from apps.repos.protection_rules import (
     with_record_fields,
     with_request_fields,
 )
-from apps.repos.rules import branch_problem, pattern_problem
-from apps.repos.satisfiable import Crowd, is_satisfiable
+from apps.repos.rules import Collaborators, branch_problem, is_satisfiable, pattern_problem
 
 DESCRIPTION_MAX = 65_536
 
@@ -157,13 +156,13 @@ class ApproverRecord(RecordSerializer):
     added_by_username = serializers.CharField(allow_null=True)
 
 
-def protection_record(protection: Protection, crowd: Crowd) -> dict[str, Any]:
+def protection_record(protection: Protection, collaborators: Collaborators) -> dict[str, Any]:
     """Needs a row of `ProtectionQuerySet.with_people`."""
     return {
         "uuid": protection.uuid,
         "branch": protection.branch,
         **settings_of(protection),
-        "is_satisfiable": is_satisfiable(protection, crowd),
+        "is_satisfiable": is_satisfiable(protection, collaborators),
         "approver_count": len(protection.approvers.all()),
         "created_by_username": protection.created_by.username,
         "created_at": protection.created_at,
@@ -197,14 +196,14 @@ class ForkRecord(RecordSerializer):
     completed_at = TimestampField(allow_null=True)
 
 
-def fork_record(fork: Fork, known: dict[int, str]) -> dict[str, Any]:
-    """A fork; its two repositories are named if `known` has their paths, by id."""
+def fork_record(fork: Fork, paths: dict[int, str]) -> dict[str, Any]:
+    """The record of a fork. `paths` has the paths of readable repositories by id."""
     return {
         "uuid": fork.uuid,
         "status": fork.status,
         "error": fork.error,
-        "upstream_path": known.get(fork.upstream_id),
-        "repo_path": known.get(fork.repo_id) if fork.repo_id else None,
+        "upstream_path": paths.get(fork.upstream_id),
+        "repo_path": paths.get(fork.repo_id) if fork.repo_id else None,
         "owner_kind": "team" if fork.owner_team_id else "user",
         "owner_slug": fork.owner.path.split("/")[1],
         "created_by_uuid": fork.created_by.uuid,

@@ -14,10 +14,9 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from apps.core.locks import lock
-from apps.git.facts import GitFacts
-from apps.git.objects import Stamp
+from apps.git.cache import GitFacts
 from apps.git.repo import GitRepo
-from apps.git.tips import Tip, read_tips, tip_of
+from apps.git.tips import Stamp, Tip, read_tips, tip_of
 from apps.jobs.worker import OnDone
 from apps.repos.models import TAGS, UNREAD, Ref, Repo
 
@@ -28,8 +27,14 @@ MOST_REFS = 3_000
 MOST_REPOS = 100
 """Most repositories of one run of the job."""
 TIP_COLUMNS = (
-    *("peeled_sha", "commit_subject", "commit_author", "committed_at"),
-    *("tag_message", "tagger_name", "tagger_email", "tagged_at"),
+    "peeled_sha",
+    "commit_subject",
+    "commit_author",
+    "committed_at",
+    "tag_message",
+    "tagger_name",
+    "tagger_email",
+    "tagged_at",
 )
 logger = logging.getLogger(__name__)
 

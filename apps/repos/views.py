@@ -15,15 +15,15 @@ from apps.accounts.rules import named_user
 from apps.core.access import Level
 from apps.core.availability import REPO_SLUGS, Availability, SlugQuery
 from apps.core.errors import Forbidden
+from apps.core.filters import SearchFilter, StrictFilterSet
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.repos import actions, queries
 from apps.repos.access import OwnerAccess, OwnerScoped, RepoAccess, RepoScoped, open_repo_of
-from apps.repos.filters import RepoFilterSet
 from apps.repos.models import Approver, Fork, Protection, Repo
-from apps.repos.satisfiable import Crowd
+from apps.repos.rules import Collaborators
 from apps.repos.serializers import (
     AddApprover,
     ApproverRecord,
@@ -51,6 +51,10 @@ def repo_records(
     upstreams = [repo.upstream_id for repo in repos]
     paths = Repo.objects.paths_known_to(principal, upstreams)
     return [repo_record(repo, owner, level, base, paths.get(repo.upstream_id)) for repo in repos]
+
+
+class RepoFilterSet(StrictFilterSet):
+    search = SearchFilter("Part of a name, slug or description, ignoring case.")
 
 
 class RepoViewSet(OwnerScoped):
@@ -127,8 +131,8 @@ class CheckRepoSlugViewSet(OwnerScoped):
 
 def protection_records(repo: Repo, protections: Sequence[Protection]) -> list[dict[str, Any]]:
     """The records of protections. At most two queries find whether enough people could approve."""
-    crowd = Crowd.of(repo, protections)
-    return [protection_record(protection, crowd) for protection in protections]
+    collaborators = Collaborators.of(repo, protections)
+    return [protection_record(protection, collaborators) for protection in protections]
 
 
 class ProtectionViewSet(RepoScoped):
@@ -319,8 +323,8 @@ class ForksOfRepoViewSet(RepoScoped):
             return access_to_user(self.principal, self.principal.user)
         return open_team(self.principal, slug.lower(), needs=Level.WRITE, writing=True)
 
-    def check_again(self, kept: Any) -> None:
-        super().check_again(kept)
+    def check_again(self, stored: Any) -> None:
+        super().check_again(stored)
         self.open_space()
 
 

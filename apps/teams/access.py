@@ -32,10 +32,10 @@ def annotate_role(rows: QuerySet[Any], members: str) -> Any:
 
 @dataclass(frozen=True)
 class TeamAccess(ResourceAccess):
-    """A principal's access to a team; `asked` is the slug in the request."""
+    """A principal's access to a team; `requested` is the slug in the request."""
 
     owner: Team
-    asked: str
+    requested: str
 
     @property
     def team(self) -> Team:
@@ -51,7 +51,7 @@ class TeamAccess(ResourceAccess):
 
     @property
     def moved(self) -> bool:
-        return self.team.slug != self.asked
+        return self.team.slug != self.requested
 
     def check_holds(self, member: Member) -> None:
         """`ValueError` if the member belongs to another team."""

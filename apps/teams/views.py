@@ -12,6 +12,7 @@ from apps.accounts.principal import Principal
 from apps.accounts.rules import named_user
 from apps.core.access import Level
 from apps.core.availability import TEAM_SLUGS, Availability, SlugQuery
+from apps.core.filters import SearchFilter, StrictFilterSet
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
@@ -20,7 +21,6 @@ from apps.events.activity import ActivityRecord, activity_record
 from apps.events.models import Key
 from apps.teams import actions, queries
 from apps.teams.access import TeamAccess, TeamScoped, open_team
-from apps.teams.filters import TeamFilterSet
 from apps.teams.models import Member, Team
 from apps.teams.rules import check_may_set
 from apps.teams.serializers import (
@@ -52,6 +52,10 @@ class SuggestQuery(QuerySerializer):
     team_slug = TextParameter(
         required=False, help_text="Fill `is_member` for this team; only for its members."
     )
+
+
+class TeamFilterSet(StrictFilterSet):
+    search = SearchFilter("Part of a name or slug, ignoring case.")
 
 
 class TeamViewSet(TeamScoped):
@@ -142,8 +146,8 @@ class MemberViewSet(TeamScoped):
         if not self.leaving:
             super().check_permissions(request)
 
-    def check_again(self, kept: Any) -> None:
-        super().check_again(kept)
+    def check_again(self, stored: Any) -> None:
+        super().check_again(stored)
         check_may_set(self.access, self.validated_data["role"])
 
     @operation(Level.READ, response=MemberRecord)

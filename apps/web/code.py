@@ -9,7 +9,9 @@ from typing import Any
 from django.utils.safestring import mark_safe
 
 from apps.accounts.principal import Principal
-from apps.browse.folders import (
+from apps.browse.names import path_fields, path_in_tree, revision, shown_path
+from apps.browse.serializers.commits import accounts_of
+from apps.browse.trees import (
     LastChanges,
     Readme,
     commit_at,
@@ -17,8 +19,6 @@ from apps.browse.folders import (
     name_of,
     read_folder,
 )
-from apps.browse.names import path_fields, path_in_tree, revision, shown_path
-from apps.browse.serializers.commits import accounts_of
 from apps.core import markdown
 from apps.git.tree import Entry
 from apps.repos.access import RepoAccess

@@ -31,7 +31,7 @@ def shown_comparison(
         deletions=found.changes.deletions,
         address=f"/{ends.repo.path}/compare",
         cache_key=ends.question("rows"),
-        who=ends.who,
+        who=ends.throttle_key,
     )
     return {
         "ahead": found.ahead,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
 
-from apps.git.hunks import Hunk, parse_hunks
-from apps.git.hunks import Line as HunkLine
+from apps.git.diff import Hunk, parse_hunks
+from apps.git.diff import Line as HunkLine
 from apps.web.colours import LINE_MAX, Line, escaped, html_of, plain_lines, text_of
 
 Row = tuple[str, int | None, int | None, str]

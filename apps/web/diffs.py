@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apps.browse.cache import ForNow, cached
-from apps.browse.codec import ENCODING
+from apps.browse.cache import ENCODING, ForNow, cached
 from apps.browse.comparison import diff_too_large
 from apps.browse.names import shown_path
 from apps.browse.read_slots import heavy_slots

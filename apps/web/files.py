@@ -8,12 +8,10 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 
 from apps.browse.cache import ForNow, cached
-from apps.browse.folders import thing_at
-from apps.browse.names import path_in_tree, revision, shown_path
-from apps.browse.objects import quick
-from apps.browse.responses import kind_of, raw_response
+from apps.browse.downloads import kind_of, raw_response
+from apps.browse.names import path_in_tree, quick, revision, shown_path
 from apps.browse.serializers.trees import target_of
-from apps.browse.trees import Content, content_of
+from apps.browse.trees import Content, content_of, read_entry
 from apps.core.content_types import PICTURES
 from apps.core.lexers import Budget
 from apps.core.pagination import count_parameter
@@ -48,7 +46,7 @@ START = 512 * 1024
 def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpResponse:
     """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
     location = find_location(request, access, path)
-    entry = thing_at(location.repo, location.commit, location.path)
+    entry = read_entry(location.repo, location.commit, location.path)
     shown: dict[str, Any] = {
         "location": location,
         "menu": ref_menu(location.repo, location.shown_ref),

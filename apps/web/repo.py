@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse, HttpResponseRedirect
 
-from apps.browse.folders import thing_at
+from apps.browse.trees import read_entry
 from apps.core.access import Level
 from apps.core.errors import NotFound
 from apps.core.pagination import count_text
@@ -56,7 +56,7 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
         location = find_location(request, access)
     except NotFound:
         return known
-    folder = thing_at(found, location.commit, b"")
+    folder = read_entry(found, location.commit, b"")
     return {
         **known,
         "location": location,

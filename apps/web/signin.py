@@ -85,7 +85,7 @@ def invite_of(request: PageRequest) -> Invite | None:
     text = named(request, "invite")
     if not text:
         return None
-    invite = Invite.objects.alive().filter(uuid=uid_in(text)).first()
+    invite = Invite.objects.not_deleted().filter(uuid=uid_in(text)).first()
     if invite is None:
         raise NotFound("not_found", "This invite does not exist.")
     return invite

@@ -10,7 +10,7 @@ from apps.accounts.models import InviteStatus
 from apps.accounts.rules import TokenStatus
 from apps.browse.downloads import KINDS as KINDS_OF_ARCHIVES
 from apps.browse.downloads import TEXTS
-from apps.browse.filters import REF_ORDERINGS
+from apps.browse.refs import REF_ORDERINGS
 from apps.browse.serializers.files import STATUSES
 from apps.browse.serializers.trees import FILE_KINDS, KINDS
 from apps.events.kinds import PingKind

@@ -1,4 +1,4 @@
-"""Who is calling: bearer and basic (contract, Authentication), and sessions of streams."""
+"""Authentication by bearer and basic tokens, and by sessions of streams."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ def test_unknown_revoked_expired_and_deleted_tokens_are_one_answer(make, alice, 
 
 
 def statements(authorization: str) -> list[str]:
-    """What was asked about accounts, with what was looked for left out."""
-    with CaptureQueriesContext(connection) as asked:
+    """The SQL statements on tables of accounts, with their parameters replaced by `?`."""
+    with CaptureQueriesContext(connection) as queries:
         call(authorization).fails(401, "invalid_token")
-    sent = [one["sql"] for one in asked.captured_queries if '"accounts_' in one["sql"]]
-    return [re.sub("'[^']*'", "?", sql) for sql in sent]
+    statements = [query["sql"] for query in queries.captured_queries]
+    return [re.sub("'[^']*'", "?", sql) for sql in statements if '"accounts_' in sql]
 
 
 def test_the_time_that_a_refusal_takes_does_not_tell_what_a_token_was(make, alice, bob, carol):
-    """The same statement runs, whether the token is unknown, revoked, expired or another's."""
+    """The same statement runs for tokens that are unknown, revoked, expired or another person's."""
     revoke_token(by=principal_of(alice), token=alice.tokens.get())
     bob.tokens.update(expires_at=timezone.now())
     unknown = statements("Bearer ght_unknown")

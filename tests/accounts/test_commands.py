@@ -21,7 +21,7 @@ NOBODYS = "00000000-0000-4000-8000-000000000000"
 
 @pytest.fixture
 def manage(db):
-    """`manage("create_user", "dave")` is what the command prints, without the line end."""
+    """`manage("create_user", "dave")` returns the output of the command without its line end."""
 
     def run(*arguments):
         printed = io.StringIO()
@@ -61,7 +61,7 @@ def test_a_command_that_cannot_do_its_work_says_so_in_one_line(manage, alice):
 
 @pytest.fixture
 def shell(tmp_path):
-    """`shell("migrate")` runs manage.py as a process of its own, on a database of its own."""
+    """`shell("migrate")` runs manage.py in a process of its own, with a database of its own."""
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path)}
 
     def run(*arguments):
@@ -81,7 +81,7 @@ def test_where_there_are_no_tables_the_one_line_says_what_makes_them(manage, tmp
 @pytest.mark.slow
 @pytest.mark.once
 def test_the_shell_sees_the_line_on_standard_error_and_a_status(shell, tables, tmp_path):
-    """A plain run sees so of `serve` (tests/events/test_serve.py)."""
+    """tests/events/test_serve.py tries the same with `serve`."""
     code, _, said = shell("revoke_token", NOBODYS)
     assert code == 1 and said.count("\n") == 1 and "manage.py migrate" in said
     shutil.copy(tables, tmp_path / "guildhall.db")

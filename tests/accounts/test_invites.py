@@ -1,4 +1,4 @@
-"""/signup-invites: made, changed, listed, deleted."""
+"""/signup-invites"""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def test_an_accepted_invite_stays_accepted_and_is_not_changed(api, sam):
     for body in ({}, {"email": "x@x.org"}, {"expires_at": "1d"}):
         api(sam).put(url, **body).fails(409, "invite_already_accepted")
     Invite.objects.update(expires_at=timezone.now())
-    shown = api(sam).get(url).gives()
-    assert (shown["status"], shown["accepted_by_username"]) == ("accepted", "eve")
-    assert shown["accepted_by_uuid"] == str(eve.uuid) and shown["accepted_at"]
+    record = api(sam).get(url).gives()
+    assert (record["status"], record["accepted_by_username"]) == ("accepted", "eve")
+    assert record["accepted_by_uuid"] == str(eve.uuid) and record["accepted_at"]
     with pytest.raises(ApiError) as refused:
         accepted(made, "mallory", "mallory@x.org")
     assert refused.value.code == "invite_already_accepted"
@@ -155,7 +155,7 @@ def test_an_invite_in_any_state_can_be_deleted_and_is_gone(api, sam, events, sta
 
 @pytest.fixture
 def three(api, sam) -> Api:
-    """sam with invites for b, for whoever and for A, made in this order; A's has been accepted."""
+    """sam with invites for b, for anyone and for A, created in this order. A's is accepted."""
     for email, days in (("b@x.org", 2), ("", 1), ("A@x.org", 3)):
         made = invite(sam, email=email, expires_at=timezone.now() + days * DAY)
     eve = accepted(made, "Eve", "a@x.org")
@@ -165,7 +165,7 @@ def three(api, sam) -> Api:
     return staff
 
 
-def shown(caller: Api, query: str) -> str:
+def emails_in_order(caller: Api, query: str) -> str:
     rows = caller.get(f"/signup-invites?{query}").gives()["results"]
     return "".join((row["email"] or "-")[0] for row in rows)
 
@@ -193,7 +193,7 @@ LISTED = {
 
 @pytest.mark.parametrize(("query", "order"), LISTED.items())
 def test_invites_are_found_and_sorted(three, query, order):
-    assert shown(three, query.replace(" ", "%20")) == order
+    assert emails_in_order(three, query.replace(" ", "%20")) == order
 
 
 def test_an_invite_is_found_by_its_uuid_or_how_it_begins(three):
@@ -204,8 +204,8 @@ def test_an_invite_is_found_by_its_uuid_or_how_it_begins(three):
             row["uuid"].replace("-", ""),
             row["uuid"][:11],
         ):
-            found = three.get(f"/signup-invites?search={text}").gives()["results"]
-            assert [one["uuid"] for one in found] == [row["uuid"]]
+            results = three.get(f"/signup-invites?search={text}").gives()["results"]
+            assert [result["uuid"] for result in results] == [row["uuid"]]
 
 
 def test_other_words_than_those_of_the_list_are_refused(three):
@@ -272,6 +272,6 @@ def test_of_many_that_reach_for_the_last_invite_of_the_day_one_gets_it(api, sam,
     staff = api(sam)
     for _ in range(2):
         staff.post("/signup-invites", expires_at="1d").gives(201)
-    found = at_once(*[lambda: staff.post("/signup-invites", expires_at="1d")] * 8)
-    assert found == {(201, None): 1, (429, "signup_invite_limit_reached"): 7}
+    outcomes = at_once(*[lambda: staff.post("/signup-invites", expires_at="1d")] * 8)
+    assert outcomes == {(201, None): 1, (429, "signup_invite_limit_reached"): 7}
     assert Invite.objects.count() == 3

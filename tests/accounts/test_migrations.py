@@ -1,4 +1,4 @@
-"""What the migrations of accounts do with rows that are there already."""
+"""The migrations of accounts with existing rows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.migrations import as_of, migrate_to_newest
 
 
 def insertion(names: str, values: list[Any]) -> str:
-    """An account as the columns of that time have it; the models have those of today."""
+    """The SQL that inserts an account into the table of an older migration."""
     marks = ", ".join(["%s"] * len(values))
-    # The names are constants of these tests.
+    # The column names are constants of these tests.
     return f"INSERT INTO accounts_user ({names}) VALUES ({marks})"  # noqa: S608 - as above
 
 
 @pytest.fixture
 def before_the_keys(transactional_db: None) -> Iterator[None]:
-    """The tables as they were when an address could belong to several accounts."""
+    """The tables of the time when several accounts could have the same address."""
     with as_of("accounts", "0001_initial"):
         yield
 
@@ -40,8 +40,8 @@ def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog
             values += [is_active, False, "2026-01-01 00:00:00+00:00"]
             cursor.execute(insertion(names, values), values)
     migrate_to_newest()
-    kept = User.objects.order_by("id").values_list("email", "email_key", "display_name_key")
-    assert list(kept) == [
+    rows_after = User.objects.order_by("id").values_list("email", "email_key", "display_name_key")
+    assert list(rows_after) == [
         ("", None, "ö"),
         ("ann@X.org", "ann@x.org", "ö"),
         *[("", None, "ö")] * 3,
@@ -52,7 +52,7 @@ def test_an_address_stays_with_the_oldest_active_account(before_the_keys, caplog
 
 @pytest.fixture
 def before_the_versions(transactional_db: None) -> Iterator[None]:
-    """The tables as they were when a proof ended with address and password alone."""
+    """The tables of the time when only address and password ended a proof."""
     with as_of("accounts", "0005_admin_searches"):
         yield
 

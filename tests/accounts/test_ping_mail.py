@@ -1,4 +1,4 @@
-"""E-mail about pings: to whom, how often, and what is left when sending fails or dies."""
+"""E-mails about pings: their recipients, how often they come, and failures while sending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.races import Outcome, at_once
 
 
 class Backend(EmailBackend):
-    """Keeps messages as Django's own for tests, and meanwhile does what a test says."""
+    """Django's backend for tests, which also calls `meanwhile` while it sends."""
 
     meanwhile: ClassVar[Callable[[], object]]
 
@@ -36,7 +36,7 @@ class Backend(EmailBackend):
 
 
 class Died(BaseException):
-    """As after kill -9: nothing catches it."""
+    """Ends the job like kill -9: no code catches it."""
 
 
 def die() -> None:
@@ -50,15 +50,15 @@ def fail() -> None:
 
 @pytest.fixture
 def meanwhile(settings, monkeypatch):
-    """`meanwhile(act)`: from now on each message is sent while `act` runs."""
-    # Set by pytest-django, and read at each message.
+    """`meanwhile(act)`: from now on `act` is called while a message is sent."""
+    # pytest-django sets another backend. Django reads the setting for each message.
     settings.EMAIL_BACKEND = f"{__name__}.Backend"
     return lambda act: monkeypatch.setattr(Backend, "meanwhile", staticmethod(act), raising=False)
 
 
 @pytest.fixture
 def thread(make, team_repo, alice, bob, settings):
-    """A thread of alice's on a site that sends mail, which bob wants."""
+    """A thread of alice, on a site that sends mail, with mail about pings turned on by bob."""
     settings.SENDS_MAIL = True
     bob.email = "bob@example.org"
     bob.save()
@@ -67,7 +67,7 @@ def thread(make, team_repo, alice, bob, settings):
 
 
 def work():
-    """Send all that is due; returns how many messages this took."""
+    """Send all mails that are due; return their number."""
     before = len(mail.outbox)
     while jobs.send_next_ping_mail():
         pass
@@ -75,10 +75,10 @@ def work():
 
 
 def later(**span: float) -> None:
-    """Let this time go by, for the job and for what has happened."""
-    gone = dt.timedelta(**span)
-    PingMail.objects.update(lease_until=F("lease_until") - gone)
-    Event.objects.update(created_at=F("created_at") - gone)
+    """Move leases and events back by this time, as if it had passed."""
+    passed = dt.timedelta(**span)
+    PingMail.objects.update(lease_until=F("lease_until") - passed)
+    Event.objects.update(created_at=F("created_at") - passed)
 
 
 def test_who_wants_it_is_told_of_a_ping_by_mail(make, thread, alice, team_repo):
@@ -122,7 +122,7 @@ def test_who_changes_their_mind_before_it_is_sent_gets_none(make, thread, alice,
 
 
 def test_a_site_without_mail_keeps_no_jobs_and_sends_none(make, thread, alice, settings):
-    """Not even when it sends mail later, of what has happened before."""
+    """When the site sends mail later, older pings are left out."""
     settings.SENDS_MAIL = False
     make.reply(thread, by=alice, body="@bob")
     assert not PingMail.objects.exists()
@@ -137,7 +137,7 @@ def test_who_has_no_address_any_more_gets_none(make, thread, alice, bob):
     User.objects.filter(pk=bob.pk).update(email="")
     assert work() == 0
     row = PingMail.objects.get()
-    assert row.told == row.newest  # nothing is left to try again
+    assert row.told == row.newest  # the job does not try again
 
 
 def test_what_comes_within_ten_minutes_is_gathered_in_the_next_mail(make, thread, alice, team_repo):

@@ -1,4 +1,4 @@
-"""What actions of accounts, site and teams refuse by themselves, whoever calls them."""
+"""Refusals of the actions of accounts, site and teams, for every caller."""
 
 from __future__ import annotations
 

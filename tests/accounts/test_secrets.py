@@ -1,4 +1,4 @@
-"""Tokens and passwords are in no log, no row, no event and no answer but the first."""
+"""Tokens and passwords appear in no log, row or event, and only in the first answer."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_token_in_a_refusal_is_not_repeated(token):
 
 
 def test_no_log_event_or_list_holds_an_address_or_a_password(caplog, make, alice, sam):
-    """Through a life: invited, joined, refused, changed, suggested, deactivated."""
+    """A person is invited, joins, is refused, changed, suggested and deactivated."""
     caplog.set_level(logging.DEBUG)
     staff, own = Api(make.token(sam)), Api(make.token(alice))
     invite = staff.post("/signup-invites", expires_at="1d", email=ADDRESS).gives(201)

@@ -1,4 +1,4 @@
-"""`sign_up`: what a page calls to let somebody in."""
+"""The action `sign_up`, which the page for signing up calls."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ EVE = {"username": "Eve", "email": "eve@Example.org", "password": PASSWORD}
 
 
 def join(invite: Invite | None = None, **fields: Any) -> User:
-    wanted: dict[str, Any] = {**EVE, **fields}
-    return actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
+    arguments: dict[str, Any] = {**EVE, **fields}
+    return actions.sign_up(by=ANONYMOUS, invite=invite, **arguments)
 
 
 def confirm(user: User, email: str) -> None:
-    """As whoever has signed up, with what was sent to the address."""
+    """Confirm the address, as the person who signed up."""
     actions.confirm_email(by=Principal(user), proof=address_proof(user, email))
 
 
 def refused(code: str, *arguments: Any, **fields: Any) -> str:
-    """The refusal, by which nobody came and no invite was used up."""
+    """The error of a refused sign-up. It creates no account, no event, and uses no invite."""
     before = User.objects.count(), Event.objects.count()
     with pytest.raises(ApiError) as error:
         join(*arguments, **fields)
@@ -122,13 +122,13 @@ def test_a_name_that_is_taken_uses_no_invite_up_and_an_address_is_told_to_its_re
 def test_of_two_who_accept_one_invite_one_joins(sam):
     seen = [invite(sam)]
     seen += Invite.objects.all()
-    found = at_once(
+    outcomes = at_once(
         *(
             lambda n=n: Outcome(lambda: join(seen[n], username=f"eve{n}", email=f"e{n}@x.org"))
             for n in range(2)
         )
     )
-    assert found == {(200, None): 1, (409, "invite_already_accepted"): 1}
+    assert outcomes == {(200, None): 1, (409, "invite_already_accepted"): 1}
     assert User.objects.filter(username__startswith="eve").count() == 1
     assert Event.objects.filter(kind="invite-accepted").count() == 1
 
@@ -137,21 +137,21 @@ def test_of_two_who_accept_one_invite_one_joins(sam):
 def test_of_two_who_confirm_one_address_one_gets_it(db, site):
     site(signups_require_invite=False)
     eves = [join(username=f"eve{n}") for n in range(2)]
-    found = at_once(
+    outcomes = at_once(
         *(lambda n=n: Outcome(lambda: confirm(eves[n], EVE["email"])) for n in range(2)),
     )
-    assert found == {(200, None): 1, (422, "validation_failed"): 1}
+    assert outcomes == {(200, None): 1, (422, "validation_failed"): 1}
     assert User.objects.filter(email="eve@example.org").count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_invite_is_accepted_or_deleted_and_not_both(api, sam):
     invited, staff = invite(sam), api(sam)
-    found = at_once(
+    outcomes = at_once(
         lambda: Outcome(lambda: join(invited)),
         lambda: staff.delete(f"/signup-invites/{invited.uuid}"),
     )
-    assert found in (
+    assert outcomes in (
         {(200, None): 1, (204, None): 1},
         {(404, "not_found"): 1, (204, None): 1},
     )

@@ -30,7 +30,7 @@ def test_a_token_is_shown_once_and_only_its_digest_is_kept(api, alice):
 
 
 def test_nobody_keeps_an_answer_of_the_api(api, alice):
-    """One may hold a token; and what a person may read today another may not, nor they tomorrow."""
+    """Answers may contain a token, and permissions differ between people and change."""
     for answer in (
         api(alice).post("/api-tokens", name="laptop"),
         api(alice).get("/api-tokens"),
@@ -74,9 +74,9 @@ def test_a_token_made_with_a_token_ends_no_later_than_that_one(api, alice, sam):
     for parent in (alice, sam):
         made = api(parent).post("/api-tokens", name="short", expires_at="1d").gives(201)
         caller = Api(made["token"])
-        for wanted in ({}, {"expires_at": None}, {"expires_at": FAR}, {"expires_at": "2d"}):
+        for expiry in ({}, {"expires_at": None}, {"expires_at": FAR}, {"expires_at": "2d"}):
             for whose in {parent.username, alice.username}:
-                child = caller.post("/api-tokens", name="x", username=whose, **wanted).gives(201)
+                child = caller.post("/api-tokens", name="x", username=whose, **expiry).gives(201)
                 assert child["expires_at"] == made["expires_at"]
                 told = Api(child["token"]).get("/api-tokens/self").gives()
                 assert told["expires_at"] == made["expires_at"]
@@ -116,13 +116,13 @@ def test_a_list_shows_ones_own_tokens_or_those_that_staff_asks_for(api, make, al
 
 
 def rows(caller: Api, query: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = caller.get(f"/api-tokens{query}").gives()["results"]
-    return found
+    results: list[dict[str, Any]] = caller.get(f"/api-tokens{query}").gives()["results"]
+    return results
 
 
 @pytest.fixture
 def three(api, alice) -> Api:
-    """alice with tokens b, C and a, made in this order, of which b and C expire."""
+    """alice with tokens b, C and a, created in this order. b and C expire."""
     caller: Api = api(alice)
     for name, expires_at in (("b", "2d"), ("C", "1d"), ("a", None)):
         caller.post("/api-tokens", name=name, expires_at=expires_at).gives(201)
@@ -226,7 +226,7 @@ MOVES = {
 
 @pytest.mark.parametrize(("state", "move"), MOVES)
 def test_a_token_goes_from_state_to_state(api, alice, events, state, move):
-    """Whether owner or staff asks is in `permissions.csv`."""
+    """permissions.csv covers other callers than the owner."""
     made = api(alice).post("/api-tokens", name="laptop").gives(201)
     url, row = f"/api-tokens/{made['uuid']}", ApiToken.objects.filter(uuid=made["uuid"])
     if state == "expired":
@@ -243,5 +243,5 @@ def test_a_token_goes_from_state_to_state(api, alice, events, state, move):
     status, after, kinds = MOVES[state, move]
     with events(*kinds):
         assert calls[move]().status == status
-    found = row.first()
-    assert (found and token_status(found)) == after
+    token = row.first()
+    assert (token and token_status(token)) == after

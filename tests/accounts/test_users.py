@@ -1,4 +1,4 @@
-"""/users, and what changes a person."""
+"""/users, and the actions that change a person."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRONG = "a long way to the hall"
 
 
 def refused(code: str, act, **arguments) -> str:
-    """The refusal of an action, which changed nothing."""
+    """Call an action that is refused; check that it changed nothing, and return the error."""
     before = list(User.objects.order_by("pk").values())
     with pytest.raises(ApiError) as error:
         act(**arguments)
@@ -37,7 +37,7 @@ def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, alice,
     actions.update_user(by=principal_of(zoe), user=zoe, display_name="Änne Öl_X")
 
     def names(query: str) -> list[str]:
-        return [one["username"] for one in api(alice).get(f"/users{query}").gives()["results"]]
+        return [user["username"] for user in api(alice).get(f"/users{query}").gives()["results"]]
 
     assert names("") == ["alice", "bob", "sam", "Zoe"]
     assert names("?search=O") == ["bob", "Zoe"]
@@ -47,10 +47,10 @@ def test_people_are_listed_by_username_and_found_by_a_part_of_a_name(api, alice,
 
 def test_a_person_is_read_by_name_ignoring_case_and_by_self(api, alice, bob):
     api(alice).get("/users/nobody").fails(404, "not_found")
-    found = api(alice).get("/users/BOB").gives()
-    assert (found["username"], found["uuid"]) == ("bob", str(bob.uuid))
-    assert found["web_url"] == "http://testserver/users/bob"
-    assert api(bob).get("/users/self").gives()["uuid"] == found["uuid"]
+    record = api(alice).get("/users/BOB").gives()
+    assert (record["username"], record["uuid"]) == ("bob", str(bob.uuid))
+    assert record["web_url"] == "http://testserver/users/bob"
+    assert api(bob).get("/users/self").gives()["uuid"] == record["uuid"]
 
 
 def test_an_address_is_shown_to_its_person_and_to_staff_alone(api, alice, sam):
@@ -126,7 +126,7 @@ def test_pages_and_admin_take_no_other_names(alice, sam):
     for by in (alice, sam):
         change = {"by": principal_of(by), "user": alice, "display_name": "a\u202eb"}
         refused("validation_failed", actions.update_user, **change)
-    # One from before the rule stays with whatever else is changed.
+    # A name that is older than the rule does not block other changes.
     User.objects.filter(pk=alice.pk).update(display_name="a\u202eb")
     alice.refresh_from_db()
     by = principal_of(alice)
@@ -166,7 +166,7 @@ def test_an_address_belongs_to_one_person_ignoring_case(alice, bob, sam):
     actions.update_user(by=principal_of(sam), user=carol, email="carol@example.com")
     actions.update_user(by=principal_of(sam), user=bob, email=ADDRESS.lower())
     own = {"by": principal_of(bob), "user": bob, "email": ADDRESS}
-    refused("staff_required", actions.update_user, **own)  # letters of another case as well
+    refused("staff_required", actions.update_user, **own)  # also in another case
     actions.update_user(by=principal_of(sam), user=bob, email=ADDRESS)
     assert User.objects.get(username="bob").email == ADDRESS
     assert {alice.email, UserFactory.create(username="erin").email} == {""}
@@ -276,7 +276,7 @@ def test_a_password_is_changed_without_a_trace_of_it(bob, sam, events):
 
 
 def test_of_two_who_change_one_password_at_once_the_first_does(db):
-    """Both have shown the old one, or a link that knows it, before either has written."""
+    """Both have shown the old password, or a link, before one of them stores a new one."""
     UserFactory.create(username="alice", clear_password="old and known well")
     first, second = User.objects.get(), User.objects.get()
     actions.change_password(by=principal_of(first), user=first, password=STRONG)

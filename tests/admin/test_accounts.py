@@ -173,7 +173,7 @@ def test_an_invite_is_expired_and_renewed(staff, sam, events):
         staff.post(row_url(invite, "expire")).redirects_to(row_url(invite), 302)
     assert recorded[0].data == {"changed": ["expires_at"]}
     shown = staff.get(row_url(invite))
-    assert f"invite={invite.uuid}" not in shown.html and "works no more" in shown.text
+    assert f"invite={invite.uuid}" not in shown.html and "no longer works" in shown.text
     with events("invite-updated"):
         same = {"email": "", "expires_at": shown.value("expires_at")}
         staff.post(row_url(invite), **same).redirects_to(admin_url(Invite), 302)

@@ -1,4 +1,4 @@
-"""Commits with folders, links, submodules and names of any bytes, in a repository of the API."""
+"""Writes commits with folders, links, submodules and names of any bytes into a repository."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.git.histories import FILE, LINK, SCRIPT, SUBMODULE
 from tests.git.scratch import Scratch
 
 Thing: TypeAlias = bytes | tuple[str, bytes]
-"""The content of a plain file, or a mode of `tests.git.histories` and the content; of a submodule
-its commit as hexadecimal digits.
+"""The content of a plain file; or a mode of `tests.git.histories` and the content. The content of a
+submodule is its commit in hexadecimal digits.
 """
 __all__ = ["FILE", "LINK", "SCRIPT", "SUBMODULE", "Code"]
 
 
 class Code(Scratch):
-    """The store of a repository, into which a test writes without pushing."""
+    """A repository on disk, into which a test writes objects without a push."""
 
     def tree_with(self, files: Mapping[bytes, Thing]) -> str:
-        """A tree of these paths, in git's order."""
+        """Write a tree with these paths; return its object name."""
         below: dict[bytes, dict[bytes, Thing]] = {}
         entries: dict[bytes, tuple[str, str]] = {}
         for path, thing in files.items():
@@ -51,14 +51,14 @@ class Code(Scratch):
         header: str = "",
         at: int = 1_700_000_000,
     ) -> str:
-        """A commit of exactly these files, by somebody with this address; `header`: lines more."""
+        """Write a commit with exactly these files. `header` has more header lines."""
         lines = [f"tree {self.tree_with(files)}", *(f"parent {sha}" for sha in parents)]
         lines += [f"{role} Ada <{email}> {at} +0200" for role in ("author", "committer")]
         stored = "\n".join([*lines, *([header] if header else []), "", message]).encode()
         return self.store("commit", [stored], len(stored))
 
     def tag_of(self, sha: str, kind: str = "commit") -> str:
-        """An annotated tag."""
+        """Write an annotated tag of an object."""
         text = f"object {sha}\ntype {kind}\ntag v1\ntagger Ada <ada@example.org> 1 +0000\n\nv1\n"
         return self.store("tag", [text.encode()], len(text))
 
@@ -68,7 +68,7 @@ def code_of(repo: Repo) -> Code:
 
 
 def push(repo: Repo, name: str, sha: str, *, by: User) -> None:
-    """Move a ref, by its full name, as a push does that has brought all objects."""
+    """Move a ref, by its full name, like a push whose objects have arrived."""
     old = repo.git.ref(name) or ZERO
     journal = open_journal(actor=by, repo=repo, moves=[(name, old, sha)])
     repo.git.update_ref(name, sha, old)

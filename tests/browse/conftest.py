@@ -19,7 +19,7 @@ def code(repo):
 
 @pytest.fixture
 def commit(request, repo, code, alice):
-    """What `main` is at: a commit with what the module calls FILES."""
+    """The head of `main`, a commit with the FILES of the test module."""
     sha = code.commit_with(request.module.FILES)
     push(repo, "refs/heads/main", sha, by=alice)
     return sha
@@ -27,8 +27,8 @@ def commit(request, repo, code, alice):
 
 @pytest.fixture
 def served_code(server: Any, path: str) -> Code:
-    """The store of the repository at `path`, on the disk of the server."""
+    """The repository at `path`, on the disk of the server."""
     uuid = server.api("alice").get(api_path(path)).gives()["uuid"].replace("-", "")
     folder = Path(server.environment["DATA_DIR"]) / "repositories"
-    [found] = [one for one in folder.glob("*/*/*.git") if one.stem.replace("-", "") == uuid]
-    return Code(GitRepo(found).path)
+    [store] = [path for path in folder.glob("*/*/*.git") if path.stem.replace("-", "") == uuid]
+    return Code(GitRepo(store).path)

@@ -1,6 +1,6 @@
-"""Made-up repositories for comparing answers with git's: `worlds()` is a Hypothesis strategy.
+"""Generates repositories with Hypothesis, to compare answers with those of git.
 
-Few paths and few people, so that commits often meet in the same place.
+They have few paths and few people, so that commits often change the same file.
 """
 
 from __future__ import annotations
@@ -14,9 +14,24 @@ from tests.git.histories import BEGIN, FILE, SUBMODULE, TEXT, Edit, Tree, put
 from tests.git.scratch import git
 
 PATHS = [
-    *(b"a.txt", b"run.sh", b"dir", b"dir/one", b"dir/two", b"caf\xe9", "ü ü".encode(), b"lib/x"),
-    *(b"empty", b"-x", b":(top)x", b'tab\t and "quote"', b"line\nend", b"a b/c%2Fd?e#f+g"),
-    *(b"/".join([b"deep"] * 40), b"\xff\xfe/\x80", b"*", b".gitmodules"),
+    b"a.txt",
+    b"run.sh",
+    b"dir",
+    b"dir/one",
+    b"dir/two",
+    b"caf\xe9",
+    "ü ü".encode(),
+    b"lib/x",
+    b"empty",
+    b"-x",
+    b":(top)x",
+    b'tab\t and "quote"',
+    b"line\nend",
+    b"a b/c%2Fd?e#f+g",
+    b"/".join([b"deep"] * 40),
+    b"\xff\xfe/\x80",
+    b"*",
+    b".gitmodules",
 ]
 CONTENTS = {
     "empty": b"",
@@ -52,7 +67,7 @@ BEGINS_AT = 1_600_000_000
 
 @dataclass(frozen=True)
 class Write:
-    """A path gets one of `CONTENTS`, which an `Edit` would not write."""
+    """Sets a path to one of `CONTENTS`, which an `Edit` would not write."""
 
     path: bytes
     content: str
@@ -71,12 +86,12 @@ class Made:
     committer: int
     message: bytes
     seconds: int
-    """Since the commit before it, by the clock of the committer: clocks go wrong."""
+    """Seconds since the commit before it. They may be negative, because clocks may be wrong."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag of the commit so many before the newest; a lightweight one has no message."""
+    """A tag of the commit that is `back` before the newest. A lightweight one has no message."""
 
     back: int
     message: bytes | None
@@ -84,14 +99,14 @@ class Tag:
 
 @dataclass(frozen=True)
 class World:
-    """A repository: `main` is its newest commit, `side-<n>` others of its commits."""
+    """A repository. `main` is its newest commit; `side-<n>` are others."""
 
     commits: tuple[Made, ...]
     branches: tuple[int, ...]
     tags: tuple[Tag, ...]
 
     def write(self, git_dir: Path) -> list[str]:
-        """Write it into an empty repository; the full names of its commits, oldest first."""
+        """Write it into an empty repository; return the names of its commits, oldest first."""
         git(git_dir, "fast-import", "--quiet", "--done", stdin=self.stream())
         marks = [f"refs/made/c{n}" for n in range(len(self.commits) + 1)]
         names = git(git_dir, "rev-parse", *marks).decode().split()
@@ -100,7 +115,7 @@ class World:
         return names
 
     def stream(self) -> bytes:
-        """For `git fast-import`."""
+        """The input of `git fast-import`."""
         trees, now = [dict(BEGIN)], BEGINS_AT
         first = Made((), (), 0, 0, b"Begin", 0)
         out = [commit(0, first, [], trees[0], now)]
@@ -126,7 +141,7 @@ def commit(number: int, made: Made, parents: list[int], tree: Tree, now: int) ->
     for role, who in ((b"author", made.author), (b"committer", made.committer)):
         name, email = PEOPLE[who]
         offset = OFFSETS[(number + who) % len(OFFSETS)]
-        # git writes no name with a space before the address where there is none
+        # Without a name, git writes no space before the address.
         lines.append(b"%b %b<%b> %d %b\n" % (role, name and name + b" ", email, now, offset))
     lines.append(b"data %d\n%b\n" % (len(made.message), made.message))
     words = [b"from", *[b"merge"] * MOST_PARENTS]

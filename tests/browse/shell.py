@@ -1,4 +1,4 @@
-"""What the `git` program prints, read in other ways than the code under test reads it."""
+"""Reads repositories with the `git` program, by other commands than the code under test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Entry:
 
 
 class Shell:
-    """One repository, asked by a person with a shell."""
+    """One repository, read like in a shell."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,20 +48,20 @@ class Shell:
         return done.stdout
 
     def lines(self, *args: str | bytes) -> list[str]:
-        """Without their ends; none for no output."""
+        """The lines of the output, without line ends; none for no output."""
         return text(self.out(*args)).splitlines()
 
     def merge_base(self, a: str, b: str) -> str | None:
         return text(self.out("merge-base", a, b, ok=(0, 1))).strip() or None
 
     def refs(self, under: str) -> dict[str, tuple[str, str]]:
-        """Short name -> object and the commit that it leads to."""
+        """Short name -> the object and its commit."""
         form = "%(refname:lstrip=2) %(objectname) %(*objectname)"
         rows = (line.split(" ") for line in self.lines("for-each-ref", f"--format={form}", under))
         return {name: (sha, peeled or sha) for name, sha, peeled in rows}
 
     def commit(self, sha: str) -> dict[str, object]:
-        """As records have it, without its addresses."""
+        """The record of a commit, without its URLs."""
         form = "%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%s%x00%B"
         out = text(self.out("show", "--no-patch", f"--format=tformat:{form}", sha))
         tree, parents, *people, subject, message = out.removesuffix("\n").split("\0")
@@ -77,7 +77,7 @@ class Shell:
         }
 
     def tree(self, sha: str, folder: bytes = b"", *options: str) -> list[Entry]:
-        """`folder` ends in a slash, or is the root."""
+        """The entries of a folder, which ends in a slash or is empty for the root."""
         args = ["ls-tree", "--long", "-z", *options, sha]
         out = self.out(LITERAL, *args, "--", folder) if folder else self.out(*args)
         return [self.entry(line) for line in out.split(b"\0") if line]
@@ -89,7 +89,7 @@ class Shell:
         return Entry(path, mode, sha, None if size == "-" else int(size))
 
     def files(self, old: str, new: str) -> list[dict[str, object]]:
-        """What `git diff` says of two trees, as records have it, in git's order."""
+        """The records of the files that differ between two trees, in git's order."""
         diff = ("diff", "--no-ext-diff", "--no-textconv", "-z", "-M50%", "-l1000")
         raw = iter(self.out(*diff, "--raw", "--no-abbrev", old, new).split(b"\0"))
         counts = iter(self.out(*diff, "--numstat", old, new).split(b"\0"))
@@ -127,21 +127,23 @@ class Shell:
         return self.out("diff", *options, *plain, old, new)
 
     def blame(self, sha: str, path: bytes) -> list[tuple[str, int, bytes]]:
-        """Of each line: its commit, its number there, and the path that it had there."""
-        found = []
+        """For each line its commit, and its number and path in that commit."""
+        lines = []
         commit, line, name = "", 0, b""
-        for one in self.out(LITERAL, "blame", "--line-porcelain", sha, "--", path).split(b"\n"):
-            if one.startswith(b"\t"):
-                found.append((commit, line, name))
-            elif len(head := one.split(b" ")) >= 3 and len(head[0]) == 40:
+        for output_line in self.out(LITERAL, "blame", "--line-porcelain", sha, "--", path).split(
+            b"\n"
+        ):
+            if output_line.startswith(b"\t"):
+                lines.append((commit, line, name))
+            elif len(head := output_line.split(b" ")) >= 3 and len(head[0]) == 40:
                 commit, line = head[0].decode(), int(head[1])
-            elif one.startswith(b"filename "):
-                name = unquoted(one.removeprefix(b"filename "))
-        return found
+            elif output_line.startswith(b"filename "):
+                name = unquoted(output_line.removeprefix(b"filename "))
+        return lines
 
 
 def unquoted(name: bytes) -> bytes:
-    """A path as git writes it where lines have to end."""
+    """Decode a path that git has quoted."""
     if not name.startswith(b'"'):
         return name
     plain = name[1:-1].decode("latin-1")

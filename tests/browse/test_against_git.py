@@ -1,4 +1,4 @@
-"""Every answer about a made-up repository equals what the `git` program prints for the question."""
+"""Answers about generated repositories equal those of the `git` program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.by_actions import MakeByActions
 pytestmark = pytest.mark.once
 IN_ALL, IN_CI, IN_PLAIN_RUN = 100, 5, 2
 TRIED = settings(
-    # An example that fails is as good as a smaller one, which takes minutes to find.
+    # No shrinking: to find a smaller example takes minutes, and it is of no more use.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[*HealthCheck],
     deadline=None,
@@ -33,8 +33,8 @@ TRIED = settings(
 PATHS_TRIED = 12
 
 
-class Asked:
-    """A repository that is asked over the API, and by the program."""
+class ComparedRepo:
+    """A repository that is read both over the API and with the program."""
 
     def __init__(self, make: MakeByActions, alice: User, world: World) -> None:
         self.make, self.alice = make, alice
@@ -49,8 +49,8 @@ class Asked:
         return self.api.get(self.url(what, **query)).gives()
 
     def url(self, what: str, **query: str) -> str:
-        asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
-        return f"{self.repo.api_path}/{what}{'?' if asked else ''}{asked}"
+        parameters = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+        return f"{self.repo.api_path}/{what}{'?' if parameters else ''}{parameters}"
 
     def bytes(self, what: str, **query: str) -> bytes:
         response = self.api.client.get(
@@ -61,12 +61,12 @@ class Asked:
 
     def all(self, what: str, **query: str) -> list[Any]:
         """The results of all pages."""
-        found, link = [], self.url(what, per_page="30", **query)
+        results, link = [], self.url(what, per_page="30", **query)
         while link:
             page = self.api.get(link).gives()
-            found += page["results"]
+            results += page["results"]
             link = page["next"]
-        return found
+        return results
 
     def everything(self) -> None:
         self.names()
@@ -83,61 +83,63 @@ class Asked:
         self.archives()
 
     def names(self) -> None:
-        branches = {one["name"]: one["sha"] for one in self.all("branches")}
+        branches = {record["name"]: record["sha"] for record in self.all("branches")}
         assert branches == {name: sha for name, (sha, _) in self.git.refs("refs/heads").items()}
-        tags = {one["name"]: one for one in self.all("tags")}
-        known = self.git.refs("refs/tags")
-        assert {name: one["sha"] for name, one in tags.items()} == {
-            n: c for n, (_, c) in known.items()
+        tags = {record["name"]: record for record in self.all("tags")}
+        expected = self.git.refs("refs/tags")
+        assert {name: record["sha"] for name, record in tags.items()} == {
+            n: c for n, (_, c) in expected.items()
         }
-        for name, (sha, peeled) in known.items():
+        for name, (sha, peeled) in expected.items():
             assert tags[name]["tag_sha"] == (None if sha == peeled else sha)
             whole = self.get(f"tags/{name}")["message"]
             said = self.git.out("cat-file", "tag", sha) if sha != peeled else b""
             assert (whole or "").strip() == text(said.partition(b"\n\n")[2]).strip()
 
     def commit(self, sha: str) -> None:
-        got, known = self.get(f"commits/{sha}"), self.git.commit(sha)
-        self.check_commit(got, known)
-        old = [*known["parents"], EMPTY_TREE][0]  # type: ignore[misc]  # a list of names
+        got, expected = self.get(f"commits/{sha}"), self.git.commit(sha)
+        self.check_commit(got, expected)
+        old = [*expected["parents"], EMPTY_TREE][0]  # type: ignore[misc]  # a list of names
         files = self.git.files(old, sha)
         check_files(self.all_files(f"commits/{sha}"), files)
         assert got["stats"] == totals(files)
 
-    def check_commit(self, got: dict[str, Any], known: dict[str, Any]) -> None:
+    def check_commit(self, got: dict[str, Any], expected: dict[str, Any]) -> None:
         for role in ("author", "committer"):
-            assert {name: got[role][name] for name in known[role]} == known[role]
+            assert {name: got[role][name] for name in expected[role]} == expected[role]
         plain = ("sha", "tree_sha", "parents", "subject")
-        assert {name: got[name] for name in plain} == {name: known[name] for name in plain}
-        assert got["message"].strip("\n") == known["message"].strip("\n")
+        assert {name: got[name] for name in plain} == {name: expected[name] for name in plain}
+        assert got["message"].strip("\n") == expected["message"].strip("\n")
 
     def logs(self) -> None:
         head = self.head
         assert self.shas() == self.git.lines("rev-list", head)
         for name, email in PEOPLE:
-            for wanted in {text(name), text(email), text(email)[:4].upper()} - {""}:
-                if "\ufffd" in wanted:
+            for author in {text(name), text(email), text(email)[:4].upper()} - {""}:
+                if "\ufffd" in author:
                     continue
-                known = self.git.lines("log", "--format=%H", "-i", "-F", f"--author={wanted}", head)
-                assert self.shas(author=wanted) == known, wanted
+                expected = self.git.lines(
+                    "log", "--format=%H", "-i", "-F", f"--author={author}", head
+                )
+                assert self.shas(author=author) == expected, author
         paths = [entry.path for entry in self.git.tree(head, b"", "-r", "-t")][:PATHS_TRIED]
         for path in [*paths, b"nothing/here"]:
-            known = self.git.lines(LITERAL, "log", "--format=%H", head, "--", path)
+            expected = self.git.lines(LITERAL, "log", "--format=%H", head, "--", path)
             query = {"path": text(path)} if is_text(path) else {"path_base64": packed(path)}
-            assert self.shas(**query) == known, path
+            assert self.shas(**query) == expected, path
         middle = self.git.commit(self.commits[len(self.commits) // 2])["committer"]
         date = str(middle["date"])  # type: ignore[index]  # a record
         for option in ("since", "until"):
-            known = self.git.lines("log", "--format=%H", f"--{option}={date}", head)
-            assert self.shas(**{option: date}) == known, date
+            expected = self.git.lines("log", "--format=%H", f"--{option}={date}", head)
+            assert self.shas(**{option: date}) == expected, date
 
     def shas(self, **query: str) -> list[str]:
-        return [one["sha"] for one in self.all("commits", ref=self.head, **query)]
+        return [record["sha"] for record in self.all("commits", ref=self.head, **query)]
 
     def trees(self, sha: str) -> None:
-        known = self.git.tree(sha, b"", "-r", "-t")
-        check_entries(self.all("tree", ref=sha, recursive="true", sizes="true"), known)
-        folders = [entry.path for entry in known if entry.type == "directory"][:PATHS_TRIED]
+        expected = self.git.tree(sha, b"", "-r", "-t")
+        check_entries(self.all("tree", ref=sha, recursive="true", sizes="true"), expected)
+        folders = [entry.path for entry in expected if entry.type == "directory"][:PATHS_TRIED]
         for folder in [b"", *folders]:
             below = self.git.tree(sha, folder + b"/" if folder else b"")
             path, query = address("tree", folder)
@@ -145,7 +147,7 @@ class Asked:
 
     def contents(self) -> None:
         for entry in [
-            one for one in self.git.tree(self.head, b"", "-r") if one.type != "directory"
+            entry for entry in self.git.tree(self.head, b"", "-r") if entry.type != "directory"
         ]:
             path, query = address("contents", entry.path)
             got = self.get(path, ref=self.head, **query)
@@ -165,21 +167,21 @@ class Asked:
             self.blame(entry)
 
     def blame(self, entry: Entry) -> None:
-        known = self.git.blame(self.head, entry.path)
+        expected = self.git.blame(self.head, entry.path)
         path, query = address("blame", entry.path)
         lines: list[tuple[str, int, str]] = []
-        while len(lines) < len(known):
-            begin, end = len(lines) + 1, min(len(known), len(lines) + 1000)
+        while len(lines) < len(expected):
+            begin, end = len(lines) + 1, min(len(expected), len(lines) + 1000)
             query |= {"from": str(begin), "to": str(end)}
             got = self.get(path, ref=self.head, **query)
-            assert (got["commit_sha"], got["total_lines"]) == (self.head, len(known))
+            assert (got["commit_sha"], got["total_lines"]) == (self.head, len(expected))
             for part in got["ranges"]:
                 assert part["from"] == len(lines) + 1
                 lines += [
                     (part["commit"]["sha"], part["original_line"] + n, part["original_path"])
                     for n in range(part["to"] - part["from"] + 1)
                 ]
-        assert lines == [(sha, line, text(name)) for sha, line, name in known]
+        assert lines == [(sha, line, text(name)) for sha, line, name in expected]
 
     def comparison(self, base: str) -> None:
         head, url = self.head, f"compare/{base}...{self.head}"
@@ -193,7 +195,7 @@ class Asked:
         got = self.get(url)
         assert got["merge_base_sha"] == met or len(self.bases(base, head)) > 1
         assert (got["behind_by"], got["ahead_by"]) == (int(lost), int(gained))
-        assert [one["sha"] for one in got["commits"]] == self.git.lines(
+        assert [record["sha"] for record in got["commits"]] == self.git.lines(
             "rev-list", f"{base}..{head}"
         )
         start = got["merge_base_sha"] or base
@@ -206,43 +208,47 @@ class Asked:
         assert text_of == self.git.patch(start, head)
 
     def all_files(self, what: str, **query: str) -> list[Any]:
-        """Of a record that has its files in pages of its own."""
-        found, link = [], self.url(what, per_page="5", **query)
+        """The files of a record that has pages of files."""
+        results, link = [], self.url(what, per_page="5", **query)
         while link:
             page = self.api.get(link).gives()["files"]
-            found += page["results"]
+            results += page["results"]
             link = page["next"]
-        return found
+        return results
 
     def bases(self, base: str, head: str) -> list[str]:
-        """Criss-cross merges have several that are as good."""
+        """All best common ancestors. Criss-cross merges have several."""
         return self.git.lines("merge-base", "--all", base, head)
 
     def archives(self) -> None:
         prefix = f"{self.repo.slug}-{self.head[:12]}/"
-        known = self.git.out("archive", "--format=tar", f"--prefix={prefix}", self.head)
+        expected = self.git.out("archive", "--format=tar", f"--prefix={prefix}", self.head)
         tar = self.bytes("archive", ref=self.head, format="tar")
-        assert tar == known
-        assert gzip.decompress(self.bytes("archive", ref=self.head, format="tar.gz")) == known
-        files = [one for one in self.git.tree(self.head, b"", "-r") if one.type != "submodule"]
+        assert tar == expected
+        assert gzip.decompress(self.bytes("archive", ref=self.head, format="tar.gz")) == expected
+        files = [
+            entry for entry in self.git.tree(self.head, b"", "-r") if entry.type != "submodule"
+        ]
         with tarfile.open(fileobj=io.BytesIO(tar), errors="surrogateescape") as unpacked:
             inside = [
-                one.name.encode("utf-8", "surrogateescape") for one in unpacked if not one.isdir()
+                member.name.encode("utf-8", "surrogateescape")
+                for member in unpacked
+                if not member.isdir()
             ]
-        assert inside == [prefix.encode() + one.path for one in files]
+        assert inside == [prefix.encode() + entry.path for entry in files]
         with zipfile.ZipFile(
             io.BytesIO(self.bytes("archive", ref=self.head, format="zip"))
         ) as zipped:
-            names = [one for one in zipped.namelist() if not one.endswith("/")]
+            names = [name for name in zipped.namelist() if not name.endswith("/")]
             assert len(names) == len(files)
-            for one in files:
-                if is_text(one.path) and one.type == "file":
-                    assert zipped.read(prefix + text(one.path)) == self.git.out(
-                        "cat-file", "blob", one.sha
+            for entry in files:
+                if is_text(entry.path) and entry.type == "file":
+                    assert zipped.read(prefix + text(entry.path)) == self.git.out(
+                        "cat-file", "blob", entry.sha
                     )
 
     def pull(self) -> None:
-        """A pull of each branch that has something for `main`; its answers are stored."""
+        """Open a pull from each branch that is ahead of `main`. Its answers are stored rows."""
         for name, (sha, _) in self.git.refs("refs/heads").items():
             base = self.commits[0]
             if name == "main" or sha == base:
@@ -252,7 +258,7 @@ class Asked:
             met = self.git.merge_base(base, sha)
             number = self.opened(name)
             commits = self.git.lines("rev-list", "--reverse", f"{base}..{sha}")
-            assert [one["sha"] for one in self.all(f"pulls/{number}/commits")] == commits
+            assert [record["sha"] for record in self.all(f"pulls/{number}/commits")] == commits
             if met is None:
                 continue
             files = self.git.files(met, sha)
@@ -276,7 +282,7 @@ class Asked:
 
 
 def address(what: str, path: bytes) -> tuple[str, dict[str, str]]:
-    """Where something is asked for at a path, and the query where that is not UTF-8."""
+    """The end of a URL with this path, and the query for a path that is not UTF-8."""
     if not path:
         return what, {}
     if is_text(path):
@@ -292,22 +298,30 @@ def packed(path: bytes) -> str:
     return base64.urlsafe_b64encode(path).decode().rstrip("=")
 
 
-def check_entries(got: list[dict[str, Any]], known: list[Entry]) -> None:
+def check_entries(got: list[dict[str, Any]], expected: list[Entry]) -> None:
     assert [
-        (one["path"], one["type"], int(one["mode"], 8), one["sha"], one["size"]) for one in got
-    ] == [(text(one.path), one.type, int(one.mode, 8), one.sha, one.size) for one in known]
-    for one, entry in zip(got, known, strict=True):
-        assert one.get("path_base64") == (None if is_text(entry.path) else packed(entry.path))
+        (record["path"], record["type"], int(record["mode"], 8), record["sha"], record["size"])
+        for record in got
+    ] == [
+        (text(entry.path), entry.type, int(entry.mode, 8), entry.sha, entry.size)
+        for entry in expected
+    ]
+    for record, entry in zip(got, expected, strict=True):
+        assert record.get("path_base64") == (None if is_text(entry.path) else packed(entry.path))
 
 
-def check_files(got: list[dict[str, Any]], known: list[dict[str, Any]]) -> None:
-    assert [{name: one[name] for name in known[0]} for one in got] == known if known else not got
+def check_files(got: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    assert (
+        [{name: record[name] for name in expected[0]} for record in got] == expected
+        if expected
+        else not got
+    )
 
 
 def totals(files: list[dict[str, Any]]) -> dict[str, int]:
     return {
-        "additions": sum(one["additions"] or 0 for one in files),
-        "deletions": sum(one["deletions"] or 0 for one in files),
+        "additions": sum(record["additions"] or 0 for record in files),
+        "deletions": sum(record["deletions"] or 0 for record in files),
         "changed_files": len(files),
     }
 
@@ -315,28 +329,28 @@ def totals(files: list[dict[str, Any]]) -> dict[str, int]:
 @settings(TRIED, max_examples=IN_PLAIN_RUN)
 @given(world=worlds())
 def test_answers_are_those_of_the_program(make, alice, world):
-    Asked(make, alice, world).everything()
+    ComparedRepo(make, alice, world).everything()
 
 
 @settings(TRIED, max_examples=IN_PLAIN_RUN)
 @given(world=worlds())
 def test_what_pulls_contain_is_what_the_program_says(make, alice, world):
-    Asked(make, alice, world).pull()
+    ComparedRepo(make, alice, world).pull()
 
 
 @pytest.mark.slow
 @settings(TRIED, max_examples=IN_CI)
 @given(world=worlds())
 def test_more_answers_are_those_of_the_program(make, alice, world):
-    asked = Asked(make, alice, world)
-    asked.everything()
-    asked.pull()
+    compared = ComparedRepo(make, alice, world)
+    compared.everything()
+    compared.pull()
 
 
 @pytest.mark.long
 @settings(TRIED, max_examples=IN_ALL)
 @given(world=worlds())
 def test_many_answers_are_those_of_the_program(make, alice, world):
-    asked = Asked(make, alice, world)
-    asked.everything()
-    asked.pull()
+    compared = ComparedRepo(make, alice, world)
+    compared.everything()
+    compared.pull()

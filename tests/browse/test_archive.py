@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.browse.read_slots import archive_slots
-from apps.git import archive, run
+from apps.git import exports, run
 from apps.repos.http.streams import BrokenOff
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
@@ -58,28 +58,28 @@ def head(code: Code, team_repo: Repo, alice: Any) -> str:
 
 @pytest.fixture
 def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """A refusal, or 304."""
+    """`ask("?format=tar")` gets an error or a 304."""
 
-    def asked(query: str = "", person: Any = alice) -> Any:
+    def send(query: str = "", person: Any = alice) -> Any:
         return api(person).get(f"{team_repo.api_path}/archive{query}")
 
-    return asked
+    return send
 
 
 @pytest.fixture
 def load(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """`load("?format=tar")`: the answer to alice as Django has it, with all of its bytes."""
+    """`load("?format=tar")` returns Django's response to alice, with all of its bytes."""
 
-    def asked(query: str = "", method: str = "GET", **headers: str) -> Any:
+    def send(query: str = "", method: str = "GET", **headers: str) -> Any:
         answer = begin(api(alice), team_repo, query, method, **headers)
         answer.whole = b"".join(answer.streaming_content) if answer.streaming else answer.content
         return answer
 
-    return asked
+    return send
 
 
 def begin(caller: Any, repo: Repo, query: str = "", method: str = "GET", **headers: str) -> Any:
-    """The answer before any of it has been read."""
+    """The response, before any of it has been read."""
     path = f"/api/v1{repo.api_path}/archive{query}"
     return caller.client.generic(method, path, headers={**caller.headers, **headers})
 
@@ -90,17 +90,17 @@ def bytes_of(answer: Any) -> bytes:
 
 
 def files_of(tar: bytes) -> dict[str, bytes | str]:
-    """Name -> content, or where a link leads; folders are left out."""
-    found: dict[str, bytes | str] = {}
+    """Name -> the content, or the target of a link. Folders are left out."""
+    contents: dict[str, bytes | str] = {}
     with tarfile.open(fileobj=io.BytesIO(tar)) as opened:
         for entry in opened:
             if entry.issym():
-                found[entry.name] = entry.linkname
+                contents[entry.name] = entry.linkname
             elif entry.isfile():
                 content = opened.extractfile(entry)
                 assert content is not None
-                found[entry.name] = content.read()
-    return found
+                contents[entry.name] = content.read()
+    return contents
 
 
 def test_what_is_no_directory_or_no_ref_is_refused(ask, head, carol, tmp_path, monkeypatch) -> None:
@@ -135,8 +135,8 @@ def test_an_archive_has_all_files_of_the_commit_in_one_folder(load, head) -> Non
     tar = bytes_of(load("?format=tar"))
     assert gzip.decompress(bytes_of(answer)) == tar
     files = files_of(tar)
-    shown = f"{head} "
-    assert str(files.pop(f"{name}/subst")).startswith(f"b'{shown}")
+    expanded = f"{head} "
+    assert str(files.pop(f"{name}/subst")).startswith(f"b'{expanded}")
     assert files == {
         f"{name}/a/b": b"one\n",
         f"{name}/a/c/d": b"two\n",
@@ -177,13 +177,13 @@ def test_a_tar_has_a_tag_and_head_has_no_content(load, head, team_repo, alice, c
 
 
 def test_no_archive_names_refs_nor_changes_with_them(load, code, team_repo, alice) -> None:
-    """Some are shown to nobody, and the tag of a tar says that its bytes are the same."""
-    asked = b"$Format:%D|%d|%(describe)|%aN|%H$"
-    files: dict[bytes, Thing] = {b"f": asked, b".gitattributes": b"f export-subst\n"}
+    """Some refs are hidden, and the ETag of a tar promises that its bytes never change."""
+    formats = b"$Format:%D|%d|%(describe)|%aN|%H$"
+    files: dict[bytes, Thing] = {b"f": formats, b".gitattributes": b"f export-subst\n"}
     sha = code.commit_with(files)
     push(team_repo, "refs/heads/main", sha, by=alice)
     first = load("?format=tar")
-    [name] = [one for one in files_of(bytes_of(first)) if one.endswith("/f")]
+    [name] = [path for path in files_of(bytes_of(first)) if path.endswith("/f")]
     assert files_of(first.whole)[name] == f"|||Ada|{sha}".encode()
     map_of = code.commit_with({**files, b".mailmap": b"Eve <e@x> <ada@example.org>\n"}, sha)
     push(team_repo, "refs/heads/main", map_of, by=alice)
@@ -198,19 +198,30 @@ def test_no_archive_names_refs_nor_changes_with_them(load, code, team_repo, alic
 def test_any_tag_is_unchanged_only_where_there_is_something(
     load, ask, head, api, alice, team_repo, monkeypatch
 ) -> None:
-    """And no git is left that writes an archive which nobody reads."""
+    """No git process is left that writes an archive which nobody reads."""
     monkeypatch.setattr("apps.core.slots.PATIENCE", 0)
-    known, send = {"If-None-Match": "*"}, api(alice).send
+    headers, send = {"If-None-Match": "*"}, api(alice).send
     for end, status in (
-        *(("archive?format=tar", 304), ("archive?format=tar", 304), ("archive?ref=none", 404)),
-        *(("archive?format=tar&path=nothing", 404), ("archive?format=tar&path=a.txt", 422)),
-        *(("contents/a.txt", 304), ("contents/nothing", 404), ("contents/a", 422)),
-        *(("tree/a", 304), ("tree/nothing", 404), ("raw/a.txt", 304), ("raw/nothing", 404)),
-        *((f"compare/{head}...{head}", 304), (f"compare/{head}...{'1' * 40}", 404)),
-        *((f"compare/{head}...{head}?format=diff", 304), ("blame/nothing", 404)),
-        *((f"compare/{head}...{'1' * 40}?format=diff", 404), ("branches/nothing", 404)),
+        ("archive?format=tar", 304),
+        ("archive?format=tar", 304),
+        ("archive?ref=none", 404),
+        ("archive?format=tar&path=nothing", 404),
+        ("archive?format=tar&path=a.txt", 422),
+        ("contents/a.txt", 304),
+        ("contents/nothing", 404),
+        ("contents/a", 422),
+        ("tree/a", 304),
+        ("tree/nothing", 404),
+        ("raw/a.txt", 304),
+        ("raw/nothing", 404),
+        (f"compare/{head}...{head}", 304),
+        (f"compare/{head}...{'1' * 40}", 404),
+        (f"compare/{head}...{head}?format=diff", 304),
+        ("blame/nothing", 404),
+        (f"compare/{head}...{'1' * 40}?format=diff", 404),
+        ("branches/nothing", 404),
     ):
-        answer = send("GET", f"{team_repo.api_path}/{end}", headers=known)
+        answer = send("GET", f"{team_repo.api_path}/{end}", headers=headers)
         assert answer.status == status, (end, answer.status)
     assert not archive_slots.held
     assert bytes_of(load("?format=tar"))
@@ -229,12 +240,12 @@ def test_who_lost_access_gets_no_304(api, load, head, team_repo, bob) -> None:
 def test_an_archive_that_is_too_large_is_refused_before_its_first_byte(
     ask, load, head, monkeypatch, limit, most
 ) -> None:
-    monkeypatch.setattr(archive, limit, most)
+    monkeypatch.setattr(exports, limit, most)
     for form in ("tar", "tar.gz", "zip"):
         ask(f"?format={form}").fails(422, "archive_too_large")
     before = run.spawned
     assert "path" not in ask().fails(422, "archive_too_large")
-    assert run.spawned <= before + 1, "it is kept that this is too much"
+    assert run.spawned <= before + 1, "the refusal is cached"
     assert files_of(bytes_of(load("?format=tar&path=a")))
 
 
@@ -255,10 +266,10 @@ def test_each_has_one_archive_at_a_time(
 def test_an_archive_whose_files_repeat_the_message_of_their_commit_is_broken_off(
     api, code, team_repo, alice, monkeypatch, form
 ) -> None:
-    """14 KB of such a repository can be gigabytes of an archive."""
+    """A repository of 14 KB could make an archive of gigabytes."""
     files: dict[bytes, Thing] = {b"f": b"$Format:%B$" * 1000, b".gitattributes": b"f export-subst"}
     push(team_repo, "refs/heads/main", code.commit_with(files, message="x" * 4000), by=alice)
-    monkeypatch.setattr(archive, "WRITTEN_MAX", 1_000_000)
+    monkeypatch.setattr(exports, "WRITTEN_MAX", 1_000_000)
     answer = begin(api(alice), team_repo, f"?format={form}")
     with closing(answer), pytest.raises(BrokenOff):
         assert len(b"".join(answer.streaming_content)) < 1_000_000

@@ -58,12 +58,12 @@ def commits(team_repo: Repo, alice: Any, bob: Any) -> tuple[str, str]:
 
 @pytest.fixture
 def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """`ask("a/b?from=2", person)`: alice asks unless another person is named."""
+    """`ask("a/b?from=2", person)` reads as this person, or as alice."""
 
-    def asked(path: str, person: Any = alice, **headers: str) -> Any:
+    def send(path: str, person: Any = alice, **headers: str) -> Any:
         return api(person).send("GET", f"{team_repo.api_path}/blame/{path}", headers=headers)
 
-    return asked
+    return send
 
 
 def test_no_path_reaches_git_as_anything_else(ask, commits, tmp_path, monkeypatch) -> None:
@@ -93,37 +93,37 @@ def test_what_has_no_lines_is_refused(ask, commits, carol) -> None:
 
 def test_each_line_names_its_commit_and_where_it_was_there(ask, commits, bob) -> None:
     first, second = commits
-    found = ask("a%2Fb?ref=main").gives()
-    lines = (found["from"], found["to"], found["total_lines"])
-    assert (found["commit_sha"], found["path"], lines) == (second, "a/b", (1, 3, 3))
+    record = ask("a%2Fb?ref=main").gives()
+    lines = (record["from"], record["to"], record["total_lines"])
+    assert (record["commit_sha"], record["path"], lines) == (second, "a/b", (1, 3, 3))
     ranges = [
-        (one["from"], one["to"], one["commit"]["sha"], one["original_path"])
-        for one in found["ranges"]
+        (row["from"], row["to"], row["commit"]["sha"], row["original_path"])
+        for row in record["ranges"]
     ]
     assert ranges == [(1, 1, first, "old name"), (2, 2, second, "a/b"), (3, 3, first, "old name")]
-    one, two, _ = (one["commit"] for one in found["ranges"])
-    assert (one["subject"], one["author"]["username"]) == ("First", None)
-    assert (two["author"]["email"], two["author"]["username"]) == ("Bob@example.org", "bob")
-    assert found["ranges"][2]["original_line"] == 3
+    old, new, _ = (row["commit"] for row in record["ranges"])
+    assert (old["subject"], old["author"]["username"]) == ("First", None)
+    assert (new["author"]["email"], new["author"]["username"]) == ("Bob@example.org", "bob")
+    assert record["ranges"][2]["original_line"] == 3
     ask(f"a/b?ref={first}").fails(404, "not_found")
 
 
 def test_as_many_lines_are_told_as_are_asked_for(ask, commits) -> None:
-    asked = {"": (1, 500), "?from=800": (800, 1200), "?from=2&to=1001": (2, 1001)}
-    for query, told in {**asked, "?from=1200&to=1300": (1200, 1200)}.items():
-        found = ask(f"long{query}").gives()
-        assert (found["from"], found["to"], found["total_lines"]) == (*told, 1200)
-        assert [(one["from"], one["to"]) for one in found["ranges"]] == [told]
-    found = ask("empty").gives()
-    assert (found["from"], found["to"], found["total_lines"], found["ranges"]) == (1, 0, 0, [])
+    ranges = {"": (1, 500), "?from=800": (800, 1200), "?from=2&to=1001": (2, 1001)}
+    for query, lines in {**ranges, "?from=1200&to=1300": (1200, 1200)}.items():
+        record = ask(f"long{query}").gives()
+        assert (record["from"], record["to"], record["total_lines"]) == (*lines, 1200)
+        assert [(row["from"], row["to"]) for row in record["ranges"]] == [lines]
+    record = ask("empty").gives()
+    assert (record["from"], record["to"], record["total_lines"], record["ranges"]) == (1, 0, 0, [])
     assert ask("link").gives()["total_lines"] == 1
 
 
 def test_a_path_that_is_no_utf8_is_asked_for_in_base64(ask, commits) -> None:
     encoded = urlsafe_b64encode(LATIN).decode()
-    found = ask(f"x?path_base64={encoded}").gives()
-    assert (found["path"], found["path_base64"]) == ("caf\ufffd/x", encoded.rstrip("="))
-    assert found["ranges"][0]["original_path_base64"] == encoded.rstrip("=")
+    record = ask(f"x?path_base64={encoded}").gives()
+    assert (record["path"], record["path_base64"]) == ("caf\ufffd/x", encoded.rstrip("="))
+    assert record["ranges"][0]["original_path_base64"] == encoded.rstrip("=")
 
 
 def test_the_second_answer_asks_no_git(ask, commits) -> None:

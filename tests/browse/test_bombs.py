@@ -1,4 +1,4 @@
-"""Commits that are small on the wire and large in hand: each answer comes, in little memory."""
+"""Commits that are small when pushed and large when read: answers need little memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def code(team_repo):
 
 @pytest.fixture
 def get(api, team_repo, alice):
-    """`get("tree")`; no answer may take more than 64 MiB of this process, nor be a defect."""
+    """`get("tree")` checks that the answer is no 500 and takes at most 64 MiB of memory."""
 
     def ask(end):
         before = most_memory()
@@ -34,7 +34,7 @@ def get(api, team_repo, alice):
 
 
 def most_memory():
-    """The most bytes that this process has had."""
+    """The peak memory of this process, in bytes."""
     [size] = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(size) * 1024
 
@@ -57,9 +57,9 @@ def test_a_blob_of_600_mebibytes(get, code):
     assert entry["size"] == 600 * MIB
     assert get(f"contents/zeros?ref={sha}").gives()["is_binary"]
     get(f"raw/zeros?ref={sha}").fails(422, "file_too_large")
-    found = get(f"commits/{sha}").gives()
-    assert found["stats"]["changed_files"] == 1
-    [file] = found["files"]["results"]
+    record = get(f"commits/{sha}").gives()
+    assert record["stats"]["changed_files"] == 1
+    [file] = record["files"]["results"]
     assert (file["is_binary"], file["is_too_large"], file["additions"]) == (True, True, None)
 
 
@@ -69,12 +69,12 @@ def test_a_commit_of_200_000_files(get, code):
     page = get(f"tree?ref={sha}&page=1000&per_page=100&sizes=true").gives()
     assert (page["results"][-1]["path"], page["next"]) == ("099999", None)
     assert page["is_truncated"]
-    assert get(f"contents/199999?ref={sha}").gives()["size"] == 2  # cut from lists alone
+    assert get(f"contents/199999?ref={sha}").gives()["size"] == 2  # only lists are cut
     answer = get(f"commits/{sha}?per_page=100&page=30")
-    if answer.status == 422:  # a busy machine has not counted the lines of them all in time
+    if answer.status == 422:  # a busy machine could not count all lines in time
         answer.fails(422, "too_expensive")
         return
-    found = answer.gives()
-    assert found["stats"] == {"additions": MANY, "deletions": 0, "changed_files": MANY}
-    assert found["files"]["results"][-1]["path"] == f"{FILES_MAX - 1:06}"
-    assert (found["files"]["next"], found["files"]["files_truncated"]) == (None, True)
+    record = answer.gives()
+    assert record["stats"] == {"additions": MANY, "deletions": 0, "changed_files": MANY}
+    assert record["files"]["results"][-1]["path"] == f"{FILES_MAX - 1:06}"
+    assert (record["files"]["next"], record["files"]["files_truncated"]) == (None, True)

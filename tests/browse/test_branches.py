@@ -43,8 +43,23 @@ def test_strangers_see_no_branches(api, repo, clone, carol):
 @pytest.mark.parametrize(
     "name",
     [
-        *("none", "topic", "-x", "--output=x", ":/x", "@%7B-1%7D", "..", "a//b", "%00", "x%0Ay"),
-        *("refs/heads/main", ABSENT, "HEAD", "main%20", "main/", "%FF", "x" * 3000),
+        "none",
+        "topic",
+        "-x",
+        "--output=x",
+        ":/x",
+        "@%7B-1%7D",
+        "..",
+        "a//b",
+        "%00",
+        "x%0Ay",
+        "refs/heads/main",
+        ABSENT,
+        "HEAD",
+        "main%20",
+        "main/",
+        "%FF",
+        "x" * 3000,
     ],
 )
 def test_what_is_no_branch_is_not_found(api, repo, clone, alice, name):
@@ -85,16 +100,16 @@ def test_the_branches_are_listed_by_name(api, make, repo, clone, alice):
         False,
     )
     assert topic["open_pull_numbers"] == [pull.number]
-    one = api(alice).get(f"{repo.api_path}/branches/main").gives()
+    row = api(alice).get(f"{repo.api_path}/branches/main").gives()
     own = [{"uuid": str(protection.uuid), "branch": "main"}]
-    assert one == {**main, "ahead_by": 0, "behind_by": 0, "protections": own}
+    assert row == {**main, "ahead_by": 0, "behind_by": 0, "protections": own}
 
 
 def test_a_branch_with_slashes_is_read_by_either_form(api, repo, clone, alice):
     for name in ("topic/one", "topic%2Fone"):
-        found = api(alice).get(f"{repo.api_path}/branches/{name}").gives()
-        assert found["name"] == "topic/one"
-        assert (found["ahead_by"], found["behind_by"]) == (2, 1)
+        record = api(alice).get(f"{repo.api_path}/branches/{name}").gives()
+        assert record["name"] == "topic/one"
+        assert (record["ahead_by"], record["behind_by"]) == (2, 1)
 
 
 def test_git_counts_once_how_far_a_branch_is(api, repo, clone, alice, tmp_path, monkeypatch):
@@ -112,8 +127,8 @@ def test_what_git_cannot_count_is_null(api, repo, clone, alice, tmp_path, monkey
     url = f"{repo.api_path}/branches/topic/one"
 
     def distance():
-        found = api(alice).get(url).gives()
-        return found["ahead_by"], found["behind_by"]
+        record = api(alice).get(url).gives()
+        return record["ahead_by"], record["behind_by"]
 
     with failing_git(tmp_path, monkeypatch):
         assert distance() == (None, None)
@@ -123,7 +138,7 @@ def test_what_git_cannot_count_is_null(api, repo, clone, alice, tmp_path, monkey
     monkeypatch.setattr(refs, "PATIENCE", 0.5)
     with slow_git(tmp_path, monkeypatch):
         assert distance() == (None, None)
-    assert distance() == (None, None), "it is not asked again soon"
+    assert distance() == (None, None), "git is not asked again soon"
     Repo.objects.filter(pk=repo.pk).update(default_branch="gone")
     assert distance() == (None, None)
 
@@ -148,11 +163,11 @@ def test_an_answer_is_sent_once(api, repo, clone, alice):
         url = f"{repo.api_path}/branches{end}"
         first = api(alice).get(url)
         assert first.header("Cache-Control") == "private, no-cache"
-        known = {"If-None-Match": first.header("ETag")}
-        assert api(alice).send("GET", url, headers=known).gives(304) is None
+        headers = {"If-None-Match": first.header("ETag")}
+        assert api(alice).send("GET", url, headers=headers).gives(304) is None
         clone.commit("topic/one", {"c": end})
         clone.push("topic/one")
-        assert api(alice).send("GET", url, headers=known).gives(200) != first.json
+        assert api(alice).send("GET", url, headers=headers).gives(200) != first.json
 
 
 def test_who_has_lost_access_gets_no_304(api, team_repo, alice, bob, tmp_path):
@@ -161,22 +176,22 @@ def test_who_has_lost_access_gets_no_304(api, team_repo, alice, bob, tmp_path):
     clone.push("main")
     for end in ("", "/main"):
         url = f"{team_repo.api_path}/branches{end}"
-        known = {"If-None-Match": api(bob).get(url).header("ETag")}
+        headers = {"If-None-Match": api(bob).get(url).header("ETag")}
         member = Member.objects.get(user=bob)
         member.delete()
-        api(bob).send("GET", url, headers=known).fails(403, "forbidden")
+        api(bob).send("GET", url, headers=headers).fails(403, "forbidden")
         api(bob).send("GET", url, headers={"If-None-Match": "*"}).fails(403, "forbidden")
         MemberFactory.create(team=member.team, user=bob)
 
 
 def test_branches_are_found_by_a_part_of_their_name_alone(api, repo, clone, alice):
-    def found(text: str) -> list[str]:
+    def search(text: str) -> list[str]:
         return names(api(alice).get(f"{repo.api_path}/branches?search={text}"))
 
     clone.push("main:Größe")
-    assert found("TOPIC") == found("c/o") == ["topic/one"]
-    assert found("GRÖSSE") == found("heads") == found("refs") == found("t%25o") == []
-    assert found("GRÖ") == ["Größe"]
+    assert search("TOPIC") == search("c/o") == ["topic/one"]
+    assert search("GRÖSSE") == search("heads") == search("refs") == search("t%25o") == []
+    assert search("GRÖ") == ["Größe"]
 
 
 def test_branches_have_three_orders(api, repo, clone, alice):
@@ -223,12 +238,12 @@ def test_who_pushed_is_who_pushed_last(api, repo, clone, alice):
 def test_what_is_not_read_yet_is_null_beside_the_commits_name(api, repo, clone, alice):
     repo.refs.update(peeled_sha=None, commit_subject="", commit_author="", committed_at="")
     for row in api(alice).get(f"{repo.api_path}/branches").gives()["results"]:
-        told = {"sha": row["sha"], "subject": None, "author_name": None, "committed_at": None}
-        assert row["commit"] == told
+        unread = {"sha": row["sha"], "subject": None, "author_name": None, "committed_at": None}
+        assert row["commit"] == unread
 
 
 def test_pulls_of_others_are_not_named(api, make, alice, carol, tmp_path):
-    """Those from a fork into this repository, and from this one into its upstream."""
+    """Pulls from a fork into this repository, and from this one into its upstream."""
     upstream = make.repo(alice, "up", by=alice, visibility=Visibility.PUBLIC)
     clone = Clone(tmp_path / "clone", upstream, alice)
     clone.commit("main", {"a": "1\n"})
@@ -241,8 +256,8 @@ def test_pulls_of_others_are_not_named(api, make, alice, carol, tmp_path):
     closed.__class__.objects.filter(pk=closed.pk).update(status="closed")
     closed.__class__.objects.filter(pk=pull.pk).update(source_repo=fork)
     for repo in (upstream, fork):
-        found = api(carol).get(f"{repo.api_path}/branches?search=feature").gives()["results"]
-        assert [row["open_pull_numbers"] for row in found] == [[]]
+        results = api(carol).get(f"{repo.api_path}/branches?search=feature").gives()["results"]
+        assert [row["open_pull_numbers"] for row in results] == [[]]
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite's own plan")
@@ -254,7 +269,7 @@ def test_open_pulls_of_branches_are_found_among_many_that_have_ended(api, repo, 
 
 
 def test_a_former_slug_leads_on_to_a_branch_of_any_name(api, make, alice, tmp_path):
-    """Its name comes encoded: `#` and `%` mean something else in an address."""
+    """The name is encoded, because `#` and `%` have other meanings in a URL."""
     team = TeamFactory.create(slug="core", owner=alice)
     repo = make.repo(team, "api", by=alice)
     clone = Clone(tmp_path / "clone", repo, alice)
@@ -262,9 +277,9 @@ def test_a_former_slug_leads_on_to_a_branch_of_any_name(api, make, alice, tmp_pa
     clone.push("main", "main:a/b#1%2Fé")
     before = repo.api_path
     api(alice).put(before, name="Api", slug="engine").gives()
-    asked = api(alice).get(f"{before}/branches/a%2Fb%231%252F%C3%A9?x=1")
-    assert asked.status == 301
-    location = asked.header("Location")
-    wanted = "/teams/core/repos/engine/branches/a/b%231%252F%C3%A9?x=1"
-    assert location == f"http://testserver/api/v1{wanted}"
+    answer = api(alice).get(f"{before}/branches/a%2Fb%231%252F%C3%A9?x=1")
+    assert answer.status == 301
+    location = answer.header("Location")
+    path = "/teams/core/repos/engine/branches/a/b%231%252F%C3%A9?x=1"
+    assert location == f"http://testserver/api/v1{path}"
     assert api(alice).get(location).gives()["name"] == "a/b#1%2Fé"

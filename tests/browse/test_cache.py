@@ -1,4 +1,4 @@
-"""Answers of git that are kept."""
+"""The cache of git's answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_many_short_answers_take_room_as_well(repo, monkeypatch):
-    """Whoever may read can ask as many questions as they like that have no answer."""
+    """Every reader can ask any number of questions with empty answers."""
     monkeypatch.setattr(cache, "BYTES_MAX", 10 * cache.ROW_BYTES)
     for number in range(30):
         assert cached(repo, ("commits", number), list) == []
@@ -28,9 +28,9 @@ def test_who_asked_gets_the_answer_of_a_repository_that_goes_meanwhile(repo):
     def ask():
         repo.refs.all().delete()
         Repo.objects.filter(pk=repo.pk).delete()
-        return "told"
+        return "answer"
 
-    assert cached(repo, ("commits",), ask) == "told"
+    assert cached(repo, ("commits",), ask) == "answer"
     assert not GitCache.objects.exists()
 
 

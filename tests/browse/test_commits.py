@@ -32,10 +32,10 @@ def line(repo, code, alice):
     for number in range(5):
         files = {b"a": b"%d" % (number // 2), b"d/caf\xe9": b"x", b"n": b"%d" % number}
         email = "ALICE@example.org" if number % 2 else "nobody@example.org"
-        one = code.commit_with(
+        sha = code.commit_with(
             files, *shas[:1], message=f"commit {number}\n", email=email, at=1_700_000_000 + number
         )
-        shas.insert(0, one)
+        shas.insert(0, sha)
     User.objects.filter(pk=alice.pk).update(
         email="alice@example.org", email_key="alice@example.org"
     )
@@ -45,14 +45,14 @@ def line(repo, code, alice):
 
 @pytest.fixture
 def get(api, repo, alice):
-    """`get("?ref=main")` and `get("/<sha>")` are answers to her."""
+    """`get("?ref=main")` and `get("/<sha>")` read as alice."""
     return lambda end="", **headers: api(alice).send(
         "GET", f"{repo.api_path}/commits{end}", headers=headers
     )
 
 
 def shas(answer):
-    return [one["sha"] for one in answer.gives()["results"]]
+    return [row["sha"] for row in answer.gives()["results"]]
 
 
 def test_nobody_without_access_reads_commits(api, repo, line, carol):
@@ -86,7 +86,7 @@ def test_an_empty_repository_has_no_commits(get, code):
 def test_commits_are_listed_newest_first(get, repo, line):
     page = get().gives()
     assert (page["next"], page["previous"]) == (None, None)
-    assert [one["sha"] for one in page["results"]] == line
+    assert [row["sha"] for row in page["results"]] == line
     newest, last = page["results"][0], page["results"][-1]
     assert newest["parents"] == [line[1]]
     assert last["parents"] == []
@@ -96,14 +96,14 @@ def test_commits_are_listed_newest_first(get, repo, line):
     assert (newest["subject"], newest["message"]) == ("commit 4", "commit 4\n")
     assert newest["api_url"] == f"http://testserver/api/v1{repo.api_path}/commits/{line[0]}"
     assert newest["web_url"] == f"http://testserver/{repo.path}/commits/{line[0]}"
-    assert [one["author"]["username"] for one in page["results"]] == [None, "alice"] * 2 + [None]
+    assert [row["author"]["username"] for row in page["results"]] == [None, "alice"] * 2 + [None]
 
 
 def test_who_is_gone_is_not_named(get, api, repo, line, alice, bob):
     User.objects.filter(pk=alice.pk).update(is_active=False)
     type(repo).objects.update(visibility="internal")
-    found = api(bob).get(f"{repo.api_path}/commits").gives()["results"]
-    assert {one["author"]["username"] for one in found} == {None}
+    results = api(bob).get(f"{repo.api_path}/commits").gives()["results"]
+    assert {row["author"]["username"] for row in results} == {None}
 
 
 def test_filters_are_taken_as_they_are_written(get, line):
@@ -114,7 +114,7 @@ def test_filters_are_taken_as_they_are_written(get, line):
     assert shas(get("?author=.%2A")) == shas(get("?path=%2A")) == []
     assert shas(get("?author=alice&path=a")) == []
     assert shas(get("?author=nobody%0Aalice")) == shas(get("?author=%0A")) == []
-    at = "2023-11-14T22:13:22"  # of the third commit, in UTC
+    at = "2023-11-14T22:13:22"  # the time of the third commit, in UTC
     assert shas(get(f"?since={at}")) == shas(get(f"?since={at}Z")) == line[:3]
     assert shas(get(f"?until={at}%2B00:00")) == line[2:]
     assert shas(get(f"?since={at}&until={at}")) == [line[2]]
@@ -158,30 +158,30 @@ def test_messages_that_are_too_long_are_refused_in_words(get, repo, code, line, 
 
 
 def test_pages_do_not_shift_under_a_push(get, repo, code, line, alice):
-    known = git(repo.git.path, "rev-list", "main").decode().split()
+    expected = git(repo.git.path, "rev-list", "main").decode().split()
     page = get("?per_page=2").gives()
-    found = page["results"]
+    results = page["results"]
     while page["next"]:
         assert f"ref={line[0]}" in page["next"]
         head = repo.git.ref(MAIN)
-        push(repo, MAIN, code.commit_with({b"p": b"%d" % len(found)}, head), by=alice)
+        push(repo, MAIN, code.commit_with({b"p": b"%d" % len(results)}, head), by=alice)
         page = get(page["next"].partition("/commits")[2]).gives()
         assert "page=" in page["previous"]
-        found += page["results"]
-    assert [one["sha"] for one in found] == known == line
+        results += page["results"]
+    assert [row["sha"] for row in results] == expected == line
 
 
 def test_a_commit_says_what_it_changes(get, repo, code, line, alice):
     files = {b"a": b"2\n", b"caf\xe9": b"", b"lib": (SUBMODULE, b"1" * 40), b"n2": b"4"}
     sha = code.commit_with(files, line[0], line[3], header="gpgsig x")
-    found = get(f"/{sha}").gives()  # nothing leads to it
-    assert found["parents"] == [line[0], line[3]]
-    assert (found["is_signed"], found["pull_numbers"]) == (True, [])
-    assert found["tree_sha"] == code.tree_with(files)
-    assert found["stats"] == {"additions": 2, "deletions": 2, "changed_files": 5}
-    page = found["files"]
+    record = get(f"/{sha}").gives()  # no ref reaches it
+    assert record["parents"] == [line[0], line[3]]
+    assert (record["is_signed"], record["pull_numbers"]) == (True, [])
+    assert record["tree_sha"] == code.tree_with(files)
+    assert record["stats"] == {"additions": 2, "deletions": 2, "changed_files": 5}
+    page = record["files"]
     assert (page["next"], page["previous"], page["files_truncated"]) == (None, None, False)
-    assert [(one["path"], one["status"], one["previous_path"]) for one in page["results"]] == [
+    assert [(row["path"], row["status"], row["previous_path"]) for row in page["results"]] == [
         ("a", "modified", None),
         ("caf\ufffd", "added", None),
         ("d/caf\ufffd", "removed", None),
@@ -208,10 +208,10 @@ def test_a_commit_names_the_pulls_that_it_heads(get, make, repo, code, line, ali
 
 def test_a_commit_with_many_files_says_what_is_cut(get, code, line, monkeypatch):
     sha = code.commit_with({b"%05d" % number: b"" for number in range(FILES_MAX + 5)})
-    found = get(f"/{sha}?per_page=100&page={FILES_MAX // 100}").gives()
-    assert found["stats"]["changed_files"] == FILES_MAX + 5
-    assert len(found["files"]["results"]) == 100
-    assert (found["files"]["next"], found["files"]["files_truncated"]) == (None, True)
+    record = get(f"/{sha}?per_page=100&page={FILES_MAX // 100}").gives()
+    assert record["stats"]["changed_files"] == FILES_MAX + 5
+    assert len(record["files"]["results"]) == 100
+    assert (record["files"]["next"], record["files"]["files_truncated"]) == (None, True)
     other = code.commit_with({b"x": b""}, sha)
     monkeypatch.setitem(LIMITS, "diff-tree", Limits(output=1000))
     get(f"/{other}").fails(422, "diff_too_large")
@@ -235,7 +235,7 @@ def test_walks_that_go_far_wait_for_a_heavy_place(get, line, monkeypatch):
 
 
 def test_five_commits_cost_as_many_queries_as_one(get, line):
-    get().gives()  # the first request reads the rate limits
+    get().gives()  # because the first request also reads the rate limits
     costs = []
     for end in ("?per_page=1", "?per_page=5", "?page=2&per_page=1"):
         with costing() as cost:

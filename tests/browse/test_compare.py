@@ -11,7 +11,7 @@ import pytest
 
 from apps.browse import comparison
 from apps.browse.read_slots import heavy_slots
-from apps.git import diff, run, texts
+from apps.git import diff, exports, run
 from apps.repos.models import Repo
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code, Thing, code_of, push
 from tests.factories import ForkFactory
@@ -51,7 +51,7 @@ main...topic~1 main...topic^ main...a//b main...topic.lock main...HEAD main...re
 main...a...b main....topic -x...topic main...%00 main...a%0Ab main...refs/pull/0/head
 ../..
 """
-"""What can be no ref, and never reaches git."""
+"""Texts that are refused before git gets them, because they cannot name a ref."""
 MISSING = [
     "main...nothing",
     "nothing...main",
@@ -68,7 +68,7 @@ def code(team_repo: Repo) -> Code:
 
 @pytest.fixture
 def pair(code: Code, team_repo: Repo, alice: Any) -> tuple[str, str]:
-    """The heads of `main` and of `topic/x`, which each have a commit that the other has not."""
+    """The heads of `main` and `topic/x`. Each has a commit that the other has not."""
     start = code.commit_with(OLD)
     main = code.commit_with({**OLD, b"later": b"z"}, start)
     topic = code.commit_with(NEW, code.commit_with({**OLD, b"gone": b"w"}, start, message="first"))
@@ -79,24 +79,24 @@ def pair(code: Code, team_repo: Repo, alice: Any) -> tuple[str, str]:
 
 @pytest.fixture
 def ask(api: Any, team_repo: Repo, alice: Any) -> Any:
-    """`ask("main...topic/x", person)`: alice asks unless another person is named."""
+    """`ask("main...topic/x", person)` reads as this person, or as alice."""
 
-    def asked(text: str, person: Any = alice, **headers: str) -> Any:
+    def send(text: str, person: Any = alice, **headers: str) -> Any:
         return api(person).send("GET", f"{team_repo.api_path}/compare/{text}", headers=headers)
 
-    return asked
+    return send
 
 
 @pytest.fixture
 def text(api: Any, make: Any, team_repo: Repo, alice: Any) -> Any:
-    """The whole answer to alice where it is no record."""
+    """`text(…)` returns Django's whole response to alice, if it is not JSON."""
 
-    def asked(address: str, **headers: str) -> Any:
+    def send(address: str, **headers: str) -> Any:
         caller = api(alice)
         path = f"/api/v1{team_repo.api_path}/compare/{address}"
         return caller.client.get(path, headers={**caller.headers, **headers})
 
-    return asked
+    return send
 
 
 def bytes_of(answer: Any) -> bytes:
@@ -121,13 +121,13 @@ def test_what_can_be_no_ref_is_refused_and_what_is_none_is_not_found(
 
 def test_a_comparison_says_what_the_head_has_since_both_were_one(ask, pair, code) -> None:
     main, topic = pair
-    found = ask("main...topic/x").gives()
-    assert (found["base_sha"], found["head_sha"]) == (main, topic)
+    record = ask("main...topic/x").gives()
+    assert (record["base_sha"], record["head_sha"]) == (main, topic)
     start = code.git("merge-base", main, topic).word
-    assert (found["merge_base_sha"], found["ahead_by"], found["behind_by"]) == (start, 2, 1)
-    assert [one["message"] for one in found["commits"]] == ["change", "first"]
-    assert found["commits_truncated"] is found["files_truncated"] is False
-    files = {file["path"]: file for file in found["files"]["results"]}
+    assert (record["merge_base_sha"], record["ahead_by"], record["behind_by"]) == (start, 2, 1)
+    assert [row["message"] for row in record["commits"]] == ["change", "first"]
+    assert record["commits_truncated"] is record["files_truncated"] is False
+    files = {file["path"]: file for file in record["files"]["results"]}
     assert {path: file["status"] for path, file in files.items()} == STATUSES
     assert files["b/moved.txt"]["previous_path"] == "a.txt"
     assert files["caf\ufffd"]["path_base64"] == "Y2Fm6Q"
@@ -142,7 +142,7 @@ def test_a_comparison_says_what_the_head_has_since_both_were_one(ask, pair, code
     totals = {
         name: sum(file[name] or 0 for file in files.values()) for name in ("additions", "deletions")
     }
-    assert found["stats"] == {**totals, "changed_files": len(files)}
+    assert record["stats"] == {**totals, "changed_files": len(files)}
     direct = ask("main...topic/x?direct=true").gives()
     assert {file["path"] for file in direct["files"]["results"]} == {*files, "later"}
     same = ask(f"{topic}...refs/heads/topic/x").gives()
@@ -154,9 +154,9 @@ def test_histories_without_a_common_commit_are_compared_as_they_are(
 ) -> None:
     push(team_repo, "refs/heads/alone", code.commit_with({b"a.txt": TEXT}), by=alice)
     ask("main...alone").fails(422, "no_merge_base")
-    found = ask("main...alone?direct=true").gives()
-    assert (found["merge_base_sha"], found["ahead_by"], found["behind_by"]) == (None, 1, 2)
-    assert {file["status"] for file in found["files"]["results"]} == {"removed"}
+    record = ask("main...alone?direct=true").gives()
+    assert (record["merge_base_sha"], record["ahead_by"], record["behind_by"]) == (None, 1, 2)
+    assert {file["status"] for file in record["files"]["results"]} == {"removed"}
 
 
 def test_a_tag_is_compared_as_its_commit(ask, pair, code, team_repo, alice) -> None:
@@ -186,11 +186,11 @@ def test_pages_have_every_file_once_while_somebody_pushes(
 def test_every_list_that_is_cut_says_so(ask, pair, monkeypatch) -> None:
     monkeypatch.setattr(diff, "FILES_MAX", 3)
     monkeypatch.setattr(comparison, "COMMITS_MAX", 1)
-    found = ask("main...topic/x?per_page=2&page=2").gives()
-    assert found["files_truncated"] is found["files"]["files_truncated"] is True
-    assert found["stats"]["changed_files"] == 8
-    assert len(found["files"]["results"]) == 1 and found["files"]["next"] is None
-    assert (len(found["commits"]), found["commits_truncated"], found["ahead_by"]) == (1, True, 2)
+    record = ask("main...topic/x?per_page=2&page=2").gives()
+    assert record["files_truncated"] is record["files"]["files_truncated"] is True
+    assert record["stats"]["changed_files"] == 8
+    assert len(record["files"]["results"]) == 1 and record["files"]["next"] is None
+    assert (len(record["commits"]), record["commits_truncated"], record["ahead_by"]) == (1, True, 2)
 
 
 def test_patches_are_shown_of_thirty_files_at_most(ask, pair, code, team_repo, alice) -> None:
@@ -200,13 +200,13 @@ def test_patches_are_shown_of_thirty_files_at_most(ask, pair, code, team_repo, a
     assert "patch" not in ask("main...many").gives()["files"]["results"][0]
     page = ask("main...many?patch=true&per_page=100").gives()["files"]["results"]
     assert len(page) == 30
-    shown = {
+    patches = {
         file["path"]: (file["patch"], file["is_binary"], file["is_too_large"]) for file in page
     }
-    assert shown["0bin"] == (None, True, False)
-    assert shown["0wide"] == (None, False, True)
-    assert shown["0latin"] == ("@@ -0,0 +1 @@\n+\ufffd\n", False, False)
-    assert shown["07"] == ("@@ -0,0 +1 @@\n+7\n", False, False)
+    assert patches["0bin"] == (None, True, False)
+    assert patches["0wide"] == (None, False, True)
+    assert patches["0latin"] == ("@@ -0,0 +1 @@\n+\ufffd\n", False, False)
+    assert patches["07"] == ("@@ -0,0 +1 @@\n+7\n", False, False)
 
 
 def test_the_diff_as_text_applied_to_the_merge_base_gives_the_head(
@@ -233,18 +233,18 @@ def test_the_diff_as_text_applied_to_the_merge_base_gives_the_head(
     mails = text("main...topic/x?format=patch")
     assert mails["Content-Type"] == "text/plain; charset=utf-8"
     assert bytes_of(mails).count(b"\nSubject: [PATCH ") == 2
-    kept = text("main...topic/x?format=patch", **{"If-None-Match": mails["ETag"]})
-    assert (kept.status_code, kept.content) == (304, b"")
+    unchanged = text("main...topic/x?format=patch", **{"If-None-Match": mails["ETag"]})
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
 
 
 def test_a_text_that_is_too_large_is_refused_before_its_first_byte(ask, pair, monkeypatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(texts, "TEXT_MAX", 500)
+        patch.setattr(exports, "TEXT_MAX", 500)
         for form in ("diff", "patch"):
             assert "git fetch" in ask(f"main...topic/x?format={form}").fails(422, "diff_too_large")
     before = run.spawned
     ask("main...topic/x?format=diff").fails(422, "diff_too_large")
-    assert run.spawned == before, "it is kept that this is too much"
+    assert run.spawned == before, "the refusal is cached"
     monkeypatch.setattr(comparison, "FILES_MAX", 7)
     ask("main...topic/x?format=diff&direct=true").fails(422, "diff_too_large")
 
@@ -254,7 +254,7 @@ def test_a_large_text_is_sent_in_pieces_from_a_file(text, pair, code, team_repo,
     push(
         team_repo, "refs/heads/large", code.commit_with({**OLD, b"large": lines}, pair[0]), by=alice
     )
-    for _ in range(2):  # the second time it is known that it fits
+    for _ in range(2):  # the second time, its size is cached
         answer = text("main...large?format=diff")
         assert answer.streaming and int(answer["Content-Length"]) > len(lines)
         assert lines in bytes_of(answer)
@@ -283,7 +283,7 @@ def test_who_lost_access_gets_no_304(ask, pair, team_repo, bob, text, alice) -> 
 
 @pytest.fixture
 def fork(make: Any, team_repo: Repo, pair: Any, carol: Any, alice: Any) -> tuple[Repo, str]:
-    """A private fork of carol's, who reads the upstream, with a commit of its own on `topic`."""
+    """A private fork of carol, who may read the upstream. Its `topic` has a commit of its own."""
     team_repo.visibility = "public"
     team_repo.save()
     uuid = ForkFactory.create(upstream=team_repo, owner=carol).repo_uuid
@@ -300,11 +300,11 @@ def fork(make: Any, team_repo: Repo, pair: Any, carol: Any, alice: Any) -> tuple
 def test_a_head_in_a_fork_is_compared_without_being_copied(ask, fork, carol, team_repo) -> None:
     made, head = fork
     for name in ("carol", "users/carol", "users/CAROL"):
-        found = ask(f"main...{name}:topic?patch=true&per_page=1", carol).gives()
-        assert (found["head_sha"], found["ahead_by"]) == (head, 1)
-        assert found["commits"][0]["web_url"].endswith(f"/{made.path}/commits/{head}")
-        assert f"...{name}:{head}?" in found["files"]["next"]
-    assert ask(found["files"]["next"].partition("/compare/")[2], carol).gives()["head_sha"] == head
+        record = ask(f"main...{name}:topic?patch=true&per_page=1", carol).gives()
+        assert (record["head_sha"], record["ahead_by"]) == (head, 1)
+        assert record["commits"][0]["web_url"].endswith(f"/{made.path}/commits/{head}")
+        assert f"...{name}:{head}?" in record["files"]["next"]
+    assert ask(record["files"]["next"].partition("/compare/")[2], carol).gives()["head_sha"] == head
     for name in ("teams/acme", "teams/ACME"):
         assert ask(f"main...{name}:main", carol).gives()["ahead_by"] == 0
     assert not team_repo.git.has_commit(head)
@@ -322,13 +322,13 @@ def test_a_private_fork_shows_nothing_to_who_may_not_read_it(ask, fork, carol, b
         for query in ("", "?format=diff")
     }
     assert len(said) == 1
-    for person in (bob, carol):  # by its name alone, after it was told to who may read it
+    for person in (bob, carol):  # by its name alone, after a reader of the fork has got the answer
         ask(f"main...{head}", person).fails(404, "not_found")
         ask(f"{head}...main", person).fails(404, "not_found")
 
 
 def test_any_owner_has_one_address_for_each_name(ask, pair) -> None:
-    """A slash is itself or encoded."""
+    """A slash may be encoded."""
     assert ask(quote("main...topic/x", safe="")).gives() == ask("main...topic/x").gives()
 
 

@@ -34,7 +34,7 @@ FILES: dict[bytes, Any] = {
 
 @pytest.fixture
 def get(api, repo, alice):
-    """`get("README?ref=main")` is an answer to her."""
+    """`get("README?ref=main")` reads as alice."""
     return lambda end, **headers: api(alice).send(
         "GET", f"{repo.api_path}/contents/{end}", headers=headers
     )
@@ -96,10 +96,10 @@ def test_a_file_comes_with_its_content(get, repo, code, commit):
     ],
 )
 def test_a_large_file_comes_without_its_content(get, commit, name, size, is_inline, is_binary):
-    found = get(name).gives()
+    record = get(name).gives()
     content = base64.b64encode(FILES[name.encode()]).decode() if is_inline else None
-    assert (found["size"], found["is_binary"]) == (size, is_binary)
-    assert (found["encoding"], found["content"]) == ("base64" if is_inline else None, content)
+    assert (record["size"], record["is_binary"]) == (size, is_binary)
+    assert (record["encoding"], record["content"]) == ("base64" if is_inline else None, content)
 
 
 def test_links_and_submodules_say_where_they_lead(get, commit):
@@ -109,9 +109,9 @@ def test_links_and_submodules_say_where_they_lead(get, commit):
         ("lib", "submodule", "1" * 40, None),
         ("long%20link", "symlink", None, TARGET_MAX + 1),
     ):
-        found = get(name).gives()
-        assert {field: found[field] for field in plain} == plain
-        assert (found["type"], found["target"], found["size"]) == (kind, target, size)
+        record = get(name).gives()
+        assert {field: record[field] for field in plain} == plain
+        assert (record["type"], record["target"], record["size"]) == (kind, target, size)
 
 
 def test_a_pointer_of_lfs_is_named(get, repo, code, commit, alice):
@@ -134,11 +134,11 @@ def test_names_of_any_bytes_are_read_and_lead_to_their_bytes(get, api, repo, com
         ("x?path_base64=Y2Fm6Qo", "caf\ufffd\n"),
         ("x?path_base64=Y2Fm6Qo%3D", "caf\ufffd\n"),
     ):
-        found = get(address).gives()
-        assert found["path"] == path
-        raw = api(alice).client.get(found["raw_url"], headers=api(alice).headers)
-        assert raw.content == base64.b64decode(found["content"])
-    assert (found["name"], found["path_base64"]) == ("caf\ufffd\n", "Y2Fm6Qo")
+        record = get(address).gives()
+        assert record["path"] == path
+        raw = api(alice).client.get(record["raw_url"], headers=api(alice).headers)
+        assert raw.content == base64.b64decode(record["content"])
+    assert (record["name"], record["path_base64"]) == ("caf\ufffd\n", "Y2Fm6Qo")
 
 
 def test_a_branch_a_tag_and_a_file_of_one_name(get, repo, code, alice):
@@ -150,9 +150,9 @@ def test_a_branch_a_tag_and_a_file_of_one_name(get, repo, code, alice):
         push(repo, name, sha, by=alice)
     for path in ("a/b", "a%2Fb"):
         for ref, sha in {**commits, "a/b": commits["refs/heads/a/b"]}.items():
-            for shown in (ref, ref.replace("/", "%2F")):
-                found = get(f"{path}?ref={shown}").gives()
-                assert (found["commit_sha"], found["ref"]) == (sha, found["ref"])
+            for name in (ref, ref.replace("/", "%2F")):
+                record = get(f"{path}?ref={name}").gives()
+                assert (record["commit_sha"], record["ref"]) == (sha, record["ref"])
 
 
 def test_304_runs_no_git_and_access_is_asked_first(get, api, repo, code, commit, alice, carol):

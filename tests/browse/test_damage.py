@@ -1,4 +1,4 @@
-"""Reads of a store that is damaged, goes meanwhile or is being packed: told as such, no defect."""
+"""Reads of a repository that is damaged, deleted or packed meanwhile: errors, but no 500."""
 
 from __future__ import annotations
 
@@ -17,11 +17,26 @@ from tests.git.stand_ins import failing_git
 pytestmark = pytest.mark.once
 FILES = {b"a": b"1\n", b"d/b": b"2\n", b"d/c": b"3\n"}
 ENDS = [
-    *("tree", "tree?sizes=true", "tree/d", "tree/d?recursive=true&sizes=true", "contents/d/b"),
-    *("raw/d/b", "blame/d/b", "commits", "commits?path=d/b", "commits?author=ada"),
-    *("commits/{new}", "compare/{old}...{new}", "compare/{old}...{new}?patch=true"),
-    *("compare/{old}...{new}?format=diff", "compare/{old}...{new}?format=patch"),
-    *("archive?format=tar", "archive?format=zip&path=d", "branches", "branches/topic", "tags"),
+    "tree",
+    "tree?sizes=true",
+    "tree/d",
+    "tree/d?recursive=true&sizes=true",
+    "contents/d/b",
+    "raw/d/b",
+    "blame/d/b",
+    "commits",
+    "commits?path=d/b",
+    "commits?author=ada",
+    "commits/{new}",
+    "compare/{old}...{new}",
+    "compare/{old}...{new}?patch=true",
+    "compare/{old}...{new}?format=diff",
+    "compare/{old}...{new}?format=patch",
+    "archive?format=tar",
+    "archive?format=zip&path=d",
+    "branches",
+    "branches/topic",
+    "tags",
     "tree?ref={new}",
 ]
 NO_GIT = {"branches", "branches/topic", "tags"}
@@ -34,7 +49,7 @@ def code(team_repo) -> Code:
 
 @pytest.fixture
 def ends(code, team_repo, alice) -> list[str]:
-    """Addresses of all that is read of two commits that nobody has asked for before."""
+    """URLs of all reads of two commits, none of them cached."""
     old = code.commit_with(FILES)
     new = code.commit_with({**FILES, b"d/b": b"2\n2\n"}, old)
     for name, sha in (("main", new), ("topic", old)):
@@ -44,15 +59,15 @@ def ends(code, team_repo, alice) -> list[str]:
 
 @pytest.fixture
 def ask(api, team_repo, alice) -> Callable[[str], Any]:
-    def asked(end: str) -> Any:
-        """The answer as Django has it, read to its end."""
+    def send(end: str) -> Any:
+        """Django's response, read to its end."""
         person = api(alice)
         path = f"/api/v1{team_repo.api_path}/{end}"
         answer = person.client.get(path, headers=person.headers)
         answer.whole = b"".join(answer.streaming_content) if answer.streaming else answer.content
         return answer
 
-    return asked
+    return send
 
 
 def file_of(code: Code, sha: str) -> Path:
@@ -60,21 +75,21 @@ def file_of(code: Code, sha: str) -> Path:
 
 
 def damage(code: Code, what: str) -> None:
-    """Lose or break an object that both commits need, all of them, or the whole repository."""
+    """Remove or damage an object of both commits, all objects, or the whole repository."""
     blob, tree = (
         code.store("blob", [FILES[b"d/b"]], 2),
         code.tree_with({b"b": b"2\n", b"c": b"3\n"}),
     )
-    loose = [one for one in (code.path / "objects").glob("??/*") if one.is_file()]
+    loose = [file for file in (code.path / "objects").glob("??/*") if file.is_file()]
     if what == "no repository":
         shutil.rmtree(code.path)
     elif what == "no objects":
-        for one in loose:
-            one.unlink()
+        for file in loose:
+            file.unlink()
     elif what == "broken objects":
-        for one in loose:
-            one.chmod(0o600)
-            one.write_bytes(one.read_bytes()[:12] + b"broken")
+        for file in loose:
+            file.chmod(0o600)
+            file.write_bytes(file.read_bytes()[:12] + b"broken")
     else:
         file_of(code, {"no blob": blob, "no tree": tree}[what]).unlink()
 

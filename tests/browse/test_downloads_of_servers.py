@@ -1,4 +1,4 @@
-"""Comparisons, blame and archives of what is hostile or large, from real servers."""
+"""Comparisons, blame and archives of hostile or large repositories, from real servers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.once
 MIB = 1024 * 1024
 GROWTH = 64 * 1024
-"""KiB by which a server may grow."""
+"""KiB by which the memory of a server may grow."""
 PATIENCE = 60.0
-"""Seconds; git has ten, and the machine may be busy."""
+"""Seconds. git has ten, but the machine may be busy."""
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def code(served_code: Code) -> Code:
     return served_code
 
 
-class Asked:
-    """An answer of a server to alice, which is read as it comes."""
+class Answer:
+    """A server's answer to alice, read while it arrives."""
 
     def __init__(self, server: Any, address: str) -> None:
         self.connection = server.connect()
@@ -42,7 +42,7 @@ class Asked:
         self.response = self.connection.getresponse()
 
     def size(self) -> int:
-        """How many bytes come; an error where the answer breaks off."""
+        """The number of bytes that arrive; an error if the answer is incomplete."""
         size = 0
         try:
             while piece := self.response.read(MIB):
@@ -53,14 +53,14 @@ class Asked:
 
 
 def status_of(server: Any, address: str) -> int:
-    """The status of an answer that is read to its end."""
-    asked = Asked(server, address)
-    asked.size()
-    return int(asked.response.status)
+    """The status of an answer, which is read to its end."""
+    answer = Answer(server, address)
+    answer.size()
+    return int(answer.response.status)
 
 
 def peak(pid: int) -> int:
-    """The most memory that a process has had since `forget_peak`, in KiB."""
+    """The peak memory of a process since `forget_peak`, in KiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     [line] = [line for line in lines if line.startswith("VmHWM")]
     return int(line.split()[1])
@@ -71,7 +71,7 @@ def forget_peak(pid: int) -> None:
 
 
 def many_files(code: Code, count: int) -> str:
-    """A tree of so many files, all alike."""
+    """Write a tree of `count` files with the same content."""
     blob = bytes.fromhex(code.store("blob", [b"x\n"], 2))
     return code.store(
         "tree", [body := b"".join(b"100644 %06d\0%b" % (n, blob) for n in range(count))], len(body)
@@ -96,14 +96,14 @@ HOSTILE = [
     ("serve", "many"),
     ("gunicorn", "bomb"),
 ]
-"""What streams is asked of both servers. A bomb and many files get short refusals, once git has
-used up its ten seconds of a processor, several times over: each of one server.
+"""Streamed answers are read from both servers. Bombs and many files are read from one server each:
+they are refused only after git has used ten seconds of processor time, several times.
 """
 
 
 @contextmanager
 def stays_small(server: Any) -> Iterator[Callable[[], int]]:
-    """Inside and afterwards the server has grown little; gives by how many KiB it has so far."""
+    """Check that the memory of the server grows little. Yields a function of the growth in KiB."""
     forget_peak(server.pid)
     before = peak(server.pid)
     yield lambda: peak(server.pid) - before
@@ -119,13 +119,13 @@ def test_what_is_hostile_ends_in_time_and_leaves_the_server_small(server, path, 
     blob = bytes.fromhex(code.store("blob", [b"2\n"], 2))
     body = b"40000 d\0%b100644 f\0%b" % (bytes.fromhex(tree), blob)
     new = code.commit_of(code.store("tree", [body], len(body)), old)
-    Asked(server, f"{api_path(path)}/compare/{old}...{old}").size()
-    Asked(server, f"{api_path(path)}/archive?ref={old}").size()
+    Answer(server, f"{api_path(path)}/compare/{old}...{old}").size()
+    Answer(server, f"{api_path(path)}/archive?ref={old}").size()
     with stays_small(server) as grown:
         for question in QUESTIONS:
             begin = time.monotonic()
-            asked = Asked(server, f"{api_path(path)}/{question.format(old=old, new=new)}")
-            status, size = asked.response.status, asked.size()
+            answer = Answer(server, f"{api_path(path)}/{question.format(old=old, new=new)}")
+            status, size = answer.response.status, answer.size()
             took = time.monotonic() - begin
             print(f"{kind}: {question}: {status}, {size} bytes, {took:.1f} s, {grown()} KiB")
             assert status in {200, 422}
@@ -139,7 +139,7 @@ def test_others_are_answered_while_git_compares_a_bomb(server, path, code) -> No
     old = code.commit_with({b"f": b"1\n"})
     new = code.commit_of(code.tree_bomb(), old)
     address = f"{api_path(path)}/compare/{old}...{new}"
-    Asked(server, f"{api_path(path)}/compare/{old}...{old}").size()
+    Answer(server, f"{api_path(path)}/compare/{old}...{old}").size()
     with stays_small(server), ThreadPoolExecutor() as pool:
         bombs = [pool.submit(status_of, server, address) for _ in range(3)]
         answered = 0
@@ -154,52 +154,52 @@ def test_an_archive_comes_whole_and_in_pieces(server, path, code, tmp_path) -> N
     content = os.urandom(3 * MIB)
     new = code.commit_with({b"a": content, b"b/c": b"x"})
     for form in ("tar", "tar.gz"):
-        asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
-        assert asked.response.status == 200
-        (tmp_path / form).write_bytes(asked.response.read())
-        asked.connection.close()
+        answer = Answer(server, f"{api_path(path)}/archive?ref={new}&format={form}")
+        assert answer.response.status == 200
+        (tmp_path / form).write_bytes(answer.response.read())
+        answer.connection.close()
         with tarfile.open(tmp_path / form) as opened:
             name = f"{path.rpartition('/')[2]}-{new[:12]}"
             assert {entry.name for entry in opened if entry.isfile()} == {
                 f"{name}/a",
                 f"{name}/b/c",
             }
-            found = opened.extractfile(f"{name}/a")
-            assert found is not None and found.read() == content
+            member = opened.extractfile(f"{name}/a")
+            assert member is not None and member.read() == content
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz"])
 def test_an_archive_that_git_cannot_end_is_broken_off(server, path, code, form) -> None:
-    """The client sees that something is missing: the end of the answer never comes."""
+    """The client notices that the answer is incomplete, because its end is missing."""
     lost = code.store("blob", [b"lost"], 4)
     new = code.commit_with({b"a": os.urandom(2 * MIB), b"b": b"lost"})
     (code.path / "objects" / lost[:2] / lost[2:]).unlink()
-    asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
-    assert asked.response.status == 200
+    answer = Answer(server, f"{api_path(path)}/archive?ref={new}&format={form}")
+    assert answer.response.status == 200
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
-        asked.size()
+        answer.size()
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz"])
 def test_an_archive_that_git_cannot_begin_is_not_begun(server, path, code, form) -> None:
-    """As any other answer for which git fails: 503 and when to try again, on every server. A zip
-    is begun before git reads its first file.
+    """503 with `Retry-After`, like other answers for which git fails. Only a zip has begun before
+    git reads its first file.
     """
     lost = code.store("blob", [b"lost"], 4)
     new = code.commit_with({b"a": b"lost"})
     (code.path / "objects" / lost[:2] / lost[2:]).unlink()
-    told = server.log.count("git could not tell")
-    asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
-    assert (asked.response.status, asked.response.headers["Retry-After"]) == (503, "1")
-    assert asked.response.headers["Content-Type"] == "application/json"
-    asked.size()
-    eventually(lambda: server.log.count("git could not tell") > told)  # somebody has to look
+    before = server.log.count("git could not tell")
+    answer = Answer(server, f"{api_path(path)}/archive?ref={new}&format={form}")
+    assert (answer.response.status, answer.response.headers["Retry-After"]) == (503, "1")
+    assert answer.response.headers["Content-Type"] == "application/json"
+    answer.size()
+    eventually(lambda: server.log.count("git could not tell") > before)  # for the operators
 
 
 def test_a_large_diff_comes_whole(server, path, code) -> None:
     content = os.urandom(MIB).hex().encode()
     old, new = code.commit_with({}), code.commit_with({b"a": content})
-    asked = Asked(server, f"{api_path(path)}/compare/{old}...{new}?format=diff&direct=true")
-    assert asked.response.status == 200
-    said = int(asked.response.headers["Content-Length"])
-    assert asked.size() == said > len(content)
+    answer = Answer(server, f"{api_path(path)}/compare/{old}...{new}?format=diff&direct=true")
+    assert answer.response.status == 200
+    length = int(answer.response.headers["Content-Length"])
+    assert answer.size() == length > len(content)

@@ -1,4 +1,4 @@
-"""Refs and paths that git could take for something else lead to nothing, and write nothing."""
+"""Refs and paths that git could take for options or other syntax are refused and write nothing."""
 
 from __future__ import annotations
 
@@ -12,22 +12,62 @@ from tests.browse.code import code_of, push
 
 pytestmark = pytest.mark.once
 HOSTILE = [
-    *("-x", "--output=x", ":/x", "@{-1}", "../..", "a//b", "%00", ".git/config", ":(top)x"),
-    *("1" * 40, "a" * 3000, "HEAD~1", "main^", "main..main", "main:README", "^main", "*"),
-    *("refs/heads/", "refs/pull/1/head", "refs/approved/1/x", "a\nb", "\n" + "1" * 40, "--"),
-    *("README\0", "caf\u00e9", "main@{upstream}", ":(glob)**", ".", "..", "/etc/passwd", "a/./b"),
-    *("/".join("a" * 600), "refs/stash", "HEAD", "%FF%FE"),
+    "-x",
+    "--output=x",
+    ":/x",
+    "@{-1}",
+    "../..",
+    "a//b",
+    "%00",
+    ".git/config",
+    ":(top)x",
+    "1" * 40,
+    "a" * 3000,
+    "HEAD~1",
+    "main^",
+    "main..main",
+    "main:README",
+    "^main",
+    "*",
+    "refs/heads/",
+    "refs/pull/1/head",
+    "refs/approved/1/x",
+    "a\nb",
+    "\n" + "1" * 40,
+    "--",
+    "README\0",
+    "caf\u00e9",
+    "main@{upstream}",
+    ":(glob)**",
+    ".",
+    "..",
+    "/etc/passwd",
+    "a/./b",
+    "/".join("a" * 600),
+    "refs/stash",
+    "HEAD",
+    "%FF%FE",
 ]
 ENDS = [
-    *("tree?ref={}", "contents/{}", "commits?ref={}", "raw/{}", "contents/README?ref={}"),
-    *("commits?path={}", "tree/{}", "commits/{}", "commits?author={}", "commits?path_base64={}"),
-    *("commits?since={}", "raw/README?ref={}", "tree?path_base64={}"),
+    "tree?ref={}",
+    "contents/{}",
+    "commits?ref={}",
+    "raw/{}",
+    "contents/README?ref={}",
+    "commits?path={}",
+    "tree/{}",
+    "commits/{}",
+    "commits?author={}",
+    "commits?path_base64={}",
+    "commits?since={}",
+    "raw/README?ref={}",
+    "tree?path_base64={}",
 ]
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """The subcommands and arguments of each git that is started."""
+def commands(monkeypatch):
+    """Subcommand and arguments of each git process that is started."""
     started: list[tuple[str, ...]] = []
     spawn = run._spawn
 
@@ -40,48 +80,50 @@ def asked(monkeypatch):
 
 
 def test_hostile_names_lead_to_nothing_and_write_nothing(
-    api, team_repo, alice, asked, monkeypatch, tmp_path
+    api, team_repo, alice, commands, monkeypatch, tmp_path
 ):
-    """Each name stands in three of the places. What git is asked are full names and literal paths,
-    and the whole history only where an author or a path is looked for.
+    """Each name is tried in three places. git gets only full object names and literal paths. It
+    reads the whole history only if an author or a path is given.
     """
     code, person = code_of(team_repo), api(alice)
     commit = code.commit_with({b"README": b"Slow.\n"})
     push(team_repo, "refs/heads/main", commit, by=alice)
     monkeypatch.chdir(tmp_path)
     stored = sorted(team_repo.git.path.rglob("*"))
-    asked.clear()
+    commands.clear()
     ends = cycle(ENDS)
     for text in HOSTILE:
         quoted = text if "%" in text else quote(text)
         for _ in range(3):
             end = next(ends).format(quoted)
-            before = len(asked)
+            before = len(commands)
             answer = person.client.get(f"/api/v1{team_repo.api_path}/{end}", headers=person.headers)
             assert answer.status_code in {200, 404, 422}, (end, answer.status_code)
             is_search = end.startswith(("commits?author", "commits?path"))
-            walked = [one for one in asked[before:] if one[0] == "log"]
+            walked = [command for command in commands[before:] if command[0] == "log"]
             assert not walked or is_search or answer.status_code == 200, end
     assert [*tmp_path.iterdir()] == []
     assert sorted(team_repo.git.path.rglob("*")) == stored
     allowed = {"cat-file", "ls-tree", "log", "diff-tree"}
-    assert {subcommand for subcommand, *_ in asked} <= allowed
-    for _, *args in asked:
+    assert {subcommand for subcommand, *_ in commands} <= allowed
+    for _, *args in commands:
         options = args[: args.index("--")] if "--" in args else args
-        names = [one for one in options if not one.startswith("-")]
+        names = [option for option in options if not option.startswith("-")]
         assert all(name in {commit, "blob", "commit"} or is_blob(name) for name in names)
-        plain = [one for one in options if one.startswith("-")]
-        assert not [one for one in plain if "output" in one and not one.startswith("--author=")]
-    assert len(asked) > 10
+        plain = [option for option in options if option.startswith("-")]
+        assert not [
+            option for option in plain if "output" in option and not option.startswith("--author=")
+        ]
+    assert len(commands) > 10
 
 
 def is_blob(name):
-    """A full name, in lower case."""
+    """Whether this is a full object name in lower case."""
     return len(name) == 40 and {*name} <= {*"0123456789abcdef"}
 
 
 def test_a_path_in_a_query_that_is_no_text_is_not_taken_for_another(api, team_repo, alice):
-    """Django shows its bytes as U+FFFD, which may be what a folder is called."""
+    """Django replaces its bytes by U+FFFD, which may be the name of another folder."""
     code, person = code_of(team_repo), api(alice)
     commit = code.commit_with({b"\xff/f": b"1"})
     other = code.commit_with({b"\xff/f": b"1", "\ufffd/f".encode(): b"2"}, commit)
@@ -94,4 +136,4 @@ def test_a_path_in_a_query_that_is_no_text_is_not_taken_for_another(api, team_re
             address = f"/api/v1{path}?{query}&author=%FF"
             assert person.client.head(address, headers=person.headers).status_code == 200, address
     listed = person.get(f"{team_repo.api_path}/commits?path_base64=_w").gives()["results"]
-    assert [one["sha"] for one in listed] == [commit]
+    assert [row["sha"] for row in listed] == [commit]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.browse.responses import LOOKED_AT, OTHER, TEXT, kind_of
+from apps.browse.downloads import LOOKED_AT, OTHER, TEXT, kind_of
 from apps.browse.trees import INLINE_MAX
 from apps.core.slugs import PREFIX
 from apps.git import run
@@ -40,7 +40,7 @@ FILES = {
 
 @pytest.fixture
 def get(api, repo, alice):
-    """`get("README", method="HEAD")`: the response to her."""
+    """`get("README", method="HEAD")` returns the response to alice."""
     person = api(alice)
 
     def ask(end, method="GET", **headers):
@@ -83,18 +83,18 @@ def test_bytes_come_as_nothing_that_a_browser_runs(get, code, commit, name, kind
     answer = get(name)
     assert answer.status_code == 200
     assert (b"".join(answer) if answer.streaming else answer.content) == content
-    shown = {field: answer.headers[field] for field in answer.headers}
+    headers = {field: answer.headers[field] for field in answer.headers}
     blob = code.store("blob", [content], len(content))
-    assert shown["Content-Type"] == kind
-    assert shown["Content-Disposition"].startswith("attachment" if is_attachment else "inline")
-    assert shown["Content-Security-Policy"] == POLICY
-    assert shown["X-Content-Type-Options"] == "nosniff"
-    assert shown["Cache-Control"] == "private, no-cache"
-    assert (shown["ETag"], shown["Content-Length"]) == (f'"{blob}"', str(len(content)))
+    assert headers["Content-Type"] == kind
+    assert headers["Content-Disposition"].startswith("attachment" if is_attachment else "inline")
+    assert headers["Content-Security-Policy"] == POLICY
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "private, no-cache"
+    assert (headers["ETag"], headers["Content-Length"]) == (f'"{blob}"', str(len(content)))
     head = get(name, "HEAD")
     assert (head.status_code, head.content) == (200, b"")
     same = ("Content-Type", "Content-Length", "ETag", "Content-Disposition")
-    assert [head.headers[field] for field in same] == [shown[field] for field in same]
+    assert [head.headers[field] for field in same] == [headers[field] for field in same]
 
 
 def test_a_link_is_where_it_leads_and_a_name_breaks_no_header(get, commit):
@@ -111,7 +111,7 @@ def test_a_link_is_where_it_leads_and_a_name_breaks_no_header(get, commit):
         ("ö".encode()[:1], OTHER),
         (b"a" * LOOKED_AT + b"\0", TEXT),
         (b"a" * (LOOKED_AT - 1) + b"\0", OTHER),
-        (b"a" * (LOOKED_AT - 1) + "ö".encode(), TEXT),  # cut in the middle
+        (b"a" * (LOOKED_AT - 1) + "ö".encode(), TEXT),  # the character is cut in the middle
         (b"\xff\xd8\xff\xe0", "image/jpeg"),
         (b"GIF89a\0\xff", "image/gif"),
         (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
@@ -134,7 +134,7 @@ def test_304_runs_no_git_and_access_is_asked_first(get, repo, code, commit, alic
     refused.fails(403, "forbidden")
     assert run.spawned == before
     push(repo, MAIN, code.commit_with({**FILES, b"new": b""}, commit), by=alice)
-    assert get("page.html", **tag).status_code == 304  # the same blob, of another commit
+    assert get("page.html", **tag).status_code == 304  # the same blob in another commit
     assert get("text.pdf", **tag).status_code == 200
     assert get("nothing", **tag).status_code == 404
 
@@ -143,8 +143,8 @@ def test_a_file_of_more_than_512_mib_is_left_to_git(api, team_repo, alice):
     repo, code = team_repo, code_of(team_repo)
     sha = code.commit_of(code.tree("100644", {"fit": code.zeros(512), "zeros": code.zeros(513)}))
     push(repo, MAIN, sha, by=alice)
-    found = api(alice).get(f"{repo.api_path}/contents/zeros").gives()
-    assert (found["size"], found["content"], found["is_binary"]) == (513 * MIB, None, True)
+    record = api(alice).get(f"{repo.api_path}/contents/zeros").gives()
+    assert (record["size"], record["content"], record["is_binary"]) == (513 * MIB, None, True)
     text = api(alice).get(f"{repo.api_path}/raw/zeros").fails(422, "file_too_large")
     assert str(513 * MIB) in text
     head = api(alice).client.head(f"{PREFIX}{repo.api_path}/raw/fit", headers=api(alice).headers)
@@ -157,7 +157,7 @@ def test_a_large_file_takes_a_transfer_slot_until_it_is_sent(get, commit, settin
     assert process_slots.held
     refused = get("large.txt")
     assert (refused.status_code, refused.headers["Retry-After"]) == (429, "10")
-    assert get("page.html").status_code == 200  # small ones need none
+    assert get("page.html").status_code == 200  # small files need no slot
     assert b"".join(answer) == FILES[b"large.txt"]
     assert not process_slots.held
     assert b"".join(get("large.txt")) == FILES[b"large.txt"]
@@ -187,7 +187,7 @@ def test_a_real_server_sends_a_large_file_in_little_memory_and_ends_git_with_the
 
 
 def with_zeros(server, folder, mebibytes):
-    """Push a large file; the path of its bytes, and the headers of who may read them."""
+    """Push a large file; return the path of its raw bytes, and headers of a reader."""
     server.api("alice").post("/users/alice/repos", name="Big", slug="big").gives(201)
     git = Git(folder, f"{server.url}/users/alice/big.git", server.token("alice"))
     with (folder / "zeros").open("wb") as file:
@@ -200,13 +200,13 @@ def with_zeros(server, folder, mebibytes):
 
 
 def memory(pid):
-    """Bytes that a process has."""
+    """The memory of a process, in bytes."""
     [size] = re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(size) * 1024
 
 
 def gits(pid):
-    """The gits that a server has started for files and not ended."""
-    asked = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    return [line for line in found.splitlines() if "cat-file" in line]
+    """The running git processes of a server that read files."""
+    command = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
+    processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return [line for line in processes.splitlines() if "cat-file" in line]

@@ -1,4 +1,4 @@
-"""Reads while others push, pack, rename, write or leave, from real servers."""
+"""Reads from real servers while others push, pack, rename, write or disconnect."""
 
 from __future__ import annotations
 
@@ -26,12 +26,20 @@ from tests.server import Server
 from tests.waiting import eventually
 
 AT_ONCE = 10
-"""Seconds. Who waits for a lock of the database does so for twice as long."""
+"""Seconds. Waiting for the lock of the database would take twice as long."""
 ROUNDS = 6
 READS = (
-    *("compare/{old}...{new}", "compare/main...topic", "compare/main...topic?format=diff"),
-    *("raw/a?ref=topic", "tree?ref=topic", "commits?ref=topic", "commits/{old}", "blame/a"),
-    *("contents/a?ref={old}", "archive?format=tar&ref=topic", "branches/topic"),
+    "compare/{old}...{new}",
+    "compare/main...topic",
+    "compare/main...topic?format=diff",
+    "raw/a?ref=topic",
+    "tree?ref=topic",
+    "commits?ref=topic",
+    "commits/{old}",
+    "blame/a",
+    "contents/a?ref={old}",
+    "archive?format=tar&ref=topic",
+    "branches/topic",
 )
 
 
@@ -42,7 +50,7 @@ def code(served_code: Code) -> Code:
 
 @contextmanager
 def nobody_writes(server: Server) -> Iterator[None]:
-    """Whoever wants to keep an answer waits, for 20 seconds at most."""
+    """Lock the cache, so that storing an answer would wait up to 20 seconds."""
     if url := server.environment.get("DATABASE_URL"):
         with psycopg.connect(url) as holding:
             holding.execute("LOCK TABLE browse_gitcache IN SHARE MODE")
@@ -54,12 +62,12 @@ def nobody_writes(server: Server) -> Iterator[None]:
 
 
 def test_who_reads_waits_for_nobody_who_writes(server, path, code):
-    """An answer that cannot be kept is given all the same, and kept the next time."""
+    """An answer that cannot be cached is sent without waiting, and cached the next time."""
     old = code.commit_with({b"a": b"1\n"})
     new = code.commit_with({b"a": b"2\n"}, old)
     alice = server.api("alice")
     ends = [f"compare/{old}...{new}", f"commits?ref={new}", f"blame/a?ref={new}", f"commits/{new}"]
-    alice.get(f"{api_path(path)}/tree?ref={new}").gives()  # the token is noted as used
+    alice.get(f"{api_path(path)}/tree?ref={new}").gives()  # sets `last_used_at` of the token
     with nobody_writes(server):
         for end in ends:
             began = time.monotonic()
@@ -75,7 +83,7 @@ def test_who_reads_waits_for_nobody_who_writes(server, path, code):
 
 @pytest.mark.once
 def test_a_path_that_is_no_text_is_told_how_to_send_it(server, path, code):
-    """Nor does it lead to the file that is called as Django shows it."""
+    """The path is not mistaken for a file whose name contains U+FFFD."""
     sha = code.commit_with(
         {b"\xff": b"1", b"%FF": b"2", "\ufffd".encode(): b"3", b"\xc3\xa9": b"4"}
     )
@@ -84,16 +92,16 @@ def test_a_path_that_is_no_text_is_told_how_to_send_it(server, path, code):
         said = alice.get(f"{api_path(path)}/{end}/%FF?ref={sha}").fails(422, "invalid_path")
         assert "path_base64" in said
     for name, size in (("%25FF", 1), ("%EF%BF%BD", 1), ("%C3%A9", 1)):
-        found = alice.get(f"{api_path(path)}/contents/{name}?ref={sha}").gives()
-        assert (found["size"], found["path"]) == (size, unquote(name))
+        record = alice.get(f"{api_path(path)}/contents/{name}?ref={sha}").gives()
+        assert (record["size"], record["path"]) == (size, unquote(name))
     by_bytes = alice.get(f"{api_path(path)}/contents/%FF?path_base64=_w&ref={sha}").gives()
     assert by_bytes["content"] == "MQ=="
 
 
 @pytest.mark.once
 def test_no_protocol_shows_the_refs_that_keep_commits(server, path, git, code):
-    """By the first protocol what they keep is not fetched either; by the second one any object is
-    that is here, by its full name, which whoever was never shown it does not know.
+    """Clients of protocol v0 cannot fetch objects of hidden refs. With protocol v2 they can fetch
+    any object by its full name, but only people who could read it know the name.
     """
     ours = git()
     old, new = code.commit_with({b"a": b"1\n"}), code.commit_with({b"a": b"2\n"})
@@ -106,7 +114,9 @@ def test_no_protocol_shows_the_refs_that_keep_commits(server, path, git, code):
         speaking = ("-c", f"protocol.version={version}")
         lines = ours(*speaking, "ls-remote", ours.url).splitlines()
         assert {line.split()[1] for line in lines} <= {
-            *("HEAD", "refs/heads/main", "refs/pull/1/head")
+            "HEAD",
+            "refs/heads/main",
+            "refs/pull/1/head",
         }
         for name in hidden:
             assert "couldn't find remote ref" in ours.fails(*speaking, "fetch", ours.url, name)
@@ -120,7 +130,7 @@ def test_no_protocol_shows_the_refs_that_keep_commits(server, path, git, code):
 
 
 def wanting(server: Any, path: str, sha: str) -> bytes:
-    """What the first protocol answers to a client that wants this commit."""
+    """The answer of protocol v0 to a client that wants this commit."""
     body = pkt(f"want {sha} ofs-delta\n".encode()) + FLUSH + pkt(b"done\n")
     headers = {"Authorization": f"Bearer {server.token('alice')}"}
     headers["Content-Type"] = "application/x-git-upload-pack-request"
@@ -131,7 +141,7 @@ def wanting(server: Any, path: str, sha: str) -> bytes:
 
 
 class Reader(threading.Thread):
-    """Asks for one thing after the other, and counts what comes."""
+    """Reads one URL after the other, and counts the statuses."""
 
     def __init__(self, server: Any, address: list[str], old: str, new: str) -> None:
         super().__init__(daemon=True)
@@ -157,7 +167,7 @@ class Reader(threading.Thread):
             self.statuses[end, answer.status] += 1
             if answer.status >= 500 and not answer.headers.get("Retry-After"):
                 self.problems.append(f"{end}: {answer.status}")
-            # An archive is broken off if its commit goes while it is sent.
+            # An archive ends early if its commit is removed while it is sent.
             with suppress(IncompleteRead) if end.startswith("archive") else nullcontext():
                 answer.read()
 
@@ -165,7 +175,7 @@ class Reader(threading.Thread):
 @pytest.mark.slow
 @pytest.mark.once
 def test_reads_go_on_while_a_branch_is_forced_packed_and_renamed(server, path, git, code):
-    """What the branch had before may be gone the moment after: 404, or 503 and try again."""
+    """Commits that the branch had before may be removed at any moment: 404, or 503."""
     ours, alice = git(), server.api("alice")
     ours.commit("a", "0\n")
     ours("push", "--quiet", ours.url, "main")
@@ -173,8 +183,8 @@ def test_reads_go_on_while_a_branch_is_forced_packed_and_renamed(server, path, g
     ours("push", "--quiet", ours.url, "main:topic")
     address = [api_path(path)]
     readers = [Reader(server, address, old, old) for _ in range(2)]
-    for one in readers:
-        one.start()
+    for reader in readers:
+        reader.start()
     slug = path.rpartition("/")[2]
     for number in range(ROUNDS):
         ours("commit", "--quiet", "--amend", "--allow-empty", "-m", f"Change {number}")
@@ -183,19 +193,19 @@ def test_reads_go_on_while_a_branch_is_forced_packed_and_renamed(server, path, g
         alice.put(address[0], name="Api", slug=f"{slug}-{number}").gives()
         address[0] = f"{address[0].rpartition('/')[0]}/{slug}-{number}"
         ours.url = f"{ours.url.rpartition('/')[0]}/{slug}-{number}.git"
-    for one in readers:
-        one.stop.set()
-    for one in readers:
-        one.join(60)
-    assert not [problem for one in readers for problem in one.problems]
-    statuses = sum((one.statuses for one in readers), Counter[tuple[str, int]]())
+    for reader in readers:
+        reader.stop.set()
+    for reader in readers:
+        reader.join(60)
+    assert not [problem for reader in readers for problem in reader.problems]
+    statuses = sum((reader.statuses for reader in readers), Counter[tuple[str, int]]())
     assert {status for _, status in statuses} <= {200, 301, 404, 422, 503}, statuses
     assert {end for end, status in statuses if status == 200} >= {"blame/a", f"commits/{old}"}
     assert "Internal Server Error" not in server.log
 
 
 def pack(store: Path) -> None:
-    """Have git drop at once whatever nothing leads to."""
+    """Let git remove all objects that no ref reaches."""
     env = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": "/dev/null"}
     command = ["git", f"--git-dir={store}", "gc", "--quiet", "--prune=now"]
     subprocess.run(command, env=env, check=True)
@@ -205,7 +215,7 @@ def pack(store: Path) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("kind", ["serve", "gunicorn", "gunicorn-asgi"])
 def test_who_leaves_in_the_middle_leaves_no_git_and_no_place(new_server, tmp_path, kind):
-    """Each has one archive at a time, so that the next one has to wait for the place."""
+    """Each caller has one archive slot, so the next archive waits for it."""
     with new_server(tmp_path, kind) as server:
         made = server.api("alice").post("/users/alice/repos", name="Big", slug="big").gives(201)
         [store] = (Path(server.environment["DATA_DIR"]) / "repositories").glob(
@@ -231,7 +241,7 @@ def test_who_leaves_in_the_middle_leaves_no_git_and_no_place(new_server, tmp_pat
 
 
 def gits(pid: int) -> list[str]:
-    """The gits that a server has started and not ended."""
-    asked = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    return [line for line in found.splitlines() if "git" in line and "--git-dir" in line]
+    """The running git processes of a server."""
+    command = ["ps", "-ww", "-o", "args=", "--ppid", str(pid)]
+    processes = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return [line for line in processes.splitlines() if "git" in line and "--git-dir" in line]

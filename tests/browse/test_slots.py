@@ -1,4 +1,4 @@
-"""Slots for git's slow answers: who waits, and who is told at once to come back."""
+"""Slots for slow answers of git: callers that wait, and callers that get 503 at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from apps.browse.middleware import MOST_REFUSED, caller_of, hold_up, impatient
+from apps.browse.middleware import MOST_REFUSED, caller_of, delay, recent_busy
 from apps.browse.read_slots import (
     MOST_WAITING,
     MOST_WAITING_OF_CALLER,
@@ -32,13 +32,15 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture
 def in_thread() -> Callable[[Slots, str], threading.Event]:
-    """Begins to ask for a slot; the event says that it was had, and given back."""
+    """`begin(slots, "ada")` asks for a slot in a thread. The event is set once it was held and
+    released.
+    """
 
-    def begin(slots: Slots, who: str) -> threading.Event:
+    def begin(slots: Slots, caller: str) -> threading.Event:
         had = threading.Event()
 
         def run() -> None:
-            with slots.slot(who):
+            with slots.slot(caller):
                 had.set()
 
         threading.Thread(target=run, daemon=True).start()
@@ -81,8 +83,8 @@ def test_who_waits_too_long_is_refused_and_waits_no_more(monkeypatch):
     slots = slow_slots(1, 1)
     with ExitStack() as held:
         held.enter_context(slots.slot("ada"))
-        for who in ("ada", "bob"):
-            with pytest.raises(Unavailable), slots.slot(who):
+        for caller in ("ada", "bob"):
+            with pytest.raises(Unavailable), slots.slot(caller):
                 pass
         assert not slots.waiting.total()
     with slots.slot("bob"):
@@ -125,12 +127,12 @@ def test_on_any_machine_one_caller_leaves_a_slot_for_heavy_work_to_others(monkey
 
 @pytest.fixture
 def queue(monkeypatch) -> Iterator[Callable[[Slots, str], Turn]]:
-    """Puts a caller at the end of the queue; a turn keeps its place until it is ended."""
+    """Adds callers at the end of the queue. A turn holds its slot until it is ended."""
     monkeypatch.setattr("apps.core.slots.PATIENCE", 60)
     turns = list[Turn]()
 
-    def begin(slots: Slots, who: str) -> Turn:
-        before, turn = slots.waiting.total(), Turn(slots, who)
+    def begin(slots: Slots, caller: str) -> Turn:
+        before, turn = slots.waiting.total(), Turn(slots, caller)
         turns.append(turn)
         eventually(lambda: slots.waiting.total() == before + 1)
         return turn
@@ -143,16 +145,16 @@ def queue(monkeypatch) -> Iterator[Callable[[Slots, str], Turn]]:
 
 
 class Turn:
-    """Somebody who waits for a slot, and holds it until they are told to end."""
+    """A caller that waits for a slot, and holds it until `end` is called."""
 
-    def __init__(self, slots: Slots, who: str) -> None:
-        self.slots, self.who = slots, who
+    def __init__(self, slots: Slots, caller: str) -> None:
+        self.slots, self.key = slots, caller
         self.begun, self.ended = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self) -> None:
-        with self.slots.slot(self.who):
+        with self.slots.slot(self.key):
             self.begun.set()
             self.ended.wait(60)
 
@@ -187,7 +189,7 @@ def test_callers_take_turns_and_those_of_one_caller_come_in_their_order(queue):
     slots = slow_slots(2, 2)
     with slots.slot("carol"), ExitStack() as held:
         held.enter_context(slots.slot("dave"))
-        order = [queue(slots, who) for who in ("ada", "ada", "bob", "bob")]
+        order = [queue(slots, caller) for caller in ("ada", "ada", "bob", "bob")]
         held.close()
         for number in (0, 2, 1, 3):
             assert order[number].begun.wait(60), number
@@ -212,7 +214,7 @@ def test_who_does_not_wait_as_they_are_told_is_refused_without_a_query(
     api, team_repo, alice, bob, monkeypatch, django_assert_num_queries
 ):
     monkeypatch.setattr("apps.core.slots.PATIENCE", 0.001)
-    monkeypatch.setattr(impatient, "told", OrderedDict())
+    monkeypatch.setattr(recent_busy, "by_caller", OrderedDict())
     ends = [f"{team_repo.api_path}/compare/{'1' * 40}...{n:040}" for n in range(2 * MOST_REFUSED)]
     with ExitStack() as held:
         for number in range(heavy_slots.most):
@@ -226,19 +228,19 @@ def test_who_does_not_wait_as_they_are_told_is_refused_without_a_query(
             assert 1 <= int(refused.header("Retry-After")) <= RETRY_AFTER
         api(alice).get(f"{team_repo.api_path}/commits").gives()
         api(bob).get(ends[0]).fails(503, "unavailable")
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             api(bob).get(ends[0]).fails(503, "unavailable")
-        assert len(asked), "he is told for the second time only"
+        assert len(queries), "it is only his second 503"
     api(bob).get(ends[0]).fails(404, "not_found")
     with django_assert_num_queries(0):
         api(alice).get(ends[0]).fails(503, "unavailable")
-    for told in impatient.told.values():
-        told.until = 0
+    for busy in recent_busy.by_caller.values():
+        busy.until = 0
     api(alice).get(ends[0]).fails(404, "not_found")
 
 
 def test_a_caller_is_a_token_or_a_session_or_an_address(rf, settings):
-    """Cookies that many have say nothing of who it is."""
+    """Other cookies do not identify a caller."""
 
     def caller(address, cookie, **headers):
         request = rf.get("/", REMOTE_ADDR=address, headers={"Cookie": cookie, **headers})
@@ -255,6 +257,6 @@ def test_a_caller_is_a_token_or_a_session_or_an_address(rf, settings):
 def test_only_where_each_request_has_a_thread_a_refusal_is_waited_for(rf):
     asgi = ASGIRequest({"type": "http", "method": "GET", "path": "/", "headers": []}, BytesIO())
     began = monotonic()
-    hold_up(asgi, 0.05)
+    delay(asgi, 0.05)
     assert monotonic() - began >= 0.05
-    hold_up(rf.get("/"), 10**9)
+    delay(rf.get("/"), 10**9)

@@ -1,4 +1,4 @@
-"""`…/repos/{repo_slug}/tags`, `…/tags/{tag}`, and what `?ref=` makes of a tag."""
+"""`…/repos/{repo_slug}/tags`, `…/tags/{tag}`, and tags as `?ref=`."""
 
 from __future__ import annotations
 
@@ -74,29 +74,29 @@ def test_the_tags_are_listed_the_newest_first(api, repo, clone, alice):
         "pushed_by_uuid": None,
         "pushed_by_username": None,
     }
-    told = ("tag_sha", "message", "message_truncated", "tagger")
-    assert [light[name] for name in told] == [None, None, False, None]
+    fields = ("tag_sha", "message", "message_truncated", "tagger")
+    assert [light[name] for name in fields] == [None, None, False, None]
     assert (light["sha"], light["commit"]) == (sha, commit)
     assert (key["sha"], key["commit"]) == (None, None)
     assert (key["tag_sha"], key["message"]) == (shas[f"{TAGS}key"], "A key")
 
 
 def test_one_tag_has_its_whole_message(api, repo, clone, alice, tmp_path, monkeypatch):
-    """A branch of its name is another thing."""
+    """A branch may have the same name as a tag."""
     listed = api(alice).get(f"{repo.api_path}/tags").gives()["results"]
     before = run.spawned
     for name in ("rel/1", "rel%2F1"):
-        found = api(alice).get(f"{repo.api_path}/tags/{name}").gives()
-        assert found["message"] == f"Version 1\n\n{LONG}"
-        assert found["message_truncated"] is False
-        cut = {"message": found["message"][:TEXT_MAX], "message_truncated": True}
-        assert {**found, **cut} == listed[2]
+        record = api(alice).get(f"{repo.api_path}/tags/{name}").gives()
+        assert record["message"] == f"Version 1\n\n{LONG}"
+        assert record["message_truncated"] is False
+        cut = {"message": record["message"][:TEXT_MAX], "message_truncated": True}
+        assert {**record, **cut} == listed[2]
     assert run.spawned == before + 1
     assert api(alice).get(f"{repo.api_path}/branches/rel%2F1").gives()["name"] == "rel/1"
     with failing_git(tmp_path, monkeypatch):
         for row in listed[:2]:
             assert api(alice).get(f"{repo.api_path}/tags/{row['name']}").gives() == row
-        assert api(alice).get(f"{repo.api_path}/tags/rel/1").gives() == found
+        assert api(alice).get(f"{repo.api_path}/tags/rel/1").gives() == record
 
 
 def test_a_message_that_git_cannot_give_is_cut_and_says_so(
@@ -110,10 +110,10 @@ def test_a_message_that_git_cannot_give_is_cut_and_says_so(
     clone.server("update-ref", f"{TAGS}huge", huge)
     reconcile(repo=repo)
     with failing_git(tmp_path, monkeypatch):
-        found = api(alice).get(f"{repo.api_path}/tags/rel/1").gives()
-    assert (len(found["message"]), found["message_truncated"]) == (TEXT_MAX, True)
-    found = api(alice).get(f"{repo.api_path}/tags/huge").gives()
-    assert (len(found["message"]) > 1_000_000, found["message_truncated"]) == (True, True)
+        record = api(alice).get(f"{repo.api_path}/tags/rel/1").gives()
+    assert (len(record["message"]), record["message_truncated"]) == (TEXT_MAX, True)
+    record = api(alice).get(f"{repo.api_path}/tags/huge").gives()
+    assert (len(record["message"]) > 1_000_000, record["message_truncated"]) == (True, True)
 
 
 def test_tags_have_three_orders_and_are_searched_by_name(api, repo, clone, alice):
@@ -132,13 +132,13 @@ def test_an_answer_is_sent_once_and_to_readers_only(api, team_repo, alice, bob, 
     clone = Clone(tmp_path / "clone", team_repo, alice)
     clone.server("tag", "light", clone.commit("main", {"a": "1\n"}))
     reconcile(repo=team_repo)
-    known = {}
+    headers_by_url = {}
     for end in ("", "/light"):
         url = f"{team_repo.api_path}/tags{end}"
-        known[url] = {"If-None-Match": api(bob).get(url).header("ETag")}
-        assert api(bob).send("GET", url, headers=known[url]).gives(304) is None
+        headers_by_url[url] = {"If-None-Match": api(bob).get(url).header("ETag")}
+        assert api(bob).send("GET", url, headers=headers_by_url[url]).gives(304) is None
     Member.objects.get(user=bob).delete()
-    for url, headers in known.items():
+    for url, headers in headers_by_url.items():
         api(bob).send("GET", url, headers=headers).fails(403, "forbidden")
 
 
@@ -148,8 +148,8 @@ def test_a_tag_that_was_not_read_yet_is_named_by_its_object(api, repo, clone, al
     repo.refs.update(commit_author="", committed_at="", tagger_email="", tagged_at="")
     for row in api(alice).get(f"{repo.api_path}/tags").gives()["results"]:
         sha = shas[TAGS + row["name"]]
-        told = {"sha": sha, "subject": None, "author_name": None, "committed_at": None}
-        assert (row["sha"], row["commit"]) == (sha, told)
+        unread = {"sha": sha, "subject": None, "author_name": None, "committed_at": None}
+        assert (row["sha"], row["commit"]) == (sha, unread)
         assert (row["tag_sha"], row["message"], row["tagger"]) == (None, None, None)
 
 
@@ -159,7 +159,7 @@ def test_the_ref_of_a_request_is_the_commit_behind_a_tag(repo, clone):
     assert revision(repo, "light") == Revision(f"{TAGS}light", sha)
     assert revision(repo, "rel/1") == Revision("refs/heads/rel/1", sha), "a branch comes first"
     for name in ("key", f"{TAGS}key"):
-        with pytest.raises(NotFound, match=f'The ref "{name}" leads to no commit'):
+        with pytest.raises(NotFound, match=f'The ref "{name}" does not point to a commit'):
             revision(repo, name)
     with pytest.raises(NotFound, match='There is no ref "none" here'):
         revision(repo, "none")
@@ -169,6 +169,6 @@ def test_the_ref_of_a_request_is_the_commit_behind_a_tag(repo, clone):
     assert run.spawned == before
     repo.refs.update(peeled_sha=None)
     assert revision(repo, f"{TAGS}rel/1").sha == revision(repo, "main").sha == sha
-    with pytest.raises(NotFound, match="leads to no commit"):
+    with pytest.raises(NotFound, match="does not point to a commit"):
         revision(repo, "key")
     assert run.spawned == before + 2

@@ -25,7 +25,7 @@ FILES = {
 
 @pytest.fixture
 def get(api, repo, alice):
-    """`get("tree/src?ref=main")` is an answer to her."""
+    """`get("tree/src?ref=main")` reads as alice."""
     return lambda end, **headers: api(alice).send("GET", f"{repo.api_path}/{end}", headers=headers)
 
 
@@ -60,7 +60,7 @@ def test_an_empty_repository_has_no_entries(get, code):
 def test_a_folder_is_listed_in_gits_order(get, code, commit):
     page = get("tree?sizes=true").gives()
     assert (page["next"], page["previous"], page["is_truncated"]) == (None, None, False)
-    assert [(one["path"], one["type"], one["mode"], one["size"]) for one in page["results"]] == [
+    assert [(row["path"], row["type"], row["mode"], row["size"]) for row in page["results"]] == [
         ("README", "file", "100644", 6),
         ("caf\ufffd", "directory", "040000", None),
         ("lib", "submodule", "160000", None),
@@ -69,8 +69,8 @@ def test_a_folder_is_listed_in_gits_order(get, code, commit):
         ("src.txt", "file", "100644", 0),
         ("src", "directory", "040000", None),
     ]
-    assert {one["size"] for one in get("tree").gives()["results"]} == {None}
-    names = {one["path"]: one for one in page["results"]}
+    assert {row["size"] for row in get("tree").gives()["results"]} == {None}
+    names = {row["path"]: row for row in page["results"]}
     assert names["lib"]["sha"] == "1" * 40
     assert names["src"]["sha"] == code.tree_with(
         {b"a.py": FILES[b"src/a.py"], b"deep/b c.py": FILES[b"src/deep/b c.py"]}
@@ -80,7 +80,7 @@ def test_a_folder_is_listed_in_gits_order(get, code, commit):
 
 def test_all_that_is_below_a_folder(get, commit):
     page = get("tree/src?recursive=true&sizes=true").gives()
-    assert [(one["path"], one["name"], one["size"]) for one in page["results"]] == [
+    assert [(row["path"], row["name"], row["size"]) for row in page["results"]] == [
         ("src/a.py", "a.py", 1),
         ("src/deep", "deep", None),
         ("src/deep/b c.py", "b c.py", 2),
@@ -91,7 +91,7 @@ def test_all_that_is_below_a_folder(get, commit):
 
 
 def test_names_that_are_no_text_are_read_by_their_bytes(get, commit):
-    [folder] = [one for one in get("tree").gives()["results"] if "path_base64" in one]
+    [folder] = [row for row in get("tree").gives()["results"] if "path_base64" in row]
     for text in (folder["path_base64"], encoded(b"caf\xe9")):
         [only] = get(f"tree/whatever?path_base64={text}").gives()["results"]
         assert (only["path"], only["name"]) == ("caf\ufffd/menu", "menu")
@@ -122,15 +122,15 @@ def test_a_commit_that_nothing_leads_to_is_read_by_its_full_name(get, repo, code
 def test_pages_do_not_shift_under_a_push(get, repo, code, commit, alice):
     first = get("tree?recursive=true&per_page=3").gives()
     push(repo, MAIN, code.commit_with({b"0": b"", **FILES}, commit), by=alice)
-    found, link = first["results"], first["next"]
+    results, link = first["results"], first["next"]
     assert f"ref={commit}" in link
     while link:
         page = get(link.partition(f"{repo.api_path}/")[2]).gives()
-        found, link = found + page["results"], page["next"]
-    assert [one["path"] for one in found] == [
-        one["path"] for one in get(f"tree?recursive=true&ref={commit}").gives()["results"]
+        results, link = results + page["results"], page["next"]
+    assert [row["path"] for row in results] == [
+        row["path"] for row in get(f"tree?recursive=true&ref={commit}").gives()["results"]
     ]
-    assert len(found) == 11
+    assert len(results) == 11
     assert get("tree?page=99").gives()["results"] == []
 
 

@@ -144,7 +144,7 @@ def test_access_that_is_renewed_is_what_one_would_be_given_now(
                 found = access.renewed()
                 assert found.repo.owner == owner
             assert_same(found.repo, Repo.objects, **{f"owner_{owned_by}": owner})
-            assert (found.level, found.asked) == (expected.level, expected.asked)
+            assert (found.level, found.requested) == (expected.level, expected.requested)
     Repo.objects.all().delete()
     with pytest.raises(Http404):
         held[0].renewed()

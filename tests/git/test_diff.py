@@ -1,4 +1,4 @@
-"""apps/git/diff.py and hunks.py: changes and patches lead from the old files to the new ones."""
+"""apps/git/diff.py: changes and patches lead from the old files to the new ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.git import diff
-from apps.git.diff import FileChange, changes, parse_changes, patches
-from apps.git.hunks import Hunk, Line, parse_hunks
+from apps.git.diff import FileChange, Hunk, Line, changes, parse_changes, parse_hunks, patches
 from apps.git.run import LIMITS, GitError, GitTimeout, Limits
 from tests.git.histories import SUBMODULE, History, branches
 from tests.git.scratch import Scratch, git
@@ -282,7 +281,7 @@ def test_all_of_it_ends_together(repo: Scratch) -> None:
 @pytest.mark.parametrize("out", [b":1 2\0", b"1\tx\0", b"x", b"1\t2\t\0a\0", b"1\t2\ta"])
 def test_what_is_no_output_of_diff_tree_is_refused(out: bytes) -> None:
     with pytest.raises(GitError):
-        parse_changes(out)
+        parse_changes([out])
 
 
 @given(st.binary())

@@ -1,9 +1,9 @@
-"""apps/git/facts.py: questions asked before a lock start no git under it."""
+"""apps/git/cache.py: questions asked before a lock start no git under it."""
 
 import pytest
 
 from apps.git import run
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
 from tests.git.scratch import Scratch

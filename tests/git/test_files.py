@@ -1,4 +1,4 @@
-"""apps/git/files.py: one git reads a file of a commit like `ls-tree` and `cat-file` do."""
+"""apps/git/tree.py: one git reads a file of a commit like `ls-tree` and `cat-file` do."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from apps.git import run
-from apps.git.files import File, file_at
 from apps.git.run import GitError
-from apps.git.tree import entry_at
+from apps.git.tree import File, entry_at, file_at
 from tests.browse.code import LINK, SCRIPT, SUBMODULE, Code
 
 pytestmark = pytest.mark.once

@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
-from apps.git.last_changes import last_changes
-from apps.git.log import log
+from apps.git.log import last_changes, log
 from apps.git.tree import list_tree
 from tests.browse.code import Code
 from tests.git.histories import History, branches

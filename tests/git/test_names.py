@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from apps.git import run
 from apps.git.merge import Strategy, build, mergeability, merged_tree
-from apps.git.repo import GitRepo, is_sha, pull_ref, valid_branch_name, valid_ref_name
+from apps.git.refs import valid_branch_name, valid_ref_name
+from apps.git.repo import GitRepo, is_sha, pull_ref
 from tests.git.scratch import ALICE
 from tests.texts import texts
 

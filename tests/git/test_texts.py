@@ -1,4 +1,4 @@
-"""apps/git/texts.py: applying diffs and patches gives the new commit."""
+"""apps/git/exports.py: applying diffs and patches gives the new commit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory, TemporaryFile
 import pytest
 from hypothesis import given
 
-from apps.git import texts
+from apps.git import exports
+from apps.git.exports import write_diff, write_patches
 from apps.git.run import GitTooLarge
-from apps.git.texts import write_diff, write_patches
 from tests.git.histories import History, branches
 from tests.git.scratch import Scratch
 from tests.git.test_diff import made
@@ -88,9 +88,9 @@ def test_a_text_that_is_too_large_is_refused(
 ) -> None:
     old, new = repo.commit({}), repo.commit({"a": b"x\n" * 100})
     assert len(text_of(write_diff, repo, old, new)) > 200
-    monkeypatch.setattr(texts, "TEXT_MAX", 200)
+    monkeypatch.setattr(exports, "TEXT_MAX", 200)
     for write in (write_diff, write_patches):
         with pytest.raises(GitTooLarge):
             text_of(write, repo, old, new)
-        with pytest.raises(ValueError, match="not full object names"):
+        with pytest.raises(ValueError, match="not a full object name"):
             text_of(write, repo, old, "HEAD")

@@ -10,9 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apps.git import run
-from apps.git.objects import Stamp, Stored, moment
 from apps.git.run import LIMITS, GitError, Limits
-from apps.git.tips import TEXT_MAX, ObjectParser, Tip, read_tips, tag_message, tip_of
+from apps.git.tips import (
+    TEXT_MAX,
+    ObjectParser,
+    Stamp,
+    Stored,
+    Tip,
+    moment,
+    read_tips,
+    tag_message,
+    tip_of,
+)
 from tests.git.scratch import Scratch, git
 from tests.git.stand_ins import slow_git
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.git import run
-from apps.git.files import is_signed
 from apps.git.run import LIMITS, GitError, GitTimeout, Limits
 from apps.git.tree import (
     ENTRIES_MAX,
     Entry,
     commits_of,
     entry_at,
+    is_signed,
     list_tree,
     parse_entry,
     read_blob,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from apps.events.record import Change
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.repos.models import Repo
 from apps.repos.rules import RefMove
 

@@ -100,7 +100,7 @@ def test_all_are_hidden_or_none(api, tree, alice, monkeypatch, events):
         if len(seen) == 3:
             raise SystemExit
 
-    monkeypatch.setattr(actions.repos, "record", dies)
+    monkeypatch.setattr(actions, "record", dies)
     with pytest.raises(SystemExit), events():
         actions.update_repo(
             by=access_of(alice, tree[0]), name="Api", slug="api", visibility="private"

@@ -6,9 +6,8 @@ import pytest
 from django.core.management import call_command
 
 from apps.browse.names import revision
-from apps.git.new_names import MOST_BYTES, new_name_problem
 from apps.git.protocol import Command
-from apps.git.repo import valid_branch_name
+from apps.git.refs import MOST_BYTES, new_name_problem, valid_branch_name
 from apps.repos.actions import create_protection
 from apps.repos.http.push import receive
 from apps.repos.models import BRANCHES, TAGS

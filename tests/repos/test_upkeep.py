@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from apps.events.models import Event
 from apps.git.repo import GitRepo
-from apps.repos import jobs, upkeep
+from apps.repos import jobs
 from apps.repos.actions import create_fork, update_repo
 from apps.repos.models import PushJournal, Ref, Repo
 from apps.repos.pushes import open_journal
@@ -247,7 +247,7 @@ def test_head_follows_the_row_as_it_is_by_then(clone, sam, django_capture_on_com
     clone.push("main:trunk")
     with django_capture_on_commit_callbacks(execute=True):
         update_repo(by=access_of(sam, clone.repo), default_branch="trunk")
-    list(upkeep.check(stale, fix=True, age=0))
+    list(jobs.check(stale, fix=True, age=0))
     assert clone.repo.git.head_branch() == "trunk"
 
 
@@ -271,7 +271,7 @@ def test_only_what_is_nobodys_and_old_is_swept_away(clone, make, alice, carol):
     fork_git.create()
     os.utime(fork_git.path, (0, 0))
     os.utime(clone.repo.git.path, (0, 0))
-    assert {old.path.name, unfinished.path.name} <= set(upkeep.sweep())
+    assert {old.path.name, unfinished.path.name} <= set(jobs.sweep())
     assert not old.exists() and not unfinished.exists()
     assert young.exists() and fork_git.exists() and clone.repo.git.exists()
 
@@ -282,5 +282,5 @@ def test_sweeping_asks_the_database_once_for_many_folders(make, alice, django_as
         os.utime(git.path, (0, 0))
     gone = [nobodys(2 * 24 * 3600) for _ in range(3)]
     with django_assert_num_queries(2):
-        upkeep.sweep()
+        jobs.sweep()
     assert all(git.exists() for git in used) and not any(git.exists() for git in gone)

@@ -1,4 +1,4 @@
-"""What arrives together: one wins, the others are told so, and nothing is half done."""
+"""Requests at the same time: one succeeds, the others are refused, and no change is partial."""
 
 from __future__ import annotations
 

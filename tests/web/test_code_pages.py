@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from django.utils import timezone
 
-from apps.browse import folders
+from apps.browse import trees
 from apps.browse.models import GitCache
 from apps.repos.models import Repo, Visibility
 from apps.web.templatetags.guildhall import lasting
@@ -42,7 +42,7 @@ FILES: dict[bytes, Thing] = {
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """On a busy machine git finds the last changes as well."""
-    monkeypatch.setattr(folders, "PATIENCE", 60)
+    monkeypatch.setattr(trees, "LAST_CHANGES_SECONDS", 60)
 
 
 @pytest.fixture
@@ -89,11 +89,11 @@ def test_a_repository_shows_its_files_their_last_changes_and_its_readme(visit, r
 
 
 def test_what_git_has_no_time_to_find_stays_blank(visit, root, main, bob, monkeypatch):
-    monkeypatch.setattr(folders, "PATIENCE", 0)
+    monkeypatch.setattr(trees, "LAST_CHANGES_SECONDS", 0)
     page = visit(bob).get(root).gives()
     assert "src" in page.text and "Run twice" not in page.text
     assert "no time to look" in page.text
-    monkeypatch.setattr(folders, "PATIENCE", 60)
+    monkeypatch.setattr(trees, "LAST_CHANGES_SECONDS", 60)
     assert "Run twice" not in visit(bob).get(root).text
     GitCache.objects.filter(ends_at__isnull=False).update(ends_at=timezone.now())
     assert "Run twice" in visit(bob).get(root).text

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.core.lexers import Budget
-from apps.git.diff import changes, patches
-from apps.git.hunks import parse_hunks
+from apps.git.diff import changes, parse_hunks, patches
 from apps.web.colours import coloured_lines, plain_lines, text_of
 from apps.web.diff_rows import Row, marks_of, rows_of, side_by_side
 from apps.web.diff_tables import diff_table

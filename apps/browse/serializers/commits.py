@@ -1,4 +1,4 @@
-"""The record of a commit, wherever commits are listed."""
+"""Records of commits and comparisons."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from rest_framework import serializers
 
 from apps.accounts.models import EMAIL_MAX, User
 from apps.accounts.principal import Principal
+from apps.browse.comparison import Comparison
 from apps.browse.serializers.files import FilePageRecord
 from apps.core.serializers import RecordSerializer
 from apps.core.slugs import PREFIX
+from apps.git.diff import Changes
 from apps.git.log import Commit, Signature
 from apps.repos.models import Repo
 
@@ -51,15 +53,16 @@ class SingleCommitRecord(CommitRecord):
 def commit_records(
     commits: Sequence[Commit], repo: Repo, principal: Principal, base: str
 ) -> list[dict[str, Any]]:
-    """Their records; one query says who has an account, for callers who have one."""
-    people = [person for one in commits for person in (one.author, one.committer)]
+    """The records of commits. For signed-in callers, one query finds the usernames."""
+    people = [person for commit in commits for person in (commit.author, commit.committer)]
     usernames = usernames_of((person.email for person in people), principal)
-    return [commit_record(one, repo, usernames, base) for one in commits]
+    return [commit_record(commit, repo, usernames, base) for commit in commits]
 
 
 def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
-    """Rows of active people with `username` and `uuid`, by their addresses in lower case; none for
-    nobody.
+    """Address in lower case -> a row with `username` and `uuid`, of active people.
+
+    Empty if the caller is not signed in.
     """
     if not principal.is_signed_in:
         return {}
@@ -70,14 +73,14 @@ def accounts_of(emails: Iterable[str], principal: Principal) -> dict[str, Any]:
 
 
 def usernames_of(emails: Iterable[str], principal: Principal) -> dict[str, str]:
-    """The usernames of the same people."""
+    """Address in lower case -> username; see `accounts_of`."""
     return {email: row.username for email, row in accounts_of(emails, principal).items()}
 
 
 def commit_record(
     commit: Commit, repo: Repo, usernames: dict[str, str], base: str
 ) -> dict[str, Any]:
-    """The record of one; `usernames` as `usernames_of` has them."""
+    """The record of a commit. `usernames` are from `usernames_of`."""
     return {
         "sha": commit.sha,
         "tree_sha": commit.tree,
@@ -97,4 +100,44 @@ def signature_record(signature: Signature, usernames: dict[str, str]) -> dict[st
         "email": signature.email,
         "date": signature.date,
         "username": usernames.get(signature.email.lower()),
+    }
+
+
+class ComparisonRecord(RecordSerializer):
+    base_sha = serializers.CharField()
+    head_sha = serializers.CharField()
+    merge_base_sha = serializers.CharField(allow_null=True)
+    ahead_by = serializers.IntegerField()
+    behind_by = serializers.IntegerField()
+    stats = DiffStatRecord()
+    commits = CommitRecord(many=True)
+    commits_truncated = serializers.BooleanField()
+    files = FilePageRecord()
+    files_truncated = serializers.BooleanField()
+
+
+def comparison_record(
+    comparison: Comparison, commits: list[dict[str, Any]], files: dict[str, Any]
+) -> dict[str, Any]:
+    """The record of a comparison, with the records of its commits and a page of its files."""
+    return {
+        "base_sha": comparison.base,
+        "head_sha": comparison.head,
+        "merge_base_sha": comparison.merge_base,
+        "ahead_by": comparison.ahead,
+        "behind_by": comparison.behind,
+        "stats": stat_record(comparison.changes),
+        "commits": commits,
+        "commits_truncated": comparison.ahead > len(commits),
+        "files": files,
+        "files_truncated": files["files_truncated"],
+    }
+
+
+def stat_record(changes: Changes) -> dict[str, int]:
+    """The size of the changes in all files."""
+    return {
+        "additions": changes.additions,
+        "deletions": changes.deletions,
+        "changed_files": changes.total,
     }

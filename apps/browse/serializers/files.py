@@ -1,4 +1,4 @@
-"""The record of a file that a commit, a comparison or a pull changes, and pages of such files."""
+"""Records of changed files of a commit, a comparison or a pull, and pages of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FilePageRecord(RecordSerializer):
 
 
 def file_record(change: FileChange) -> dict[str, Any]:
-    """The record of one file, without its patch."""
+    """The record of a changed file, without its patch."""
     return {
         **path_fields(change.path),
         **path_fields(change.previous_path, "previous_path"),
@@ -55,9 +55,9 @@ def file_record(change: FileChange) -> dict[str, Any]:
 
 
 def patched_record(change: FileChange, patch: bytes | None) -> dict[str, Any]:
-    """The same with what `patches` has of it: text that is not UTF-8 has U+FFFD.
+    """The record of a changed file with its patch. U+FFFD replaces bytes that are not UTF-8.
 
-    A file that others leave no room for is too large as well.
+    `is_too_large` is also true if the patches of other files leave no room for this one.
     """
     record = file_record(change)
     record["patch"] = None if patch is None else patch.decode("utf-8", "replace")

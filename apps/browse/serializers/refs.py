@@ -22,7 +22,7 @@ class TipRecord(RecordSerializer):
 
 
 class RefRecord(RecordSerializer):
-    """What branches and tags have in common."""
+    """Fields of both branches and tags."""
 
     name = serializers.CharField()
     updated_at = TimestampField()
@@ -67,8 +67,8 @@ class TagRecord(RefRecord):
 def branch_record(
     ref: Any, default: str, protected: Iterable[str], pulls: dict[str, list[int]]
 ) -> dict[str, Any]:
-    """A branch from its row; `default` is the default branch, `protected` are the patterns of those
-    that are protected, and `pulls` the open ones by their source.
+    """The record of a branch. `default` is the default branch, `protected` the patterns of
+    protections, and `pulls` the numbers of open pulls by source branch.
     """
     name = short_name(ref.full_name)
     return {
@@ -86,7 +86,7 @@ def protection_of_branch_record(protection: Protection) -> dict[str, Any]:
 
 
 def tag_record(ref: Any) -> dict[str, Any]:
-    """A tag with the beginning of its message, if it is an annotated one."""
+    """The record of a tag, with the beginning of an annotated tag's message."""
     commit = ref.sha if ref.peeled_sha is None else ref.peeled_sha or None
     message, tagger = ref.tag_message, None
     if ref.tagger_name or ref.tagger_email or ref.tagged_at:
@@ -113,10 +113,10 @@ def _ref_fields(ref: Any) -> dict[str, Any]:
 
 
 def _tip_record(ref: Any, sha: str) -> dict[str, Any]:
-    is_known = ref.peeled_sha is not None
+    is_read = ref.peeled_sha is not None
     return {
         "sha": sha,
-        "subject": ref.commit_subject if is_known else None,
-        "author_name": ref.commit_author if is_known else None,
+        "subject": ref.commit_subject if is_read else None,
+        "author_name": ref.commit_author if is_read else None,
         "committed_at": ref.committed_at or None,
     }

@@ -9,7 +9,6 @@ from apps.browse.cache import drop_answers
 from apps.core.locks import lock
 from apps.events.kinds import Kind
 from apps.events.record import record
-from apps.git import forget as in_git
 from apps.pulls.forgetting import find, forget_answers
 from apps.pulls.models import IS_ACTIVE, MergeAttempt, Pull
 from apps.repos.models import PushJournal, Repo
@@ -35,7 +34,7 @@ def forget_commit(*, repo: Repo, sha: str) -> list[str]:
         raise ValueError(". ".join(found.obstacles))
     for name, at in found.hidden.items():
         repo.git.update_ref(name, ZERO, at)
-    in_git.prune(repo.git, sha)
+    repo.git.prune(sha)
     forget_answers(repo)
     # Once more, because until then a read that had begun before does not see the event, and keeps
     # what git told it.

@@ -26,7 +26,7 @@ from apps.core.locks import give_back_connection, hold, lock
 from apps.core.statements import Parameter, Statement
 from apps.core.transactions import final_transaction
 from apps.git import cache
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.git.merge import Built, Strategy, build
 from apps.git.repo import Distance, GitRepo
 from apps.git.run import GitError

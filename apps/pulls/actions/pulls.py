@@ -15,7 +15,7 @@ from apps.core.rendered import rendered, rendered_for_edit
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind, PingKind
 from apps.events.record import Pinged, record
-from apps.git.facts import GitFacts
+from apps.git.cache import GitFacts
 from apps.pulls import rules
 from apps.pulls.models import MergeAttempt, Pull, PullStatus
 from apps.pulls.pushes import WRITTEN

@@ -25,7 +25,6 @@ from apps.core.errors import BadRequest
 from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Hold
 from apps.git.history import distances
-from apps.git.new_names import new_name_problem
 from apps.git.protocol import (
     Command,
     ProtocolError,
@@ -35,7 +34,7 @@ from apps.git.protocol import (
     report,
     with_refusals,
 )
-from apps.git.repo import valid_ref_name
+from apps.git.refs import new_name_problem, valid_ref_name
 from apps.git.run import GitProcess, ends_well, kill_group
 from apps.repos import quota
 from apps.repos.access import RepoAccess

@@ -35,9 +35,9 @@ class NamedCommit(models.Model):
 
 
 class CommitSearch(models.Model):
-    """That git is to be asked for the names of a repository which are not found: the job of it.
+    """The job of a repository that asks git for the names that were not found.
 
-    Who writes such a name, and who brings commits, wants one more.
+    A text with such a name, and a push of commits, each increase `wanted` by one.
     """
 
     repo = models.OneToOneField(Repo, on_delete=models.CASCADE, primary_key=True)

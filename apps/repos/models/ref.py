@@ -21,9 +21,19 @@ REF_MAX = 300
 
 
 REF_ROW = (
-    *("full_name", "sha", "peeled_sha", "commit_subject", "commit_author", "committed_at"),
-    *("tag_message", "tagger_name", "tagger_email", "tagged_at", "updated_at"),
-    *("pushed_by__uuid", "pushed_by__username"),
+    "full_name",
+    "sha",
+    "peeled_sha",
+    "commit_subject",
+    "commit_author",
+    "committed_at",
+    "tag_message",
+    "tagger_name",
+    "tagger_email",
+    "tagged_at",
+    "updated_at",
+    "pushed_by__uuid",
+    "pushed_by__username",
 )
 
 

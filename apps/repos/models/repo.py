@@ -41,8 +41,19 @@ UNTIDY = Q(tidied_at=None) | Q(tidied_at__lt=F("pushed_at"))
 SHOWN = Q(visibility__in=[Visibility.PUBLIC.value, Visibility.INTERNAL.value])
 """Repositories that people outside the owner's space may read."""
 REPO_ROW = (
-    *("uuid", "name", "slug", "description", "visibility", "default_branch", "is_empty"),
-    *("is_archived", "upstream_id", "fork_count", "pushed_at", "created_at", "updated_at"),
+    "uuid",
+    "name",
+    "slug",
+    "description",
+    "visibility",
+    "default_branch",
+    "is_empty",
+    "is_archived",
+    "upstream_id",
+    "fork_count",
+    "pushed_at",
+    "created_at",
+    "updated_at",
 )
 HEAD_DUE = Q(head_due=True)
 RANK: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.INTERNAL: 1, Visibility.PUBLIC: 2}
@@ -168,7 +179,7 @@ class Repo(models.Model):
     visibility = models.CharField(max_length=10, default=Visibility.PRIVATE)
     default_branch = models.CharField(max_length=255, default="main")
     head_due = models.BooleanField(default=False, db_default=False)
-    """Whether git's HEAD still has to be pointed to the default branch; see apps/repos/head.py."""
+    """Whether git's HEAD still has to be pointed to the default branch; see `point_head`."""
     is_empty = models.BooleanField(default=True)
     is_archived = models.BooleanField(default=False)
     last_number = models.BigIntegerField(default=0)

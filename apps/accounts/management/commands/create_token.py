@@ -14,19 +14,19 @@ from apps.core.serializers import validated
 
 
 class Command(command.Command):
-    help = "Make an API token for a person and print it. It cannot be shown again."
+    help = "Create an API token for a person and print it. It cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", help="whose token")
-        parser.add_argument("--name", required=True, help="what the token is for")
+        parser.add_argument("user", help="the username of its owner")
+        parser.add_argument("--name", required=True, help="the name of the token")
         parser.add_argument(
             "--expires-in",
             metavar="DURATION",
-            help='how long it lives, such as "30d"; else for ever',
+            help='how long it is valid, such as "30d"; without it, it never expires',
         )
 
     def run(self, **options: Any) -> str:
         user = named_user(options["user"])
-        wanted = {"name": options["name"], "expires_at": options["expires_in"]}
-        _, text = create_token(by=None, owner=user, **validated(CreateToken(), wanted))
+        values = {"name": options["name"], "expires_at": options["expires_in"]}
+        _, text = create_token(by=None, owner=user, **validated(CreateToken(), values))
         return text

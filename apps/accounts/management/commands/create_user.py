@@ -12,13 +12,15 @@ from apps.core import command
 
 
 class Command(command.Command):
-    help = "Add a person. Give them a token with create_token; a password is optional."
+    help = "Create an account. A password is optional; create_token creates a token for it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="the username: letters and digits, with - _ . between")
-        parser.add_argument("--staff", action="store_true", help="may use /admin/ and see all")
         parser.add_argument(
-            "--email", default="", metavar="ADDRESS", help="where a link to a new password goes"
+            "--staff", action="store_true", help="may use /admin/ and read everything"
+        )
+        parser.add_argument(
+            "--email", default="", metavar="ADDRESS", help="the e-mail address, for password resets"
         )
         parser.add_argument(
             "--password-stdin", action="store_true", help="read a password from standard input"

@@ -1,4 +1,4 @@
-"""`manage.py list_tokens [USER]`: names, states and beginnings, never a secret."""
+"""`manage.py list_tokens [USER]`"""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from apps.core.json import quoted
 
 
 class Command(command.Command):
-    help = "List API tokens: uuid, owner, state, beginning, name; a person's, or everybody's."
+    help = "List API tokens with uuid, owner, status, first characters and name; never the secrets."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("user", nargs="?", help="whose tokens; everybody's without it")
+        parser.add_argument(
+            "user", nargs="?", help="the username of their owner; without it, all tokens"
+        )
 
     def run(self, **options: Any) -> str:
         tokens = ApiToken.objects.select_related("user").order_by("user__username_key", "id")

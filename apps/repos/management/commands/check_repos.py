@@ -10,8 +10,8 @@ from apps.core.command import Command as OurCommand
 from apps.core.durations import parse_duration
 from apps.core.errors import ApiError
 from apps.git.run import GitError
+from apps.repos.jobs import check, misleading_names, sweep
 from apps.repos.models import Repo
-from apps.repos.upkeep import check, misleading_names, sweep
 
 
 class Command(OurCommand):

@@ -1,0 +1,350 @@
+"""The resources `…/branches`, `…/tags`, `…/commits` and `…/compare`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.utils.encoding import escape_uri_path
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from apps.browse import refs
+from apps.browse.commits import History, read_commit
+from apps.browse.comparison import Comparison, Ends, compare, find_ends, patches_of, write_text
+from apps.browse.downloads import TEXTS, text_response
+from apps.browse.names import invalid_ref, path_in_query, pulls_of_code, revision
+from apps.browse.refs import BranchFilterSet, TagFilterSet
+from apps.browse.serializers.commits import (
+    CommitRecord,
+    ComparisonRecord,
+    SingleCommitRecord,
+    commit_records,
+    comparison_record,
+    stat_record,
+)
+from apps.browse.serializers.files import file_record, patched_record
+from apps.browse.serializers.refs import (
+    BranchRecord,
+    SingleBranchRecord,
+    TagRecord,
+    branch_record,
+    protection_of_branch_record,
+    tag_record,
+)
+from apps.core.access import Level
+from apps.core.conditional import by_body, by_names
+from apps.core.errors import NotFound
+from apps.core.operation import operation
+from apps.core.pagination import PAGE_LIMIT, PER_PAGE_DEFAULT, PagePagination, with_parameters
+from apps.core.query import Base64Parameter, FlagParameter, QuerySerializer, TextParameter, number
+from apps.core.serializers import StrictChoiceField
+from apps.core.slugs import PREFIX
+from apps.git.diff import Changes
+from apps.git.repo import is_sha
+from apps.repos.access import RepoScoped
+from apps.repos.http.transfer_slots import caller_of
+from apps.repos.models import BRANCHES, TAGS, Ref
+from apps.repos.models.ref import short_name
+
+COUNT = {"type": "integer", "minimum": 1, "maximum": PAGE_LIMIT}
+PATCHES_MAX = 30
+"""Most files of a page with patches."""
+
+
+class BranchViewSet(RepoScoped):
+    """…/branches, …/branches/{branch}"""
+
+    queryset = Ref.objects.all()
+    filterset_class = BranchFilterSet
+    schema_tags = ["branches"]
+    lookup_url_kwarg = "branch"
+    lookup_value_converter = "path"
+    ref: Any
+
+    def load_objects(self) -> None:
+        """Load the branch in the URL."""
+        if "branch" in self.kwargs:
+            rows = refs.list_branches(self.repo)
+            self.ref = refs.get_ref(rows, BRANCHES + self.kwargs["branch"], "branch")
+
+    @operation(Level.READ, response=BranchRecord, conditional=True)
+    def list(self) -> HttpResponseBase:
+        """List the branches of a repository.
+
+        `open_pull_numbers` has the ten oldest open pulls from the branch. A subject has at most
+        1,000 characters. For some seconds after an upgrade of the server, fields of the commit may
+        be null.
+        """
+        page = self.paginate(refs.list_branches(self.repo))
+        patterns = refs.protected_patterns(self.repo)
+        names = [short_name(ref.full_name) for ref in page]
+        pulls = pulls_of_code().open_numbers(self.repo, names)
+        default = self.repo.default_branch
+        records = [branch_record(ref, default, patterns, pulls) for ref in page]
+        return by_body(self.http_request, self.get_paginated_response(records).data)
+
+    @operation(Level.READ, response=SingleBranchRecord, conditional=True)
+    def retrieve(self) -> HttpResponseBase:
+        """Read a branch, with its distance from the default branch.
+
+        `ahead_by` and `behind_by` are null if git cannot count within 5 seconds. A `/` in the name
+        may be sent as `%2F`.
+        """
+        repo, ref = self.repo, self.ref
+        name = self.kwargs["branch"]
+        protections = refs.protections_of(repo, name)
+        patterns = [protection.branch for protection in protections]
+        pulls = pulls_of_code().open_numbers(repo, [name])
+        ahead, behind = refs.ahead_and_behind(repo, ref.sha)
+        record: dict[str, Any] = {
+            **branch_record(ref, repo.default_branch, patterns, pulls),
+            "ahead_by": ahead,
+            "behind_by": behind,
+            "protections": [protection_of_branch_record(protection) for protection in protections],
+        }
+        return by_body(self.http_request, record)
+
+
+class TagViewSet(RepoScoped):
+    """…/tags, …/tags/{tag}"""
+
+    queryset = Ref.objects.all()
+    filterset_class = TagFilterSet
+    schema_tags = ["tags"]
+    lookup_url_kwarg = "tag"
+    lookup_value_converter = "path"
+    ref: Any
+
+    def load_objects(self) -> None:
+        """Load the tag in the URL."""
+        if "tag" in self.kwargs:
+            rows = refs.list_tags(self.repo)
+            self.ref = refs.get_ref(rows, TAGS + self.kwargs["tag"], "tag")
+
+    @operation(Level.READ, response=TagRecord, conditional=True)
+    def list(self) -> HttpResponseBase:
+        """List the tags of a repository.
+
+        `message` has the first 1,000 characters; `message_truncated` tells whether there are more.
+        A tag of a file or a folder has no commit. For some seconds after an upgrade of the server,
+        fields of the commit may be null.
+        """
+        page = self.page_of(refs.list_tags(self.repo), tag_record)
+        return by_body(self.http_request, page.data)
+
+    @operation(Level.READ, response=TagRecord, conditional=True)
+    def retrieve(self) -> HttpResponseBase:
+        """Read a tag, with its whole message.
+
+        A message of more than 1 MiB is cut, and `message_truncated` is true. A `/` in the name may
+        be sent as `%2F`.
+        """
+        record = tag_record(self.ref)
+        if record["message_truncated"]:
+            record |= refs.whole_message(self.repo, self.ref.sha)
+        return by_body(self.http_request, record)
+
+
+@extend_schema_field({"type": "string", "format": "date-time"})
+class MomentParameter(TextParameter):
+    """A time in ISO 8601. Without an offset it is in UTC."""
+
+    def to_internal_value(self, data: Any) -> str:
+        try:
+            moment = dt.datetime.fromisoformat(super().to_internal_value(data))
+        except ValueError:
+            raise serializers.ValidationError("Must be a time in ISO 8601.") from None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).isoformat()
+
+
+@extend_schema_field(COUNT)
+class CountParameter(serializers.Field[Any, Any, Any, Any]):
+    """A positive integer."""
+
+    def to_internal_value(self, data: Any) -> int:
+        try:
+            return number(data, least=1, most=PAGE_LIMIT)
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from None
+
+
+class CommitsQuery(QuerySerializer):
+    ref = TextParameter(required=False)
+    path = TextParameter(required=False)
+    path_base64 = Base64Parameter(required=False)
+    author = TextParameter(required=False)
+    since = MomentParameter(required=False)
+    until = MomentParameter(required=False)
+
+
+class PageQuery(QuerySerializer):
+    """The page of a list inside a record. The paginator reads the parameters."""
+
+    page = CountParameter(default=1)
+    per_page = CountParameter(default=PER_PAGE_DEFAULT)
+
+
+class CommitViewSet(RepoScoped):
+    """…/repos/{repo_slug}/commits and …/commits/{sha}"""
+
+    schema_tags = ["commits"]
+    lookup_url_kwarg = "sha"
+    lookup_value_converter = "segment"
+
+    @property
+    def throttle_key(self) -> str:
+        """The key of the slots for slow answers."""
+        return caller_of(self.http_request, self.principal)
+
+    @operation(
+        Level.READ,
+        response=CommitRecord,
+        query=CommitsQuery,
+        errors=("invalid_path", "invalid_ref", "too_expensive"),
+    )
+    def list(self) -> HttpResponseBase:
+        """List the commits of a branch, a tag or a commit, newest first, like `git log`.
+
+        `next` names the commit that the list began with, so that a push does not shift pages. If
+        git has to read too many commits for a page, or their messages are too long together, the
+        answer is 422 `too_expensive`. A repository without commits has an empty list.
+        """
+        query = self.validated_query
+        path = path_in_query(self.http_request, query)
+        try:
+            rev = revision(self.repo, query.get("ref"))
+        except NotFound:
+            if "ref" in query:
+                raise
+            return self.get_paginated_response(self.paginate([]))
+        filters = {name: query.get(name, "") for name in ("author", "since", "until")}
+        history = History(self.repo, rev, self.throttle_key, path, **filters)
+        page = self.paginate(history)
+        paginator: Any = self.paginator
+        paginator.pinned = {"ref": history.commit}
+        records = commit_records(page, self.repo, self.principal, self.base_url)
+        return by_body(self.http_request, self.get_paginated_response(records).data)
+
+    @operation(
+        Level.READ,
+        response=SingleCommitRecord,
+        query=PageQuery,
+        errors=("diff_too_large", "invalid_ref", "too_expensive"),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Read a commit, with its changes since its first parent.
+
+        The full name of any stored commit works, also if no branch contains it. `files` is a page
+        of at most 3,000 files. If the commit changes more, `files_truncated` is true; `stats`
+        counts all of them. Signatures are not verified.
+        """
+        sha = self.kwargs["sha"]
+        if not is_sha(sha):
+            raise invalid_ref(sha)
+        single = read_commit(self.repo, sha, self.throttle_key)
+        changes = single.changes
+        [record] = commit_records([single.commit], self.repo, self.principal, self.base_url)
+        record["is_signed"] = single.is_signed
+        record["pull_numbers"] = pulls_of_code().numbers_with(self.repo, sha)
+        record["stats"] = stat_record(changes)
+        return by_body(self.http_request, {**record, "files": self.page_of_files(changes)})
+
+    def page_of_files(self, changes: Changes) -> dict[str, Any]:
+        """The requested page of these files."""
+        paginator: Any = self.paginator
+        paginator.read(self.request, self.base_url)
+        files = [file_record(file) for file in self.paginate(changes.files)]
+        page: dict[str, Any] = self.get_paginated_response(files).data
+        return {**page, "files_truncated": changes.total > len(changes.files)}
+
+
+class ComparisonQuery(PageQuery):
+    format = StrictChoiceField(["json", *TEXTS], default="json")
+    direct = FlagParameter()
+    patch = FlagParameter()
+
+
+class FilesPagination(PagePagination):
+    """Pages of files. Their links name both commits, so that a push does not shift pages."""
+
+    path = ""
+
+    def link(self, **changed: object) -> str:
+        query = with_parameters(self.request.query_params, **changed)
+        return f"{self.base_url}{escape_uri_path(self.path)}?{query}"
+
+
+class ComparisonViewSet(RepoScoped):
+    """…/repos/{repo_slug}/compare/{basehead}"""
+
+    schema_tags = ["commits"]
+    lookup_url_kwarg = "basehead"
+    lookup_value_converter = "tree_path"
+    pagination_class = FilesPagination
+
+    @operation(
+        Level.READ,
+        response=ComparisonRecord,
+        query=ComparisonQuery,
+        other_media_types=("text/x-diff", "text/plain"),
+        errors=(
+            "diff_too_large",
+            "invalid_ref",
+            "no_merge_base",
+            "source_not_found",
+            "too_expensive",
+        ),
+    )
+    def retrieve(self) -> HttpResponseBase:
+        """Compare two branches, tags or commits: `base...head`.
+
+        The changes are those since the best common ancestor or, with `direct=true`, since the base.
+        The head may be in a fork that the caller may read: `users/bob:topic`, `bob:topic` or
+        `teams/core:topic`.
+
+        `commits` has the newest 250 commits that the head has and the base has not, newest first.
+        If there are more, `commits_truncated` is true; `ahead_by` counts all of them. `files` is a
+        page of at most 3,000 files. If there are more, `files_truncated` is true; `stats` counts
+        all of them. `next` names both commits, so that a push does not shift pages.
+
+        `patch=true` adds the patch of each file, for at most 30 files a page. It is null if the
+        file is binary or `is_too_large`: a side has more than 1 MiB, more than 20,000 lines change,
+        or the patches of the page have more than 4 MiB together.
+
+        `format=diff` returns one diff for `git apply`, `format=patch` the commits as e-mails for
+        `git am`. More than 3,000 files or 20 MiB are 422 `diff_too_large`.
+        """
+        throttle_key = caller_of(self.http_request, self.principal)
+        ends = find_ends(self.access, self.kwargs["basehead"], throttle_key)
+        form, direct = self.validated_query["format"], self.validated_query["direct"]
+        if form in TEXTS:
+            names = ends.base, ends.head
+            return by_names(self.http_request, names, lambda: self.text(ends, form, direct=direct))
+        comparison = compare(ends, direct=direct)
+        commits = commit_records(comparison.commits, ends.source, self.principal, self.base_url)
+        files = self.page_of_files(ends, comparison)
+        return by_body(self.http_request, comparison_record(comparison, commits, files))
+
+    def text(self, ends: Ends, form: str, *, direct: bool) -> HttpResponseBase:
+        """The whole comparison in a format of `TEXTS`."""
+        file = write_text(ends, form, direct=direct)
+        return text_response(self.http_request, self.principal, file, TEXTS[form])
+
+    def page_of_files(self, ends: Ends, comparison: Comparison) -> dict[str, Any]:
+        """The requested page of the changed files."""
+        paginator: Any = self.paginator
+        paginator.read(self.request, self.base_url)
+        paginator.path = f"{PREFIX}{self.repo.api_path}/compare/{ends.pinned}"
+        if self.validated_query["patch"]:
+            paginator.per_page = min(paginator.per_page, PATCHES_MAX)
+        files = self.paginate(comparison.changes.files)
+        if self.validated_query["patch"]:
+            patches = patches_of(ends, comparison, files)
+            records = [patched_record(file, patches[file.path]) for file in files]
+        else:
+            records = [file_record(file) for file in files]
+        page: dict[str, Any] = self.get_paginated_response(records).data
+        changes = comparison.changes
+        return {**page, "files_truncated": changes.total > len(changes.files)}

@@ -1,0 +1,450 @@
+"""Actions on repositories, forks, protections and approvers.
+
+Each is one transaction with one change and its event. Changes of protections lock the repository,
+like the acceptance of a push and like a merge.
+"""
+
+from __future__ import annotations
+
+import uuid
+from types import EllipsisType
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.access import Level
+from apps.core.availability import REPO_SLUGS
+from apps.core.changes import Told, differing, given, set_changed
+from apps.core.errors import ApiError, Conflict, Invalid, unavailable
+from apps.core.locks import lock
+from apps.core.transactions import final_transaction
+from apps.events.kinds import Kind
+from apps.events.record import record
+from apps.git.repo import GitRepo
+from apps.git.store import bytes_in
+from apps.repos import rules
+from apps.repos.access import OwnerAccess, RepoAccess, access_to, access_to_owner
+from apps.repos.models import (
+    BRANCHES,
+    MOST_PROTECTIONS,
+    RANK,
+    Approver,
+    Fork,
+    ForkStatus,
+    FormerRepoSlug,
+    Protection,
+    Ref,
+    Repo,
+    Visibility,
+)
+from apps.repos.protection_rules import check_settings, defaults, settings_of
+from apps.repos.pushes import point_head_on_commit
+from apps.repos.quota import check_copy
+from apps.repos.rules import check_default_branch
+from apps.repos.tips import TIP_COLUMNS
+
+TRIES = 5
+"""Most attempts to lock all forks, and to find a free slug, if others interfere each time."""
+PUBLIC = ("name", "slug", "description", "visibility", "is_archived", "default_branch")
+"""Fields that an event may contain: all of them are visible to readers of the repository."""
+
+
+@final_transaction
+def create_repo(
+    *,
+    by: OwnerAccess,
+    name: str,
+    slug: str,
+    description: str | None = None,
+    visibility: str = Visibility.PRIVATE,
+) -> Repo:
+    """Create a repository, its row and its empty folder, in a space with write access.
+
+    Errors: those of `check_open` and `require_change`, 409 `slug_taken`. The folder is created
+    inside the transaction. If the commit fails, an empty folder is left, which the worker removes.
+    """
+    by.check_open(writing=True)
+    by.require_change(Level.WRITE)
+    try:
+        with transaction.atomic():
+            repo = by.owner.repos.create(
+                name=name, slug=slug, description=description, visibility=visibility
+            )
+    except IntegrityError:
+        raise _slug_taken(slug) from None
+    repo.take_slug()
+    repo.git.create(repo.default_branch)
+    record(Kind.REPO_CREATED, actor=by.user, about=repo)
+    return repo
+
+
+@transaction.atomic
+def update_repo(
+    *,
+    by: RepoAccess,
+    name: str | None = None,
+    slug: str | None = None,
+    description: str | EllipsisType | None = ...,
+    visibility: str | None = None,
+    is_archived: bool | None = None,
+    default_branch: str | None = None,
+) -> None:
+    """Change a repository's properties, for its admins. Arguments that are None change nothing.
+
+    The former slug leads to the repository until another one takes it. All forks below become at
+    most as visible as the repository, with a `repo-updated` event each. git's HEAD follows the
+    default branch. Errors: 401, 403, 409 `repo_archived` (see `_check_accepts`), 409 `slug_taken`,
+    422 for a fork that would be more visible than its upstream, 422 for a default branch that does
+    not exist. Locks the more visible forks, the repository, and its upstream if the repository
+    becomes more visible.
+    """
+    by.principal.check_may_change()
+    by.require(Level.ADMIN)
+    repo, forks = by.repo, _lock_with_forks(by, visibility)
+    values = given(name=name, slug=slug, visibility=visibility, is_archived=is_archived)
+    values |= given(default_branch=default_branch)
+    if description is not ...:
+        values["description"] = description
+    changed = differing(repo, values)
+    _check_accepts(by, changed, is_archived)
+    if not changed:
+        return
+    _check_values(repo, values, changed)
+    changes = [Told(repo, *PUBLIC), *(Told(fork, "visibility") for fork in forks)]
+    _save(repo, values)
+    _hide(forks, repo.visibility)
+    record(Kind.REPO_UPDATED, actor=by.user, about=repo, data=changes[0].data(changed))
+    for fork, fork_changes in zip(forks, changes[1:], strict=True):
+        record(Kind.REPO_UPDATED, actor=by.user, about=fork, data=fork_changes.data(["visibility"]))
+
+
+def _check_accepts(by: RepoAccess, changed: list[str], is_archived: bool | None) -> None:
+    """403 if the owner is inactive, 409 `repo_archived` if the repository is archived.
+
+    A request that opens an archived repository may also change it. Archiving it again is no change
+    and no error. The caller has locked the repository.
+    """
+    stays_archived = is_archived is True and not changed
+    if is_archived is False or stays_archived:
+        by.check_open(writing=True)
+    else:
+        by.check_writable()
+
+
+def _check_values(repo: Repo, values: dict[str, Any], changed: list[str]) -> None:
+    """422 for a visibility or a default branch that the repository cannot have. Locks the upstream
+    if the repository becomes more visible.
+    """
+    if "visibility" in changed:
+        _check_visibility(repo, values["visibility"])
+    if "default_branch" in changed:
+        check_default_branch(repo, values["default_branch"])
+
+
+def _save(repo: Repo, values: dict[str, Any]) -> None:
+    """Store the changes; 409 `slug_taken`."""
+    former = repo.slug
+    changed = set_changed(repo, values)
+    if "default_branch" in changed:
+        point_head_on_commit(repo)
+    repo.updated_at = timezone.now()
+    try:
+        with transaction.atomic():
+            repo.save(update_fields=[*changed, "head_due", "updated_at"])
+    except IntegrityError:
+        raise _slug_taken(repo.slug) from None
+    if repo.slug != former:
+        repo.take_slug()
+        FormerRepoSlug.objects.create(repo=repo, slug=former)
+
+
+def _slug_taken(slug: str) -> Conflict:
+    return Conflict("slug_taken", f'The repository slug "{slug}" is taken here.')
+
+
+@final_transaction
+def create_fork(*, by: RepoAccess, into: OwnerAccess) -> Fork:
+    """Request a copy of a readable repository into a space with write access.
+
+    The worker makes the copy, and checks both accesses again. Errors: those of `require_change`,
+    409 `fork_exists` if the owner has a fork that has not failed, 409 `quota_reached`. The event is
+    recorded when the fork completes or fails.
+    """
+    by.require_change(Level.READ)
+    into.check_open(writing=True)
+    into.require_change(Level.WRITE)
+    check_copy(by.repo, into.owner)
+    try:
+        with transaction.atomic():
+            return into.owner.forks.create(upstream=by.repo, created_by=by.user)
+    except IntegrityError:
+        raise Conflict("fork_exists", f"{into.name} already has a fork of this.") from None
+
+
+@transaction.atomic
+def complete_fork(*, actor: User, fork: Fork, token: uuid.UUID, copied: GitRepo) -> bool:
+    """Turn a finished copy into a repository. Locks the upstream, then the fork.
+
+    Returns False if the lease is lost: another worker has the fork. Errors: 403 if the creator may
+    no longer read the upstream or write to the owner's space, 422 for an inactive account.
+    """
+    lock(fork.upstream)
+    lock(fork)
+    if not fork.is_held(token):
+        return False
+    _check_still_allowed(fork)
+    repo = _insert(fork, copied)
+    repo.take_slug()
+    copied.path.rename(repo.git.path)  # OSError if the target exists
+    _store_heads(repo, fork.upstream)
+    Repo.objects.filter(pk=fork.upstream_id).update(fork_count=F("fork_count") + 1)
+    fork.repo, fork.status, fork.completed_at = repo, ForkStatus.COMPLETED, timezone.now()
+    fork.lease_token = fork.lease_until = None
+    fork.save()
+    record(Kind.FORK_CREATED, actor=actor, about=fork)
+    return True
+
+
+@transaction.atomic
+def fail_fork(*, actor: User, fork: Fork, token: uuid.UUID, reason: str) -> None:
+    """Mark a fork as failed; `reason` is a sentence for its creator. Locks the fork.
+
+    Does nothing if the lease is lost.
+    """
+    lock(fork)
+    if not fork.is_held(token):
+        return
+    fork.status, fork.error, fork.completed_at = ForkStatus.FAILED, reason, timezone.now()
+    fork.lease_token = fork.lease_until = None
+    fork.save()
+    record(Kind.FORK_FAILED, actor=actor, about=fork, data={"error": reason})
+
+
+def _store_heads(repo: Repo, upstream: Repo) -> None:
+    """Store the copied heads with `pushed_by`, because pushers cannot approve their commits in
+    pulls.
+
+    The tips are copied too. The worker reads those of heads that moved during the copy.
+    """
+    columns = ("pushed_by_id", *TIP_COLUMNS)
+    rows = upstream.refs.values_list("full_name", "sha", *columns)
+    stored = {(name, sha): dict(zip(columns, others, strict=True)) for name, sha, *others in rows}
+    Ref.objects.bulk_create(
+        Ref(repo=repo, full_name=name, sha=sha, **stored.get((name, sha), {}))
+        for name, sha in repo.git.refs().items()
+    )
+
+
+def _check_still_allowed(fork: Fork) -> None:
+    """Check the creator's access again, because copying may have taken minutes."""
+    fork = Fork.objects.with_paths().get(pk=fork.pk)
+    if not fork.created_by.is_active:
+        raise Invalid("validation_failed", "The account that asked for the fork is not active.")
+    principal = Principal(fork.created_by)
+    upstream = access_to(principal, fork.upstream)
+    upstream.check_open(writing=False)
+    upstream.require(Level.READ)
+    space = access_to_owner(principal, fork.owner)
+    space.check_open(writing=True)
+    space.require(Level.WRITE)
+    check_copy(fork.upstream, fork.owner)
+
+
+def _insert(fork: Fork, copied: GitRepo) -> Repo:
+    """Insert the copy's row, with the upstream's slug or a free one like it."""
+    upstream = fork.upstream
+    repos = fork.owner.repos
+    names = REPO_SLUGS.candidates(upstream.slug)
+    for _ in range(TRIES):
+        taken = repos.taken(names)
+        free = next(name for name in names if name not in taken)
+        try:
+            with transaction.atomic():
+                return repos.create(
+                    uuid=fork.repo_uuid,
+                    upstream=upstream,
+                    slug=free,
+                    name=upstream.name,
+                    description=upstream.description,
+                    visibility=upstream.visibility,
+                    default_branch=copied.head_branch(),
+                    is_empty=not any(name.startswith(BRANCHES) for name in copied.refs()),
+                    pushed_at=upstream.pushed_at,
+                    disk_bytes=bytes_in(copied.path),
+                )
+        except IntegrityError:
+            continue
+    raise ApiError("slug_taken", f'No slug like "{upstream.slug}" is free.')
+
+
+@final_transaction
+def create_protection(
+    *, by: RepoAccess, branch: str, required_approvals: int | None = None
+) -> Protection:
+    """Protect a branch, or a glob of branches, from pushes. Locks the repository.
+
+    Settings that are None get their defaults. Errors: 409 `protection_exists` for the same pattern,
+    409 `too_many_protections`, 422 as in `check_settings`.
+    """
+    by.require_change(Level.ADMIN)
+    settings = given(required_approvals=required_approvals)
+    check_settings(settings)
+    repo = by.locked()
+    if repo.protections.count() >= MOST_PROTECTIONS:
+        text = f"A repository may have {MOST_PROTECTIONS} protections. Use a pattern with *."
+        raise Conflict("too_many_protections", text)
+    protection = Protection(repo=repo, branch=branch, created_by=by.user, **defaults() | settings)
+    try:
+        with transaction.atomic():
+            protection.save(force_insert=True)
+    except IntegrityError:
+        raise _exists(branch) from None
+    record(
+        Kind.PROTECTION_CREATED, actor=by.user, about=protection, data=_protection_data(protection)
+    )
+    return protection
+
+
+@transaction.atomic
+def update_protection(
+    *,
+    by: RepoAccess,
+    protection: Protection,
+    branch: str | None = None,
+    required_approvals: int | None = None,
+) -> None:
+    """Change the pattern or the settings of a protection. Locks the repository and the protection.
+
+    Errors: 409 `protection_exists`, 422 as in `check_settings`.
+    """
+    by.require_change(Level.ADMIN)
+    _lock(by, protection)
+    settings = given(required_approvals=required_approvals)
+    check_settings(settings)
+    before = _protection_data(protection)
+    values = given(branch=branch, **settings)
+    changed = set_changed(protection, values)
+    if not changed:
+        return
+    protection.updated_at = timezone.now()
+    try:
+        with transaction.atomic():
+            protection.save(update_fields=[*changed, "updated_at"])
+    except IntegrityError:
+        raise _exists(protection.branch) from None
+    data = {**_protection_data(protection), "before": before, "changed": changed}
+    record(Kind.PROTECTION_UPDATED, actor=by.user, about=protection, data=data)
+
+
+@transaction.atomic
+def delete_protection(*, by: RepoAccess, protection: Protection) -> None:
+    """Remove a protection. Locks the repository, then the protection."""
+    by.require_change(Level.ADMIN)
+    _lock(by, protection)
+    Protection.objects.filter(pk=protection.pk).delete()
+    record(
+        Kind.PROTECTION_DELETED, actor=by.user, about=protection, data=_protection_data(protection)
+    )
+
+
+@final_transaction
+def add_approver(*, by: RepoAccess, protection: Protection, user: User) -> Approver:
+    """Add an approver. Locks the repository, then the protection.
+
+    Errors: 422 `approver_lacks_access`, 422 for an inactive account, 409 `approver_exists`.
+    """
+    by.require_change(Level.ADMIN)
+    _lock(by, protection)
+    rules.check_may_approve(by.repo, user)
+    try:
+        with transaction.atomic():
+            approver = Approver.objects.create(protection=protection, user=user, added_by=by.user)
+    except IntegrityError:
+        raise Conflict("approver_exists", f"{user.username} is already an approver.") from None
+    record(Kind.APPROVER_ADDED, actor=by.user, about=approver, data=_approver_data(approver))
+    return approver
+
+
+@transaction.atomic
+def remove_approver(*, by: RepoAccess, approver: Approver) -> None:
+    """Remove an approver. Locks the repository, the protection, then the approver."""
+    by.require_change(Level.ADMIN)
+    _lock(by, approver.protection)
+    lock(approver)
+    Approver.objects.filter(pk=approver.pk).delete()
+    record(Kind.APPROVER_REMOVED, actor=by.user, about=approver, data=_approver_data(approver))
+
+
+def _lock(by: RepoAccess, protection: Protection) -> None:
+    """Lock the repository, then its protection."""
+    by.check_holds(protection)
+    by.locked()
+    lock(protection)
+
+
+def _protection_data(protection: Protection) -> dict[str, Any]:
+    return {"branch": protection.branch, **settings_of(protection)}
+
+
+def _approver_data(approver: Approver) -> dict[str, Any]:
+    return {"username": approver.user.username, "branch": approver.protection.branch}
+
+
+def _exists(branch: str) -> Conflict:
+    return Conflict("protection_exists", f'"{branch}" is already protected.')
+
+
+def _check_visibility(repo: Repo, visibility: str) -> None:
+    """422 for a fork that would become more visible than its upstream. Locks the upstream."""
+    if RANK[visibility] <= RANK[repo.visibility] or repo.upstream is None:
+        return
+    lock(repo.upstream)
+    if RANK[visibility] > RANK[repo.upstream.visibility]:
+        text = "A fork may not be more visible than its upstream"
+        raise Invalid("validation_failed", f"visibility: {text}: {repo.upstream.visibility}.")
+
+
+def _lock_with_forks(by: RepoAccess, visibility: str | None) -> list[Repo]:
+    """Lock the forks that must be hidden too, and then the repository; return the forks, deepest
+    first. 503 if new forks keep appearing. The caller checks whether the repository may be changed.
+
+    Forks are locked first, as by a push to a fork with a pull, but can be found only while the
+    repository is locked. Therefore its lock is released and all locks are taken again, until no new
+    fork is found. Then none can be added: creating a fork, or making one more visible, locks its
+    upstream.
+    """
+    forks: list[Repo] = []
+    for _ in range(TRIES):
+        point = transaction.savepoint()
+        for fork in forks:
+            lock(fork)
+        repo = by.repo
+        lock(repo)
+        if visibility is None or RANK[visibility] >= RANK[repo.visibility]:
+            return []
+        current = _more_visible_forks(repo, visibility)
+        if {fork.pk for fork in current} <= {fork.pk for fork in forks}:
+            return current
+        transaction.savepoint_rollback(point)
+        forks = current
+    raise unavailable()
+
+
+def _hide(forks: list[Repo], visibility: str) -> None:
+    """Set the visibility of these forks."""
+    for fork in forks:
+        fork.visibility, fork.updated_at = visibility, timezone.now()
+        fork.save(update_fields=["visibility", "updated_at"])
+
+
+def _more_visible_forks(repo: Repo, visibility: str) -> list[Repo]:
+    """All direct and indirect forks that are more visible than `visibility`, deepest first."""
+    forks: list[Repo] = []
+    above = [repo]
+    while above := list(Repo.objects.filter(upstream__in=above).order_by("-pk")):
+        forks += above
+    return [fork for fork in reversed(forks) if RANK[fork.visibility] > RANK[visibility]]

@@ -1,0 +1,173 @@
+"""The conditions that protections set for merging, and their settings.
+
+A new rule is a class here, a line in `RULES`, and a column of `Protection` for each setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from django import forms
+from django.db.models import Q
+from rest_framework import serializers
+
+from apps.core.errors import Invalid
+from apps.core.serializers import StrictIntegerField
+from apps.repos.models import REQUIRED_MAX, Protection
+
+ASKS_FOR_APPROVALS = Q(required_approvals__gt=0)
+"""Protections that require approvals, as a condition for lists."""
+Fields = dict[str, "serializers.Field[Any, Any, Any, Any]"]
+F = TypeVar("F", bound="type[forms.BaseForm]")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A column of `Protection` that admins set. It has the same name in API, pages and events.
+
+    `check` raises 422 for a value that no protection may have; the action calls it.
+    """
+
+    name: str
+    default: Any
+    request_field: Callable[[], serializers.Field[Any, Any, Any, Any]]
+    record_field: Callable[[], serializers.Field[Any, Any, Any, Any]]
+    form_field: Callable[[], forms.Field]
+    check: Callable[[Any], None]
+
+
+class MergeCandidate(Protocol):
+    """The parts of a pull that rules read, with the protections of its target."""
+
+    @property
+    def protections(self) -> Sequence[Protection]: ...
+    @property
+    def head_sha(self) -> str | None: ...
+    @property
+    def changes_requested_by(self) -> Sequence[str]: ...
+    def given(self, protection: Protection) -> int: ...
+
+
+class Rule(Protocol):
+    """A condition for merging. Add a new one to `RULES`.
+
+    `code` is the error code of a refused merge. Pages show `met` if the condition holds, else
+    `remedy`, which tells how to fulfil it.
+    """
+
+    code: str
+    settings: Sequence[Setting]
+    met: str
+    remedy: str
+
+    def blocks(self, candidate: MergeCandidate) -> str | None:
+        """The reason why the pull cannot be merged; None if this rule allows it.
+
+        Called before a merge and again under its locks, if the target has protections.
+        """
+
+
+class ChangesRequested:
+    """Blocks a merge while an eligible reviewer requests changes."""
+
+    code = "changes_requested"
+    settings: Sequence[Setting] = ()
+    met = "Nobody requests changes"
+    remedy = "This blocks the merge until they approve, or an admin dismisses the review."
+
+    def blocks(self, candidate: MergeCandidate) -> str | None:
+        people = ", ".join(candidate.changes_requested_by)
+        return f"Changes are requested by {people}." if people else None
+
+
+def check_required_approvals(number: int) -> None:
+    """422 unless it is between 0 and `REQUIRED_MAX`."""
+    if not 0 <= number <= REQUIRED_MAX:
+        raise Invalid("validation_failed", f"required_approvals: Must be 0 to {REQUIRED_MAX}.")
+
+
+def request_field() -> serializers.Field[Any, Any, Any, Any]:
+    return StrictIntegerField(min_value=0, max_value=REQUIRED_MAX, required=False)
+
+
+def form_field() -> forms.Field:
+    return forms.IntegerField(
+        label="Required approvals",
+        min_value=0,
+        max_value=REQUIRED_MAX,
+        help_text="With 0, the branch changes only by merging, but needs no approval.",
+    )
+
+
+class RequiredApprovals:
+    """Blocks a merge until each protection has the required number of approvals."""
+
+    code = "approval_required"
+    settings: Sequence[Setting] = (
+        Setting(
+            name="required_approvals",
+            default=1,
+            request_field=request_field,
+            record_field=serializers.IntegerField,
+            form_field=form_field,
+            check=check_required_approvals,
+        ),
+    )
+    met = "Enough approvals"
+    remedy = "Only approvals of the current changes count."
+
+    def blocks(self, candidate: MergeCandidate) -> str | None:
+        counts = [
+            (protection.branch, protection.required_approvals, candidate.given(protection))
+            for protection in candidate.protections
+        ]
+        texts = [
+            f"{branch} asks for {required}, and has {given}"
+            for branch, required, given in counts
+            if given < required
+        ]
+        return f"Approvals are missing: {'; '.join(texts)}." if texts else None
+
+
+RULES: tuple[Rule, ...] = (ChangesRequested(), RequiredApprovals())
+"""In the order in which the API lists the blockers of a merge."""
+SETTINGS = {setting.name: setting for rule in RULES for setting in rule.settings}
+
+
+def settings_of(protection: Protection) -> dict[str, Any]:
+    """The settings of a protection by name."""
+    return {name: getattr(protection, name) for name in SETTINGS}
+
+
+def defaults() -> dict[str, Any]:
+    """The default settings of a new protection."""
+    return {name: setting.default for name, setting in SETTINGS.items()}
+
+
+def check_settings(values: Mapping[str, Any]) -> None:
+    """422 for a value that the rule of its setting does not allow."""
+    for name, value in values.items():
+        SETTINGS[name].check(value)
+
+
+def with_request_fields(fields: Fields) -> Fields:
+    """Append the settings to the fields of a request."""
+    return fields | {name: setting.request_field() for name, setting in SETTINGS.items()}
+
+
+def with_record_fields(fields: Fields) -> Fields:
+    """Insert the settings behind `branch` into the fields of a record."""
+    settings = {name: setting.record_field() for name, setting in SETTINGS.items()}
+    at = [*fields].index("branch") + 1
+    items = [*fields.items()]
+    return dict([*items[:at], *settings.items(), *items[at:]])
+
+
+def with_form_fields(form: F) -> F:
+    """Class decorator that adds the settings to a form."""
+    fields = {name: setting.form_field() for name, setting in SETTINGS.items()}
+    for name in ("declared_fields", "base_fields"):
+        setattr(form, name, getattr(form, name) | fields)
+    return form
