@@ -17,6 +17,8 @@ from typing import IO, Self, cast
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Lower
 
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
@@ -251,7 +253,7 @@ def refusals(
     being compared with them.
     """
     commands, globs = request.commands, [glob(pattern) for pattern in protected]
-    for_tags = [glob(pattern) for pattern in protected if names_branches(pattern)]
+    for_tags = [glob(pattern.lower()) for pattern in protected if names_branches(pattern)]
     refused = stale | {c.ref: reason for c in commands if (reason := reason_against(c))}
     others = [command for command in commands if command.ref not in refused]
     refused |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
@@ -259,7 +261,7 @@ def refusals(
         name = short_name(command.ref)
         if changes_branch(command) and any(pattern.fullmatch(name) for pattern in globs):
             refused[command.ref] = "protected branch"
-        if sets_tag(command) and any(pattern.fullmatch(name) for pattern in for_tags):
+        if sets_tag(command) and any(pattern.fullmatch(name.lower()) for pattern in for_tags):
             refused[command.ref] = "a protected branch has this name, or may have it"
     return all_or_none(request, refused)
 
@@ -285,28 +287,35 @@ def sets_tag(command: Command) -> bool:
 
 
 def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Created or moved tags with a branch's name, and created branches with a tag's name, with the
-    reason for refusing them. The caller holds the repository's lock.
+    """Created or moved tags with a branch's name, and created branches with a tag's name, ignoring
+    case, with the reason for refusing them. The caller holds the repository's lock.
 
-    With both, `git fetch URL main` would fetch the tag. If one push creates both, the tag is
-    refused. Clashing names from before this rule can be deleted, and their branch can be moved.
+    With both, `git fetch URL main` would fetch the tag. Where file names ignore case, `git merge
+    main` would merge the tag `MAIN`. If one push creates both, the tag is refused. Clashing names
+    from before this rule can be deleted, and their branch can be moved.
     """
-    twins = {
-        twin(c.ref): c.ref
-        for c in commands
-        if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))
-    }
-    if not twins:
+    refs = [c.ref for c in commands if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))]
+    if not refs:
         return {}
-    steps = open_steps(repo, [*twins])
-    in_journal = {name for name in steps if any(step.new != ZERO for step in steps[name])}
-    branches = {ref for ref in twins.values() if ref.startswith(BRANCHES)}
-    taken = in_journal.union(stored_heads(repo, [*twins]), branches)
+    taken = {name.lower() for name in names_like(repo, [twin(ref) for ref in refs])}
+    taken |= {ref.lower() for ref in refs if ref.startswith(BRANCHES)}
     return {
-        ref: f"a {'branch' if name.startswith(BRANCHES) else 'tag'} has this name"
-        for name, ref in twins.items()
-        if name in taken
+        ref: f"a {'tag' if ref.startswith(BRANCHES) else 'branch'} has this name"
+        for ref in refs
+        if twin(ref).lower() in taken
     }
+
+
+def names_like(repo: Repo, names: Sequence[str]) -> set[str]:
+    """The names of refs that exist, or that a push is about to create, among which are all that
+    equal one of `names`, ignoring the case of ASCII letters.
+    """
+    heads, steps = repo.refs.all(), journal_of(repo).exclude(new=ZERO)
+    if len(names) <= MOST_NAMED:
+        equal = Q(full_name__in=names) | Q(folded__in=[name.lower() for name in names])
+        heads = heads.alias(folded=Lower("full_name")).filter(equal)
+        steps = steps.alias(folded=Lower("full_name")).filter(equal)
+    return {*heads.values_list("full_name", flat=True), *steps.values_list("full_name", flat=True)}
 
 
 def reason_against(command: Command) -> str | None:
