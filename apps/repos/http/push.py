@@ -60,6 +60,8 @@ LIST_COST = 8
 TOO_MANY = f"one push may move at most {MOST_REFS:,} refs: push this one again"
 OUTDATED = "fetch first: the ref has moved"
 STALE = "stale info: the ref has moved"
+UNPACKED = b"unpack ok"
+"""In git's report if it has kept the objects of a push, even if it has moved no ref."""
 SECONDS = 5
 """Most seconds that git may take while the repository is locked."""
 logger = logging.getLogger(__name__)
@@ -119,7 +121,8 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     with Feeder(commands + rest, body) as feeder:
         try:
             answer = run(repo, feeder, quota.most_of_push(left))
-            quota.add_pushed(repo, feeder.sent)
+            if UNPACKED in answer or not request.wants_report:
+                quota.add_pushed(repo, feeder.sent)
         finally:
             settle(repo=repo, push=push, own=own)
             give_back_connection()
