@@ -23,7 +23,7 @@ from django.db.models.functions import Lower
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
-from apps.core.errors import BadRequest
+from apps.core.errors import BadRequest, unavailable
 from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Hold
 from apps.git.history import distances
@@ -101,7 +101,9 @@ def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
 
 
 def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
-    """Choose the refs that may move, let git move them, and record the moves."""
+    """Choose the refs that may move, let git move them, and record the moves. 503 if a move cannot
+    be recorded, because another node has moved the ref where the disk did not show it.
+    """
     actor, repo = by.user, by.repo
     if not request.commands:
         # git sends an empty list first, to find out whether it may send a large pack.
@@ -124,8 +126,10 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
             if UNPACKED in answer or not request.wants_report:
                 quota.add_pushed(repo, feeder.sent)
         finally:
-            settle(repo=repo, push=push, own=own)
+            doubted = settle(repo=repo, push=push, own=own)
             give_back_connection()
+    if doubted:
+        raise unavailable()
     if not refused or not request.wants_report:
         return answer
     return with_refusals(answer, refused.items(), sideband=request.sideband)
