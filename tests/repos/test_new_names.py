@@ -131,8 +131,8 @@ def test_a_tag_is_not_named_like_a_branch_in_other_letters_nor_a_branch_like_a_t
         assert f"ng {TAGS}{name} {A_BRANCH}\n" in report
     assert f"ng {TAGS}release/1 {PROTECTED}\n" in report
     open_journal(actor=alice, repo=clone.repo, moves=[(f"{TAGS}v2", ZERO, sha)])
-    names = ("V1", "V2", "É", "MAIN")
-    report = pushed(clone, *(Command(ZERO, sha, f"{BRANCHES}{name}") for name in names))
+    branches = [f"{BRANCHES}{name}" for name in ("V1", "V2", "É", "MAIN")]
+    report = pushed(clone, *(Command(ZERO, sha, branch) for branch in branches))
     for name in ("V1", "V2", "É"):
         assert f"ng {BRANCHES}{name} {A_TAG}\n" in report
     assert f"ok {BRANCHES}MAIN\n" in report
