@@ -14,7 +14,8 @@ from tests.server import Server
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
-REPO, MAIN = "teams/acme/api", "refs/heads/main"
+REPO, PATH = "teams/acme/api", "/teams/acme/repos/api"
+MAIN, TOPIC = "refs/heads/main", "refs/heads/topic"
 IN_JOURNAL = "from apps.repos.models import PushJournal; print(PushJournal.objects.count())"
 
 
@@ -57,7 +58,11 @@ def nodes(new_server, tmp_path, source):
         alice, first = one.api("alice"), source.commit({"a": b"1"})
         alice.post("/teams", name="Acme", slug="acme").gives(201)
         alice.post("/teams/acme/repos", name="Api", slug="api").gives(201)
-        assert Push(one, push_body(source, [Command(ZERO, first, MAIN)])).is_acknowledged()
+        moves = [
+            Command(ZERO, first, MAIN),
+            Command(ZERO, source.commit({"b": b"1"}, first), TOPIC),
+        ]
+        assert Push(one, push_body(source, moves)).is_acknowledged()
         folder, database = Path(one.environment["DATA_DIR"]), one.environment.get("DATABASE_URL")
         shutil.copytree(folder, tmp_path / "other", ignore=shutil.ignore_patterns("*.db*"))
         own = {"DATA_DIR": str(tmp_path / "other")}
@@ -66,17 +71,33 @@ def nodes(new_server, tmp_path, source):
             yield one, other, first
 
 
+@pytest.fixture
+def late(nodes, source):
+    """A push to the other node that is in the journal, and whose last bytes have not come."""
+    one, other, first = nodes
+    body = push_body(source, [Command(first, source.commit({"a": b"3"}, first), MAIN)])
+    late = Push(other, body)
+    late.send(len(body) - 10)
+    eventually(lambda: one.run(IN_JOURNAL).strip() == "1")
+    return late
+
+
 def test_of_two_pushes_from_one_head_on_two_nodes_only_the_recorded_one_is_acknowledged(
-    nodes, source
+    nodes, source, late
 ):
     """Each node's git moves the ref from the head that it sees."""
-    one, other, first = nodes
-    commits = [source.commit({"a": text}, first) for text in (b"2", b"3")]
-    bodies = [push_body(source, [Command(first, commit, MAIN)]) for commit in commits]
-    late = Push(other, bodies[1])
-    late.send(len(bodies[1]) - 10)
-    eventually(lambda: one.run(IN_JOURNAL).strip() == "1")
-    assert Push(one, bodies[0]).is_acknowledged()
+    one, _, first = nodes
+    commit = source.commit({"a": b"2"}, first)
+    assert Push(one, push_body(source, [Command(first, commit, MAIN)])).is_acknowledged()
     assert not late.is_acknowledged()
-    branch = one.api("alice").get("/teams/acme/repos/api/branches/main").gives()
-    assert branch["sha"] == commits[0]
+    assert one.api("alice").get(f"{PATH}/branches/main").gives()["sha"] == commit
+
+
+def test_a_push_is_not_acknowledged_after_a_merge_on_another_node(nodes, late):
+    alice = nodes[0].api("alice")
+    branches = {"source_branch": "topic", "target_branch": "main"}
+    number = alice.post(f"{PATH}/pulls", title="x", body="", **branches).gives(201)["number"]
+    merged = alice.post(f"{PATH}/pulls/{number}/merge", merge_strategy="merge").gives()
+    assert not late.is_acknowledged()
+    branch = alice.get(f"{PATH}/branches/main").gives()
+    assert branch["sha"] == merged["merge_commit_sha"]
