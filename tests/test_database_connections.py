@@ -14,9 +14,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
 from apps.core.postgresql.base import DatabaseWrapper
-from apps.core.postgresql.outage import Outage
+from apps.core.postgresql.outage import Outage, outage
 from apps.events import wake
 from config.environment import Environment
+from tests.test_database_away import Gateway
 
 pytestmark = [
     pytest.mark.skipif(connection.vendor != "postgresql", reason="PostgreSQL's own"),
@@ -92,6 +93,30 @@ def test_a_pool_that_is_used_up_is_no_outage(connections):
         other.ensure_connection()
     busy.close()
     other.ensure_connection()
+
+
+def test_a_full_pool_whose_server_goes_away_is_an_outage(monkeypatch):
+    """The pool counts its lost connections for as long as it tries to replace them."""
+    monkeypatch.setattr(outage, "paused_until", None)
+    pool = {"min_size": 1, "max_size": 1, "timeout": 1.0, "reconnect_timeout": 60.0}
+    with Gateway(server_url()) as gateway:
+        port = gateway.listening.getsockname()[1]
+        through = {"HOST": "127.0.0.1", "PORT": port, "CONN_MAX_AGE": 0}
+        options = {**connection.settings_dict["OPTIONS"], "pool": pool}
+        behind = {**connection.settings_dict, **through, "OPTIONS": options}
+        wrapper = ConnectionHandler({"default": behind}).create_connection("default")
+        wrapper.ensure_connection()
+    wrapper.close()
+    with pytest.raises(OperationalError):
+        wrapper.ensure_connection()
+    assert outage.paused_until is not None
+    cast("DatabaseWrapper", wrapper).close_pool()
+
+
+def server_url() -> str:
+    """The address of the database server of these tests."""
+    host, port = (connection.settings_dict[name] for name in ("HOST", "PORT"))
+    return f"postgres://x@{host or '127.0.0.1'}:{port or 5432}/x"
 
 
 def test_of_an_outage_one_thread_at_a_time_finds_the_end(monkeypatch):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 
-CONTROLS = "control characters or marks that turn the direction of text"
-CHARACTERS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+CONTROLS = "control characters, invisible characters or marks that turn the direction of text"
+CHARACTERS = (
+    r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b\u200e\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+)
+"""Joiners and variation selectors are not among them, because emoji and some scripts need them."""
 _CONTROL = re.compile(f"[{CHARACTERS}]")
 NO_CONTROLS = f"[^{CHARACTERS}]*"
 """The regular expression of a name without them."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from django.core.mail import EmailMessage
 
+from apps.core.controls import without_controls
+
 logger = logging.getLogger(__name__)
 
 
@@ -15,8 +17,9 @@ def send(to: str, subject: str, text: str, headers: Mapping[str, str] | None = N
 
     Takes up to `EMAIL_TIMEOUT` seconds for each step of the protocol: not for a request.
     """
+    subject = without_controls(" ".join(subject.split()))  # of a title from before their rule
     try:
-        EmailMessage(" ".join(subject.split()), text, to=[to], headers=dict(headers or {})).send()
+        EmailMessage(subject, text, to=[to], headers=dict(headers or {})).send()
     except Exception as error:  # whatever the way out is, and its text may hold the address
         logger.error("A message could not be sent: %s", type(error).__name__)
         return False

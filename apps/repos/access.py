@@ -182,14 +182,14 @@ def open_repo(
     With `former`, former slugs of the repository and of its team are tried next, in up to three
     more queries. Errors: 404, those of `check_open`, 403 as in `Access.require`.
     """
-    match = _by_present_names(principal, owner, slug)
+    match = present = _by_present_names(principal, owner, slug)
     if match is None and former:
         match = _by_former_names(principal, owner, slug)
     if match is None:
         raise missing(principal, owner, slug)
     repo, level = match
     if former and level is Level.NONE and principal.person_id is None:
-        _search_in_vain(principal, owner)
+        _search_in_vain(principal, owner, by_former_names=present is not None)
     access = RepoAccess(principal, level, repo, f"{owner}/{slug}")
     access.check_open(writing=writing)
     access.require(needs)
@@ -206,11 +206,12 @@ def missing(principal: Principal, owner: str, slug: str) -> Missing:
     return Missing("repository", slug, owner)
 
 
-def _search_in_vain(principal: Principal, owner: str) -> None:
-    """Make the queries for a repository that is not there: the answer to somebody who has not
-    signed in must not come sooner for a private one.
+def _search_in_vain(principal: Principal, owner: str, *, by_former_names: bool) -> None:
+    """Make the remaining queries for a repository that is not there: the time of the answer must
+    not tell somebody who has not signed in that there is a private one.
     """
-    _by_former_names(principal, owner, "")
+    if by_former_names:
+        _by_former_names(principal, owner, "")
     missing(principal, owner, "")
 
 
@@ -232,7 +233,9 @@ def _by_former_names(principal: Principal, path: str, slug: str) -> tuple[Repo, 
     else:
         space = open_user(principal, name, needs=Level.NONE)
     repos = space.owner.repos
-    repo = repos.filter(slug=slug).first() or repos.filter(former_slugs__slug=slug).first()
+    # Both are always asked for, for the same reason as in `_search_in_vain`.
+    present, moved = repos.filter(slug=slug).first(), repos.filter(former_slugs__slug=slug).first()
+    repo = present or moved
     return None if repo is None else (repo, _or_by_visibility(principal, repo, space.level))
 
 

@@ -185,18 +185,20 @@ def _used(uuids: list[UUID]) -> set[UUID | None]:
 
 def misleading_names(repo: Repo) -> Iterator[str]:
     """Sentences about existing names that new branches and tags may not have, because git may
-    resolve them to another ref. They are not repaired: people may use them.
+    resolve them to another ref, at least on a file system that ignores case. They are not
+    repaired: people may use them.
     """
-    refs = dict.fromkeys(repo.refs.order_by("full_name").values_list("full_name", flat=True))
+    refs = list(repo.refs.order_by("full_name").values_list("full_name", flat=True))
+    branches = {short_name(ref).lower() for ref in refs if ref.startswith(BRANCHES)}
     patterns = filter(names_branches, repo.protections.values_list("branch", flat=True))
-    globs = [glob(pattern) for pattern in patterns]
+    globs = [glob(pattern.lower()) for pattern in patterns]
     for ref in refs:
         name, is_tag = short_name(ref), ref.startswith(TAGS)
         if begins_like_full_name(name):
             yield f"{ref} begins like the full name of another ref"
-        if is_tag and BRANCHES + name in refs:
+        if is_tag and name.lower() in branches:
             yield f"the tag {name} is named like a branch: git fetch with that name brings the tag"
-        elif is_tag and any(pattern.fullmatch(name) for pattern in globs):
+        elif is_tag and any(pattern.fullmatch(name.lower()) for pattern in globs):
             yield f"the tag {name} is named like a protected branch"
 
 

@@ -57,8 +57,9 @@ def open_journal(*, actor: User, repo: Repo, moves: Iterable[tuple[str, str, str
     return push
 
 
-def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
-    """Record the moves that git has made, and delete this push's journal.
+def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> set[str]:
+    """Record the moves that git has made, and delete this push's journal. Return the refs of this
+    push whose value on the disk could not be recorded: the push must not be acknowledged.
 
     Each journal step becomes an event of its own actor, so that concurrent pushes keep their order
     and their actors. `own`: the steps of this push, as its process remembers them. The journal may
@@ -75,9 +76,12 @@ def settle(*, repo: Repo, push: uuid.UUID, own: Sequence[RefMove] = ()) -> None:
         steps[move.full_name].append(move)
     others = journal_of(repo).exclude(push=push).values_list("full_name", flat=True)[: BATCH + 1]
     refs = [*dict.fromkeys(others), *steps]
+    doubted = set[str]()
     for names in batches(repo, refs if len(refs) <= BATCH else steps):
         moves = [move for name in names for move in steps.get(name, ())]
-        settle_refs(repo, names, moves, over=Q(push=push))
+        result = settle_refs(repo, names, moves, over=Q(push=push))
+        doubted |= {move.full_name for move in result.doubted}
+    return doubted & steps.keys()
 
 
 def reconcile(*, repo: Repo, believing: bool = True) -> int:
@@ -91,9 +95,10 @@ def reconcile(*, repo: Repo, believing: bool = True) -> int:
     present, stored = repo.git.refs(), dict(repo.refs.values_list("full_name", "sha"))
     changed = [name for name in {**stored, **present} if stored.get(name) != present.get(name)]
     names = [*journal_of(repo).values_list("full_name", flat=True), *changed]
-    return sum(
+    results = [
         settle_refs(repo, batch, (), over, believing=believing) for batch in batches(repo, names)
-    )
+    ]
+    return sum(len(result.moves) for result in results)
 
 
 def journal_of(repo: Repo) -> QuerySet[PushJournal]:
@@ -122,9 +127,8 @@ def batches(repo: Repo, names: Iterable[str]) -> list[list[str]]:
 
 def settle_refs(
     repo: Repo, names: list[str], own: Sequence[RefMove], over: Q, *, believing: bool = False
-) -> int:
-    """Settle these refs in one transaction, under the repository's lock; return the number of
-    moves.
+) -> FoundMoves:
+    """Settle these refs in one transaction, under the repository's lock; return the moves.
 
     `over`: the condition for journal rows that are deleted even if git has not made their step.
     `believing`: see `reconcile`.
@@ -140,7 +144,7 @@ def settle_refs(
         if result.overtaken:
             journal.filter(pk__in=result.overtaken).update(is_overtaken=True)
         apply_moves(repo, result.moves, facts)
-    return len(result.moves)
+    return result
 
 
 @dataclass

@@ -65,7 +65,7 @@ def most_of_push(left: int) -> int | None:
 
 
 def add_pushed(repo: Repo, sent: int) -> None:
-    """Add the bytes of a large push to `disk_bytes`."""
+    """Add the bytes of a large push, whose objects git has kept, to `disk_bytes`."""
     if sent >= COUNTED_AT_ONCE:
         Repo.objects.filter(pk=repo.pk).update(disk_bytes=F("disk_bytes") + sent)
 

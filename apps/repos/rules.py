@@ -142,7 +142,7 @@ def check_default_branch(repo: Repo, branch: str) -> None:
         return
     problem = f"There is no branch {quoted(branch)}."
     if repo.is_empty:
-        is_tag = repo.refs.filter(full_name=TAGS + branch).exists()
+        is_tag = repo.refs.filter(full_name__iexact=TAGS + branch).exists()
         reason = "a tag has this name" if is_tag else new_name_problem(branch)
         if reason is None:
             return

@@ -19,7 +19,7 @@ from apps.uploads.models import Upload
 SIZE_MAX = 10 * 1024 * 1024
 """Most bytes of one file."""
 DAY = dt.timedelta(days=1)
-NOT_IN_FILENAMES = re.compile(r"[/\\\u2028\u2029]")
+NOT_IN_FILENAMES = re.compile(r"[/\\]")
 
 
 def filename_problem(name: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.core.controls import CHARACTERS
 from apps.core.serializers import (
     RecordSerializer,
     RequestSerializer,
@@ -18,7 +19,7 @@ from apps.core.slugs import PREFIX
 from apps.uploads.models import FILENAME_MAX, Upload
 from apps.uploads.rules import filename_problem
 
-CHARACTER = r"[^\x00-\x1f\x7f-\x9f/\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+CHARACTER = rf"[^/\\{CHARACTERS}]"
 """The characters of a filename."""
 
 

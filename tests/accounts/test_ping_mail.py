@@ -190,6 +190,12 @@ def test_a_title_breaks_no_header(make, thread, alice, team_repo):
     assert headers["Bcc"] is None and mail.outbox[0].recipients() == ["bob@example.org"]
 
 
+def test_a_title_from_before_the_rule_turns_no_subject(make, thread, alice, team_repo):
+    make.thread(team_repo, by=alice, title="Fix \u202ereversed\u200b", body="@bob")
+    assert work() == 1
+    assert mail.outbox[0].subject == "[teams/acme/api] Fix reversed"
+
+
 def test_a_failure_is_tried_again_with_growing_waits_for_a_day(
     make, thread, alice, meanwhile, caplog
 ):

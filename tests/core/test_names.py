@@ -9,14 +9,33 @@ from apps.git.merge import Strategy
 from apps.pulls.rules import merge_message
 
 NAMES = ["a\nb", "a\x1b[31m", "a\x85", "a\u202eb", "\u2066a", "\u200f", "a\u061c"]
+IN_ANY_SCRIPT = [
+    "Café",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "\u2764\ufe0f",
+    "\u05e9\u05dc\u05d5\u05dd",
+    "\U0001f469\u200d\U0001f4bb tools",
+    "a\u0301",
+]
+INVISIBLE = [
+    "a\u200bb",
+    "a\u2060",
+    "\ufeffa",
+    "a\xadb",
+    "a\u2028b",
+    "a\u3164",
+    "a\u115f",
+    "a\u2064",
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *INVISIBLE])
 def test_titles_and_names_with_controls_are_refused(api, team_repo, alice, name):
     repo = team_repo.api_path
     text = {"title": name, "body": ""}
     branches = {"source_branch": "a", "target_branch": "main"}
     for method, path, body, field in [
+        ("put", "/users/self", {"display_name": name}, "display_name"),
         ("post", "/teams", {"name": name, "slug": "new"}, "name"),
         ("post", "/teams/acme/repos", {"name": name, "slug": "new"}, "name"),
         ("post", "/api-tokens", {"name": name}, "name"),
@@ -28,7 +47,7 @@ def test_titles_and_names_with_controls_are_refused(api, team_repo, alice, name)
 
 
 def test_names_in_any_script_are_taken(api, alice):
-    for name in ["Café", "\u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f4bb tools", "a\u0301"]:
+    for name in IN_ANY_SCRIPT:
         api(alice).post("/api-tokens", name=name).gives(201)
     assert ApiToken.objects.filter(name="Café").exists()
 

@@ -179,3 +179,25 @@ def test_a_stranger_gets_the_answer_for_a_private_repository_after_as_many_queri
     without = asked()
     make.repo(acme if owner == "teams/acme" else alice, "secret", by=alice)
     assert asked() == without
+
+
+@pytest.mark.parametrize(
+    "path", ["teams/acme/once", "users/alice/once", "teams/old/secret", "teams/old/once"]
+)
+@pytest.mark.parametrize("below", ["", ".git/info/refs?service=git-upload-pack"])
+def test_a_former_slug_of_a_private_repository_takes_a_stranger_as_many_queries_as_no_slug(
+    client, api, make, acme, alice, path, below
+):
+    def asked(path: str) -> tuple[int, int]:
+        with costing() as cost:
+            status = client.get(f"/{path}{below}").status_code
+        return status, cost.sql
+
+    old = TeamFactory.create(slug="old", owner=alice)
+    make.repo(old, "secret", by=alice)
+    for owner in (acme, alice, old):
+        rename(api, make.repo(owner, "once", by=alice), "now", by=alice)
+    api(alice).put("/teams/old", name="Old", slug="renamed").gives()
+    absent = f"{path.rpartition('/')[0]}/absent"
+    asked(path)  # the first request looks up more
+    assert asked(path) == asked(absent)

@@ -239,10 +239,12 @@ def test_git_is_asked_once_how_many_branches_have_moved(clone, bob, events):
         assert values == (alone.lost > 0, alone.gained)
 
 
-@pytest.mark.parametrize("ref", [f"{BRANCHES}x\x85", f"{TAGS}v1\u202e0.2", f"{BRANCHES}a\u2066"])
+@pytest.mark.parametrize(
+    "ref", [f"{BRANCHES}x\x85", f"{TAGS}v1\u202e0.2", f"{BRANCHES}a\u2066", f"{TAGS}v1\u200b"]
+)
 def test_a_name_that_looks_like_another_is_not_pushed_and_can_be_deleted(clone, alice, ref):
     """Such a name from before this rule can be deleted."""
-    controls = "control characters or marks that turn the direction of text"
+    controls = "control characters, invisible characters or marks that turn the direction of text"
     words = f"ng {ref} names may not contain {controls}"
     source = Scratch(clone.folder / "source.git")
     source.create()

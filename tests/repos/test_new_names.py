@@ -11,7 +11,7 @@ from apps.git.refs import MOST_BYTES, new_name_problem, valid_branch_name
 from apps.repos.actions import create_protection
 from apps.repos.http.push import receive
 from apps.repos.models import BRANCHES, TAGS
-from apps.repos.pushes import open_journal, settle
+from apps.repos.pushes import MOST_NAMED, open_journal, settle
 from apps.repos.rules import ZERO
 from tests.git.scratch import Scratch, push_body
 from tests.gitclient import Clone
@@ -120,6 +120,30 @@ def test_a_tag_is_not_named_like_a_branch_nor_a_branch_like_a_tag(clone):
     assert f"ng {BRANCHES}v1 {A_TAG}\n" in report
 
 
+def test_a_tag_is_not_named_like_a_branch_in_other_letters_nor_a_branch_like_a_tag(clone, alice):
+    """On file systems that ignore case, git takes the tag `MAIN` for `main`."""
+    sha = new_commit(clone)
+    create_protection(by=access_of(alice, clone.repo), branch="Release/*")
+    names = ("MAIN", "Main", "É", "v1", "release/1")
+    report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
+    for name in ("MAIN", "Main"):
+        assert f"ng {TAGS}{name} {A_BRANCH}\n" in report
+    assert f"ng {TAGS}release/1 {PROTECTED}\n" in report
+    open_journal(actor=alice, repo=clone.repo, moves=[(f"{TAGS}v2", ZERO, sha)])
+    branches = [f"{BRANCHES}{name}" for name in ("V1", "V2", "É", "MAIN")]
+    report = pushed(clone, *(Command(ZERO, sha, branch) for branch in branches))
+    for name in ("V1", "V2", "É"):
+        assert f"ng {BRANCHES}{name} {A_TAG}\n" in report
+    assert f"ok {BRANCHES}MAIN\n" in report
+
+
+def test_names_are_compared_ignoring_case_in_a_push_of_many_refs_too(clone):
+    sha = new_commit(clone)
+    names = ["MAIN", *(f"v{number}" for number in range(MOST_NAMED))]
+    report = pushed(clone, *(Command(ZERO, sha, f"{TAGS}{name}") for name in names))
+    assert f"ng {TAGS}MAIN {A_BRANCH}\n" in report and report.count("ok refs/") == MOST_NAMED
+
+
 def test_of_a_branch_and_a_tag_that_one_push_creates_the_branch_is_made(clone):
     sha = new_commit(clone)
     both = (Command(ZERO, sha, f"{TAGS}both"), Command(ZERO, sha, f"{BRANCHES}both"))
@@ -152,7 +176,7 @@ def test_a_tag_is_not_named_like_a_protected_branch_that_need_not_exist(clone, a
 def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, capsys):
     """The branch can be moved too. The tag cannot, because a moved tag could deceive people."""
     sha, old = new_commit(clone), clone.head("main")
-    refs = [f"{TAGS}main", f"{TAGS}stable", f"{BRANCHES}heads/main"]
+    refs = [f"{TAGS}main", f"{TAGS}stable", f"{BRANCHES}heads/main", f"{TAGS}MAIN", f"{TAGS}Stable"]
     push = open_journal(actor=alice, repo=clone.repo, moves=[(ref, ZERO, old) for ref in refs])
     for ref in refs:
         clone.server("update-ref", ref, old)
@@ -162,7 +186,9 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
     output = capsys.readouterr().out
     for words in (
         "note: the tag main is named like a branch: ",
+        "note: the tag MAIN is named like a branch: ",
         "note: the tag stable is named like a protected branch\n",
+        "note: the tag Stable is named like a protected branch\n",
         f"note: {BRANCHES}heads/main begins like the full name of another ref\n",
     ):
         assert words in output
@@ -173,7 +199,7 @@ def test_what_was_named_alike_before_is_listed_and_can_be_deleted(clone, alice, 
         Command(old, sha, f"{BRANCHES}main"),
         *(Command(old, ZERO, ref) for ref in refs),
     )
-    assert report.count("ok refs/") == 4
+    assert report.count("ok refs/") == 6
 
 
 def test_an_empty_repository_gets_no_default_branch_that_is_named_like_a_tag(
@@ -181,5 +207,6 @@ def test_an_empty_repository_gets_no_default_branch_that_is_named_like_a_tag(
 ):
     made = Clone(tmp_path / "clone", team_repo, alice)
     assert f"ok {TAGS}v1\n" in pushed(made, Command(ZERO, new_commit(made), f"{TAGS}v1"))
-    text = api(alice).put(team_repo.api_path, name="Api", slug="api", default_branch="v1")
-    assert A_TAG in text.fails(422, "validation_failed")
+    for branch in ("v1", "V1"):
+        text = api(alice).put(team_repo.api_path, name="Api", slug="api", default_branch=branch)
+        assert A_TAG in text.fails(422, "validation_failed")

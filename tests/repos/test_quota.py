@@ -91,6 +91,16 @@ def test_a_large_push_counts_at_once_and_the_worker_measures_later(team_repo, ot
     assert Repo.objects.get(pk=team_repo.pk).disk_bytes == bytes_in(team_repo.git.path)
 
 
+def test_a_large_push_that_git_refuses_is_not_counted(settings, team_repo, other, alice):
+    """Repeated, it would use up the quota of an owner whose repositories are small."""
+    settings.REPO_BYTES = 2 * MIB
+    whole = push_body(other, [Command(ZERO, other.commit({"a": noise(4 * MIB)}), MAIN)])
+    pieces = (whole[start : start + 4096] for start in range(0, len(whole), 4096))
+    report = receive(by=access_of(alice, team_repo), body=pieces)
+    assert b"pack exceeds maximum allowed size" in report
+    assert Repo.objects.get(pk=team_repo.pk).disk_bytes == 0
+
+
 def test_the_worker_measures_repositories_that_nobody_pushes_to(team_repo):
     (team_repo.git.path / "objects" / "pack" / "large").write_bytes(bytes(MIB))
     jobs.sweep_folders(jobs.ignore)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apps.repos.models import Ref
 from apps.threads.models import Thread
 from apps.web.hidden_characters import HIDDEN, escaped, has_hidden
 from tests.browse.code import code_of, push
@@ -124,6 +125,16 @@ def test_no_title_of_a_page_and_no_label_turns_its_text(visit, team_repo, commit
         assert [unmarked[at.start() - 60 : at.end()] for at in HIDDEN.finditer(unmarked)] == []
     assert "<title>gpj[U+202E].py" in client.get(f"{path}/files/{name}").html
     assert "<title>Commits of gpj[U+202E].py" in client.get(f"{path}/commits?path={name}").html
+
+
+def test_headings_of_versions_and_folders_turn_no_text(visit, team_repo, commit, alice, make):
+    thread = make.thread(team_repo, by=alice, title="x")
+    Thread.objects.filter(pk=thread.pk).update(title="Fix \u202ereversed")
+    Ref.objects.filter(full_name="refs/heads/main").update(full_name="refs/heads/a\u202eb")
+    client, path = visit(alice), f"/{team_repo.path}"
+    page = client.get(f"{path}/threads/{thread.number}/versions").html
+    assert f"<h1>Versions of <bdi>Fix {OVERRIDE}reversed" in page
+    assert "Files at a[U+202E]b</h1>" in client.get(f"{path}/files?ref=a%E2%80%AEb").html
 
 
 def test_a_new_title_with_hidden_turns_is_refused(visit, team_repo, alice):

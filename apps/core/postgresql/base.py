@@ -14,16 +14,23 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         with outage.one_at_a_time():
+            failures = self._failures()
             try:
                 return super().get_new_connection(conn_params)
             except self.Database.OperationalError:
-                if not self._has_full_pool():
+                if not self._has_full_pool() or self._failures() > failures:
                     outage.begin()
                 raise
 
     def _has_full_pool(self) -> bool:
-        """Whether others use all connections that there may be: the server is not away then."""
+        """Whether the pool has all connections that there may be. Either others use them, or, if
+        attempts fail meanwhile, the pool still counts connections that have been lost.
+        """
         if self.pool is None:
             return False
         stats = self.pool.get_stats()
         return bool(stats["pool_size"] >= stats["pool_max"])
+
+    def _failures(self) -> int:
+        """The number of attempts of the pool to connect that have failed so far."""
+        return 0 if self.pool is None else self.pool.get_stats().get("connections_errors", 0)

@@ -17,11 +17,13 @@ from typing import IO, Self, cast
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Lower
 
 from apps.core.access import Level
 from apps.core.body_limits import body_memory
 from apps.core.controls import CONTROLS, has_controls
-from apps.core.errors import BadRequest
+from apps.core.errors import BadRequest, unavailable
 from apps.core.locks import give_back_connection, lock
 from apps.core.slots import Hold
 from apps.git.history import distances
@@ -57,6 +59,8 @@ LIST_COST = 8
 TOO_MANY = f"one push may move at most {MOST_REFS:,} refs: push this one again"
 OUTDATED = "fetch first: the ref has moved"
 STALE = "stale info: the ref has moved"
+UNPACKED = b"unpack ok"
+"""In git's report if it has kept the objects of a push, even if it has moved no ref."""
 SECONDS = 5
 """Most seconds that git may take while the repository is locked."""
 logger = logging.getLogger(__name__)
@@ -96,7 +100,9 @@ def reserve_memory(body: Iterator[bytes], hold: Hold) -> Iterator[bytes]:
 
 
 def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[bytes]) -> bytes:
-    """Choose the refs that may move, let git move them, and record the moves."""
+    """Choose the refs that may move, let git move them, and record the moves. 503 if a move cannot
+    be recorded, because another node has moved the ref where the disk did not show it.
+    """
     actor, repo = by.user, by.repo
     if not request.commands:
         # git sends an empty list first, to find out whether it may send a large pack.
@@ -116,10 +122,13 @@ def carry_out(by: RepoAccess, request: PushRequest, rest: bytes, body: Iterator[
     with Feeder(commands + rest, body) as feeder:
         try:
             answer = run(repo, feeder, quota.most_of_push(left))
-            quota.add_pushed(repo, feeder.sent)
+            if UNPACKED in answer or not request.wants_report:
+                quota.add_pushed(repo, feeder.sent)
         finally:
-            settle(repo=repo, push=push, own=own)
+            doubted = settle(repo=repo, push=push, own=own)
             give_back_connection()
+    if doubted:
+        raise unavailable()
     if not refused or not request.wants_report:
         return answer
     return with_refusals(answer, refused.items(), sideband=request.sideband)
@@ -250,7 +259,7 @@ def refusals(
     being compared with them.
     """
     commands, globs = request.commands, [glob(pattern) for pattern in protected]
-    for_tags = [glob(pattern) for pattern in protected if names_branches(pattern)]
+    for_tags = [glob(pattern.lower()) for pattern in protected if names_branches(pattern)]
     refused = stale | {c.ref: reason for c in commands if (reason := reason_against(c))}
     others = [command for command in commands if command.ref not in refused]
     refused |= {command.ref: TOO_MANY for command in others[MOST_REFS:]}
@@ -258,7 +267,7 @@ def refusals(
         name = short_name(command.ref)
         if changes_branch(command) and any(pattern.fullmatch(name) for pattern in globs):
             refused[command.ref] = "protected branch"
-        if sets_tag(command) and any(pattern.fullmatch(name) for pattern in for_tags):
+        if sets_tag(command) and any(pattern.fullmatch(name.lower()) for pattern in for_tags):
             refused[command.ref] = "a protected branch has this name, or may have it"
     return all_or_none(request, refused)
 
@@ -284,28 +293,35 @@ def sets_tag(command: Command) -> bool:
 
 
 def name_clashes(repo: Repo, commands: Sequence[Command]) -> dict[str, str]:
-    """Created or moved tags with a branch's name, and created branches with a tag's name, with the
-    reason for refusing them. The caller holds the repository's lock.
+    """Created or moved tags with a branch's name, and created branches with a tag's name, ignoring
+    case, with the reason for refusing them. The caller holds the repository's lock.
 
-    With both, `git fetch URL main` would fetch the tag. If one push creates both, the tag is
-    refused. Clashing names from before this rule can be deleted, and their branch can be moved.
+    With both, `git fetch URL main` would fetch the tag. Where file names ignore case, `git merge
+    main` would merge the tag `MAIN`. If one push creates both, the tag is refused. Clashing names
+    from before this rule can be deleted, and their branch can be moved.
     """
-    twins = {
-        twin(c.ref): c.ref
-        for c in commands
-        if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))
-    }
-    if not twins:
+    refs = [c.ref for c in commands if sets_tag(c) or (c.creates and c.ref.startswith(BRANCHES))]
+    if not refs:
         return {}
-    steps = open_steps(repo, [*twins])
-    in_journal = {name for name in steps if any(step.new != ZERO for step in steps[name])}
-    branches = {ref for ref in twins.values() if ref.startswith(BRANCHES)}
-    taken = in_journal.union(stored_heads(repo, [*twins]), branches)
+    taken = {name.lower() for name in names_like(repo, [twin(ref) for ref in refs])}
+    taken |= {ref.lower() for ref in refs if ref.startswith(BRANCHES)}
     return {
-        ref: f"a {'branch' if name.startswith(BRANCHES) else 'tag'} has this name"
-        for name, ref in twins.items()
-        if name in taken
+        ref: f"a {'tag' if ref.startswith(BRANCHES) else 'branch'} has this name"
+        for ref in refs
+        if twin(ref).lower() in taken
     }
+
+
+def names_like(repo: Repo, names: Sequence[str]) -> set[str]:
+    """The names of refs that exist, or that a push is about to create, among which are all that
+    equal one of `names`, ignoring the case of ASCII letters.
+    """
+    heads, steps = repo.refs.all(), journal_of(repo).exclude(new=ZERO)
+    if len(names) <= MOST_NAMED:
+        equal = Q(full_name__in=names) | Q(folded__in=[name.lower() for name in names])
+        heads = heads.alias(folded=Lower("full_name")).filter(equal)
+        steps = steps.alias(folded=Lower("full_name")).filter(equal)
+    return {*heads.values_list("full_name", flat=True), *steps.values_list("full_name", flat=True)}
 
 
 def reason_against(command: Command) -> str | None:
