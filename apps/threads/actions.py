@@ -25,8 +25,7 @@ from apps.events.record import record
 from apps.repos.access import RepoAccess
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.threads import rules
-from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
-from apps.threads.models import Reply, Thread
+from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
 from apps.threads.references import check_links
 from apps.uploads.uses import forget_uses
 

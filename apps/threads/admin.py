@@ -16,8 +16,7 @@ from apps.repos.access import access_to
 from apps.repos.models import Repo
 from apps.repos.scopes import PATH
 from apps.threads import actions
-from apps.threads.kinds import ThreadKind, ThreadStatus
-from apps.threads.models import Reply, Thread
+from apps.threads.models import Reply, Thread, ThreadKind, ThreadStatus
 
 REPO = ("repo__owner_team", "repo__owner_user")
 NUMBER_MAX = 10**12

@@ -15,9 +15,7 @@ from apps.core.filters import (
 )
 from apps.core.search import holds
 from apps.threads import rules
-from apps.threads.across import threads_of
-from apps.threads.kinds import Priority, ThreadStatus
-from apps.threads.models import ThreadQuerySet
+from apps.threads.models import Priority, ThreadQuerySet, ThreadStatus, thread_ids_of
 
 NARROW = {"created_by", "participant", "awaiting_review_from", "search"}
 """Filters that have an index of their own, which finds their rows in all repositories."""
@@ -28,7 +26,7 @@ def written_by(rows: ThreadQuerySet, person: User, _caller: Principal) -> Thread
 
 
 def with_participant(rows: ThreadQuerySet, person: User, _caller: Principal) -> ThreadQuerySet:
-    return rows.filter(pk__in=threads_of(person))
+    return rows.filter(pk__in=thread_ids_of(person))
 
 
 class AnyThreadFilterSet(StrictFilterSet):
@@ -47,7 +45,7 @@ class ThreadFilterSet(AnyThreadFilterSet):
     ordering = OrderingFilter(rules.ORDERINGS, help_text="The default is `-number`: newest first.")
 
 
-class ThreadsAcrossFilterSet(AnyThreadFilterSet):
+class CrossRepoThreadFilterSet(AnyThreadFilterSet):
     """Of all repositories."""
 
     created_by = PersonFilter("Who opened it.", written_by)

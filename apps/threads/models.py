@@ -7,11 +7,12 @@ read in one query, in order: each reply stores its `path` and counts its live de
 from __future__ import annotations
 
 import uuid
+from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Index, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -21,29 +22,131 @@ from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.commits import note_commits
 from apps.repos.models import Repo
-from apps.threads.indexes import INDEXES
-from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
-from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
 from apps.uploads.uses import forget_uses, note_uses
+
+
+class ThreadKind(StrEnum):
+    DISCUSSION = "discussion"
+    ISSUE = "issue"
+    QUESTION = "question"
+    PROPOSAL = "proposal"
+    ANNOUNCEMENT = "announcement"
+    PULL = "pull"
+    """The companion of a pull, which the system opens with it; people cannot choose it."""
+
+
+class Priority(StrEnum):
+    NORMAL = "normal"
+    LOW = "low"
+    HIGH = "high"
+    URGENT = "urgent"
+
+
+class ThreadStatus(StrEnum):
+    OPEN = "open"
+    IN_PROGRESS = "in_progress"
+    RESOLVED = "resolved"
+    CLOSED = "closed"
+
+
+class ReplyStatus(StrEnum):
+    OPEN = "open"
+    RESOLVED = "resolved"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
+"""The condition of the lists and of their indexes: one, or the indexes would not serve."""
+OF_PULL = Q(kind=ThreadKind.PULL.value)
+"""The same for the threads of pulls, which are never deleted."""
+ACTIVITY = ("-last_activity_at", "-uuid")
+"""The order of lists across repositories. A cursor in it tells nothing of the rows between."""
+UNUSUAL = LISTED & ~Q(priority=Priority.NORMAL.value)
+INDEXES = [
+    Index(fields=["repo", "-number"], name="thread_list", condition=LISTED),
+    Index(fields=["repo", *ACTIVITY], name="thread_activity", condition=LISTED),
+    Index(fields=["created_by", *ACTIVITY], name="thread_of_author"),
+    Index(fields=ACTIVITY, name="thread_across", condition=LISTED),
+    Index(fields=["status", *ACTIVITY], name="thread_status", condition=LISTED),
+    Index(fields=["kind", *ACTIVITY], name="thread_kind", condition=LISTED),
+    Index(fields=["priority", *ACTIVITY], name="thread_priority", condition=UNUSUAL),
+    Index(fields=ACTIVITY, name="pull_across", condition=OF_PULL),
+    Index(fields=["status", *ACTIVITY], name="pull_status", condition=OF_PULL),
+    Index(fields=["repo", *ACTIVITY], name="pull_activity", condition=OF_PULL),
+]
 
 CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "created_by__username"}
 THREAD_ROW = {
     name: CREATOR.get(name, name)
     for name in (
-        *("number", "uuid", "title", "body", "kind", "priority", "status", *CREATOR),
-        *("reply_count", "participant_count", "last_activity_at", "closed_at"),
-        *("version", "created_at", "updated_at"),
+        "number",
+        "uuid",
+        "title",
+        "body",
+        "kind",
+        "priority",
+        "status",
+        *CREATOR,
+        "reply_count",
+        "participant_count",
+        "last_activity_at",
+        "closed_at",
+        "version",
+        "created_at",
+        "updated_at",
     )
 }
-"""What the record of a thread takes from its row: the name there, and the path in a query."""
+"""The columns of a thread's record: each field's name, and its path in a query."""
 REPLY_ROW = {
     name: CREATOR.get(name, name)
     for name in (
-        *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
-        *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
+        "number",
+        "uuid",
+        "path",
+        "depth",
+        "kind",
+        "status",
+        "body",
+        "links",
+        "version",
+        "edited_at",
+        "deleted_at",
+        "created_at",
+        "updated_at",
+        *CREATOR,
     )
 }
-"""The same of a reply; its number comes first, and what its creator is called last."""
+"""The same for a reply."""
+
+DEPTH_MAX = 50
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+STEP_WIDTH = 5
+"""Characters of one step of a reply's path: 36 ** 5 is sixty million replies in one thread."""
+PATH_MAX = STEP_WIDTH * (DEPTH_MAX + 1)
+
+
+def child_path(parent_path: str, number: int) -> str:
+    """The path of a reply below another; `parent_path` is empty for a top-level reply.
+
+    A step is in upper-case base 36, which sorts alike in every collation.
+    """
+    step = ""
+    for _ in range(STEP_WIDTH):
+        number, digit = divmod(number, 36)
+        step = DIGITS[digit] + step
+    return parent_path + step
+
+
+def ancestor_paths(path: str) -> list[str]:
+    """The paths of all replies above this one, from the root down."""
+    return [path[:end] for end in range(STEP_WIDTH, len(path), STEP_WIDTH)]
+
+
+def parent_number(path: str) -> int | None:
+    """The number of the reply right above this one; None for a top-level reply."""
+    above = path[-2 * STEP_WIDTH : -STEP_WIDTH]
+    return int(above, 36) if above else None
 
 
 def segment(kind: str, number: int) -> str:
@@ -267,7 +370,7 @@ class Reply(Rendered):
             models.UniqueConstraint(fields=["thread", "path"], name="reply_place_in_thread"),
         ]
         indexes = [
-            models.Index(
+            Index(
                 fields=["thread", "created_by"],
                 name="reply_participants",
                 condition=Q(deleted_at=None),
@@ -316,6 +419,12 @@ class Reply(Rendered):
 
     def event_title(self) -> str | None:
         return self.thread.event_title()
+
+
+def thread_ids_of(person: User) -> QuerySet[Any, Any]:
+    """The ids of the threads, of pulls too, in which this person is a participant."""
+    opened = Thread.objects.filter(created_by=person.pk).values("pk")
+    return opened.union(Reply.objects.live().filter(created_by=person.pk).values("thread"))
 
 
 class Version(models.Model):

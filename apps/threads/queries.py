@@ -15,9 +15,7 @@ from apps.core.lookup import Missing
 from apps.core.statements import Parameter, Slices, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.indexes import LISTED
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
-from apps.threads.tree import WIDTH
+from apps.threads.models import LISTED, REPLY_ROW, STEP_WIDTH, THREAD_ROW, Reply, Thread
 
 # Every request below a thread needs these; Django would spend longer on their text than the
 # database on their answer (bench/api.py).
@@ -110,7 +108,7 @@ def begun_at(thread: Thread, place: int) -> dt.datetime | None:
     if not rows:
         return None
     path = rows[0][[*REPLY_ROW].index("path")]
-    found: dt.datetime = thread.replies.get(path=path[:WIDTH]).created_at
+    found: dt.datetime = thread.replies.get(path=path[:STEP_WIDTH]).created_at
     return found
 
 

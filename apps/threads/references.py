@@ -27,8 +27,7 @@ from apps.repos.commits import known_commits
 from apps.repos.models import Repo
 from apps.repos.models.repo import RepoQuerySet
 from apps.threads import rules
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Reply, Thread, ThreadQuerySet, segment
+from apps.threads.models import Reply, Thread, ThreadKind, ThreadQuerySet, segment
 
 LOOKED_UP = 5000
 """Different references that are looked up for one answer; those that follow stay text."""

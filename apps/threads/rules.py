@@ -13,9 +13,7 @@ from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.repos.access import RepoAccess
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Reply, Thread
-from apps.threads.tree import DEPTH_MAX
+from apps.threads.models import DEPTH_MAX, Reply, Thread, ThreadKind
 
 KINDS = [kind for kind in ThreadKind if kind is not ThreadKind.PULL]
 """The kinds that people choose from."""

@@ -28,9 +28,18 @@ from apps.core.slugs import PREFIX
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo, RepoPath
 from apps.threads import queries, references, rules
-from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, segment
-from apps.threads.tree import parent_number
+from apps.threads.models import (
+    REPLY_ROW,
+    THREAD_ROW,
+    Priority,
+    Reply,
+    ReplyStatus,
+    Thread,
+    ThreadKind,
+    ThreadStatus,
+    parent_number,
+    segment,
+)
 
 TITLE_MAX = 255
 BODY_MAX = 65_536

@@ -17,11 +17,9 @@ from apps.core.rows import values_of
 from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
 from apps.threads import actions
-from apps.threads.across import Across, Found
-from apps.threads.filters import NARROW, ThreadFilterSet, ThreadsAcrossFilterSet
-from apps.threads.indexes import LISTED
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
-from apps.threads.pagination import ActivityPagination
+from apps.threads.filters import NARROW, CrossRepoThreadFilterSet, ThreadFilterSet
+from apps.threads.models import LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.pagination import CrossRepoList, CrossRepoPagination, CrossRepoRow
 from apps.threads.queries import (
     Participants,
     get_reply,
@@ -71,52 +69,51 @@ class BodyViewSet(RepoScoped):
         return response
 
 
-class AcrossQuery(QuerySerializer):
+class CrossRepoQuery(QuerySerializer):
     team = TextParameter(
         required=False, help_text="Only repositories of the team of this slug, ignoring case."
     )
 
 
-class AcrossViewSet(ApiViewSet):
-    """What is alike in the lists of threads and of pulls of all repositories."""
+class CrossRepoViewSet(ApiViewSet):
+    """Lists of threads and of pulls across repositories."""
 
     principal: Principal
-    pagination_class = ActivityPagination
+    pagination_class = CrossRepoPagination
     thread: ClassVar[str] = ""
     """The path from a row to its thread, such as `thread__`."""
 
-    def found(self, columns: Iterable[str]) -> list[Found]:
-        """The rows of the page that the request asks for, with these of their values."""
-        asked = self.filterset.form.cleaned_data if self.filterset else {}
-        across: Any = Across(
+    def page(self, columns: Iterable[str]) -> list[CrossRepoRow]:
+        """The rows of the requested page, with the values of these columns."""
+        filters = self.filterset.form.cleaned_data if self.filterset else {}
+        listed: Any = CrossRepoList(
             rows=self.filter_queryset(self.get_queryset()),
             columns=[*columns],
             principal=self.principal,
             team=self.validated_query.get("team", "").lower(),
             thread=self.thread,
-            is_narrow=any(asked.get(name) for name in NARROW),
+            is_narrow=any(filters.get(name) for name in NARROW),
         )
-        found: Any = self.paginate_queryset(across)
-        return [*found]
+        rows: list[CrossRepoRow] = self.paginate_queryset(listed)
+        return rows
 
 
-class ThreadsAcrossViewSet(AcrossViewSet):
+class CrossRepoThreadViewSet(CrossRepoViewSet):
     """/threads"""
 
     schema_tags = ["threads"]
     queryset = Thread.objects.filter(LISTED)
-    filterset_class = ThreadsAcrossFilterSet
+    filterset_class = CrossRepoThreadFilterSet
 
-    @operation(Level.NONE, response=ThreadRecord, query=AcrossQuery, errors=("invalid_cursor",))
+    @operation(Level.NONE, response=ThreadRecord, query=CrossRepoQuery, errors=("invalid_cursor",))
     def list(self) -> Response:
         """List threads of all repositories that the caller may read, newest activity first.
 
         Those of pulls are left out. `next` leads to older activity and `previous` to newer.
         """
-        found = self.found(THREAD_ROW.values())
-        base = self.base_url
+        page, base = self.page(THREAD_ROW.values()), self.base_url
         return self.get_paginated_response(
-            [thread_record(one.values, one.repo, base) for one in found]
+            [thread_record(row.values, row.repo, base) for row in page]
         )
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.repos.models import Repo, Visibility
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Thread
+from apps.threads.models import Thread, ThreadKind
 from tests.by_actions import MakeByActions
 
 

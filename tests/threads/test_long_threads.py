@@ -7,9 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.threads import serializers
-from apps.threads.models import Reply
+from apps.threads.models import Reply, child_path
 from apps.threads.serializers import StoredHtml, stored_html
-from apps.threads.tree import child_path
 from tests.threads import paths
 
 

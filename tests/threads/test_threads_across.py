@@ -9,7 +9,7 @@ import pytest
 
 from apps.repos.models import Visibility
 from apps.teams.models import Member, Team
-from apps.threads import across
+from apps.threads import pagination
 from apps.threads.models import Thread
 from tests.threads import paths
 
@@ -18,7 +18,7 @@ from tests.threads import paths
 def asked(request, monkeypatch):
     """Both ways to ask: each repository for itself, and all rows in their order."""
     if request.param == "together":
-        monkeypatch.setattr(across, "FEW", 0)
+        monkeypatch.setattr(pagination, "FEW_REPOS", 0)
 
 
 @pytest.fixture
