@@ -21,7 +21,7 @@ from apps.pulls.models import Review
 from apps.repos.models import Repo
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import named_replies
-from apps.threads.references import Place, Text, places
+from apps.threads.references import LinkTarget, Text, link_targets
 from apps.threads.serializers import shown_replies
 
 LONGEST = 32 * 1024
@@ -29,7 +29,7 @@ LONGEST = 32 * 1024
 CREATED = {Kind.THREAD_CREATED, Kind.PULL_CREATED, Kind.REPLY_CREATED, Kind.REVIEW_CREATED}
 OF_REPLIES = {Kind.REPLY_CREATED, Kind.REPLY_UPDATED, Kind.REPLY_DELETED}
 """The kinds that come with the whole reply, so that a page can show it as it is now."""
-Places = Mapping[tuple[int, str], Place]
+LinkTargets = Mapping[tuple[int, str], LinkTarget]
 
 
 def event_bodies(
@@ -38,11 +38,11 @@ def event_bodies(
     """See `EventBodies`. Those by whom a body was written have it, as it is now."""
     texts = _texts([event for event in events if _tells_of_a_body(event)])
     replies = _replies([event for event in events if event.kind in OF_REPLIES])
-    found = places(texts.values(), base, Repo.objects.all())
-    others = {place.repo for place in found.values() if place.repo is not None}
+    targets = link_targets(texts.values(), base, Repo.objects.all())
+    others = {target.repo_id for target in targets.values() if target.repo_id is not None}
     seen = {one: _readable(one, others, anew=anew) for one in principals}
     shown = {
-        readable: _written(_shown(texts, found, readable), replies)
+        readable: _written(_shown(texts, targets, readable), replies)
         for readable in set(seen.values())
     }
     return {one: shown[readable] for one, readable in seen.items()}
@@ -89,15 +89,16 @@ def _readable(principal: Principal, repos: Collection[int], *, anew: bool) -> fr
     return frozenset(rows.values_list("pk", flat=True))
 
 
-def _shown(texts: Mapping[int, Text], found: Places, readable: frozenset[int]) -> dict[int, str]:
-    """These texts with the links that whoever may read these other repositories may follow."""
-    addresses = defaultdict[int, dict[str, str]](dict)
-    for (home, text), place in found.items():
-        if place.repo is None or place.repo in readable:
-            addresses[home][text] = place.address
+def _shown(
+    texts: Mapping[int, Text], targets: LinkTargets, readable: frozenset[int]
+) -> dict[int, str]:
+    """These texts, with links to other repositories only if those are among `readable`."""
+    urls = defaultdict[int, dict[str, str]](dict)
+    for (home, text), target in targets.items():
+        if target.repo_id is None or target.repo_id in readable:
+            urls[home][text] = target.url
     return {
-        event: markdown.with_links(kept, addresses[repo.pk])
-        for event, (repo, kept) in texts.items()
+        event: markdown.with_links(html, urls[repo.pk]) for event, (repo, html) in texts.items()
     }
 
 

@@ -108,7 +108,7 @@ class PullViewSet(BodyViewSet):
         rows = self.paginate(list_pulls(repo) if self.filterset else PULLS.of(repo=repo))
         placed = ((row, self.repo) for row in rows)
         records = pull_records(placed, self.principal, self.base_url)
-        return self.shown_page(self.get_paginated_response(records))
+        return self.page_with_html(self.get_paginated_response(records))
 
     @operation(
         Level.READ,
@@ -125,7 +125,7 @@ class PullViewSet(BodyViewSet):
     @operation(Level.READ, response=PullRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a pull."""
-        return self.shown(self.record())
+        return self.record_with_html(self.record())
 
     @operation(
         Level.READ,
@@ -233,7 +233,7 @@ class ReviewViewSet(BodyViewSet):
         """List a pull's reviews, oldest first."""
         eligibility = Eligibility.of(self.pull)
         rows = list_reviews(self.pull)
-        return self.shown_page(self.page_of(rows, lambda row: review_record(row, eligibility)))
+        return self.page_with_html(self.page_of(rows, lambda row: review_record(row, eligibility)))
 
     @operation(
         Level.READ,
@@ -252,7 +252,7 @@ class ReviewViewSet(BodyViewSet):
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a review."""
-        return self.shown(self.record(self.review))
+        return self.record_with_html(self.record(self.review))
 
     @operation(
         Level.READ,

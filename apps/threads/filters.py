@@ -18,7 +18,7 @@ from apps.threads import rules
 from apps.threads.models import Priority, ThreadQuerySet, ThreadStatus, thread_ids_of
 
 NARROW = {"created_by", "participant", "awaiting_review_from", "search"}
-"""Filters that have an index of their own, which finds their rows in all repositories."""
+"""The filters with an index of their own across repositories; see `CrossRepoList.is_narrow`."""
 
 
 def written_by(rows: ThreadQuerySet, person: User, _caller: Principal) -> ThreadQuerySet:
@@ -30,7 +30,7 @@ def with_participant(rows: ThreadQuerySet, person: User, _caller: Principal) -> 
 
 
 class AnyThreadFilterSet(StrictFilterSet):
-    """What both lists can be filtered by."""
+    """The filters of both lists."""
 
     status = WordsFilter(ThreadStatus, help_text="Of this status; several are joined.")
     kind = WordFilter(rules.KINDS)
@@ -38,7 +38,7 @@ class AnyThreadFilterSet(StrictFilterSet):
 
 
 class ThreadFilterSet(AnyThreadFilterSet):
-    """Of one repository."""
+    """The filters of a repository's list."""
 
     created_by = UsernameFilter("Who opened it.", "created_by__username_key")
     search = SearchFilter("Part of a title or body, ignoring case.")
@@ -46,7 +46,7 @@ class ThreadFilterSet(AnyThreadFilterSet):
 
 
 class CrossRepoThreadFilterSet(AnyThreadFilterSet):
-    """Of all repositories."""
+    """The filters of the list across repositories."""
 
     created_by = PersonFilter("Who opened it.", written_by)
     participant = PersonFilter("Who opened it, or has a reply in it.", with_participant)
