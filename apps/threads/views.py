@@ -94,8 +94,7 @@ class CrossRepoViewSet(ApiViewSet):
             thread=self.thread,
             is_narrow=any(filters.get(name) for name in NARROW),
         )
-        rows: list[CrossRepoRow] = self.paginate_queryset(listed)
-        return rows
+        return self.paginate_queryset(listed) or []
 
 
 class CrossRepoThreadViewSet(CrossRepoViewSet):
