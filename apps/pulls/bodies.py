@@ -14,7 +14,7 @@ from django.db.models.functions import Length
 
 from apps.accounts.principal import Principal
 from apps.core import markdown
-from apps.events.bodies import Bodies, Written
+from apps.events.frames import Bodies, EventBody
 from apps.events.kinds import Kind
 from apps.events.models import EventRow
 from apps.pulls.models import Review
@@ -33,14 +33,14 @@ LinkTargets = Mapping[tuple[int, str], LinkTarget]
 
 
 def event_bodies(
-    events: Sequence[EventRow], principals: Collection[Principal], base: str, *, anew: bool
+    events: Sequence[EventRow], principals: Collection[Principal], base: str, *, renew: bool
 ) -> dict[Principal, Bodies]:
     """See `EventBodies`. Those by whom a body was written have it, as it is now."""
     texts = _texts([event for event in events if _tells_of_a_body(event)])
     replies = _replies([event for event in events if event.kind in OF_REPLIES])
     targets = link_targets(texts.values(), base, Repo.objects.all())
     others = {target.repo_id for target in targets.values() if target.repo_id is not None}
-    seen = {one: _readable(one, others, anew=anew) for one in principals}
+    seen = {one: _readable(one, others, renew=renew) for one in principals}
     shown = {
         readable: _written(_shown(texts, targets, readable), replies)
         for readable in set(seen.values())
@@ -51,7 +51,7 @@ def event_bodies(
 def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
     """Each body with the record of its reply, if it is one."""
     ids = html.keys() | replies.keys()
-    return {event: Written(html.get(event), replies.get(event)) for event in ids}
+    return {event: EventBody(html.get(event), replies.get(event)) for event in ids}
 
 
 def _tells_of_a_body(event: EventRow) -> bool:
@@ -78,11 +78,11 @@ def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
     return numbers
 
 
-def _readable(principal: Principal, repos: Collection[int], *, anew: bool) -> frozenset[int]:
+def _readable(principal: Principal, repos: Collection[int], *, renew: bool) -> frozenset[int]:
     """Which of these repositories the principal may read now; no query for none."""
     if not repos:
         return frozenset()
-    now = principal.renewed() if anew else principal
+    now = principal.renewed() if renew else principal
     if now is None:
         return frozenset()
     rows = Repo.objects.visible_to(now).filter(pk__in=repos)

@@ -12,13 +12,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from apps.events import activity
-from apps.events.activity import COUNTED, DAYS
+from apps.events import serializers
 from apps.events.models import Event
+from apps.events.queries import ACTIVITY
+from apps.events.serializers import DAYS
 from apps.repos.models import Visibility
 from tests.api import Api
 
-NOTHING = dict.fromkeys(COUNTED.values(), 0)
+NOTHING = dict.fromkeys(ACTIVITY.values(), 0)
 
 
 def totals(api: Api, path: str) -> dict[str, int]:
@@ -32,7 +33,7 @@ def totals(api: Api, path: str) -> dict[str, int]:
 def today(monkeypatch) -> dt.date:
     """For whoever counts, also when another day begins meanwhile."""
     now = timezone.now()
-    monkeypatch.setattr(activity, "timezone", SimpleNamespace(now=lambda: now))
+    monkeypatch.setattr(serializers, "timezone", SimpleNamespace(now=lambda: now))
     return now.date()
 
 

@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.core import markdown
-from apps.events.bodies import bodies_for
 from apps.events.consumers import read_page
+from apps.events.frames import bodies_for
 from apps.events.models import Event, Key
 from apps.events.scopes import EventScope, Selection
 from apps.pulls import actions as pulls
@@ -210,7 +210,7 @@ def test_of_readers_nothing_is_asked_where_all_may_follow_the_links(make, repo, 
     counts = []
     for some in (readers[:1], readers):
         with CaptureQueriesContext(connection) as captured:
-            found = bodies_for(rows, some, anew=True)
+            found = bodies_for(rows, some, renew=True)
         assert [len(found[one]) for one in some] == [2] * len(some)
         counts.append(len(captured))
     assert counts[0] == counts[1]

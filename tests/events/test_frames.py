@@ -7,10 +7,9 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.events.frames import HEARTBEAT, OPENING, frame
+from apps.events.frames import HEARTBEAT, OPENING, frame, frames_of
 from apps.events.kinds import WORDS, Kind
 from apps.events.models import Event
-from apps.events.subscribers import render
 from tests.texts import LETTERS
 
 pytestmark = pytest.mark.once
@@ -65,6 +64,6 @@ def test_an_event_of_a_newer_version_is_shown_by_the_name_of_its_kind(db):
     """Else one would end the streams of everybody, after a version has been taken back."""
     made = {"kind": "moon-risen", "target": {"kind": "moon"}, "created_at": timezone.now()}
     row = Event.objects.create(**made)
-    [rendered] = render(Event.objects.filter(pk=row.pk).rows())
+    [rendered] = frames_of(Event.objects.filter(pk=row.pk).rows())
     assert b"moon risen" in rendered.frame(html=True)
     assert b"event: moon-risen" in rendered.frame(html=False)

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import ApiToken, User
-from apps.events import consumers, subscribers, wake
+from apps.events import consumers, wake
 from apps.events import hub as hub_module
 from apps.events.hub import hub, in_thread
 from apps.events.models import Event, EventQuerySet
@@ -100,7 +100,7 @@ def rename(acme, alice) -> Callable[[str], Any]:
 
 @pytest.fixture
 def quick(monkeypatch) -> None:
-    monkeypatch.setattr(hub_module, "LOOK_EVERY", 0.02)
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(hub, "check_every", 0.0)
 
 
@@ -122,7 +122,7 @@ def newest(count: int) -> list[int]:
 
 
 def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(hub_module, "LOOK_EVERY", 60.0)
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 60.0)
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -135,7 +135,7 @@ def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
 
 @pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")
 def test_a_lost_listener_comes_back(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(hub_module, "LOOK_EVERY", 60.0)
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 60.0)
     monkeypatch.setattr(wake, "RECONNECT_AFTER", 0.01)
     find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'guildhall-stream'"
 
@@ -179,7 +179,7 @@ def test_whoever_reads_nothing_is_closed_in_the_end(monkeypatch, make, alice, re
 
 
 def test_a_full_queue_is_thrown_away_and_the_log_read_instead(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(subscribers, "QUEUE_LIMIT", 1)
+    monkeypatch.setattr(hub_module, "QUEUE_LIMIT", 1)
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -206,7 +206,7 @@ def test_a_stream_closes_when_its_token_expires(monkeypatch, alice):
 
 
 def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
-    monkeypatch.setattr(subscribers, "HEARTBEAT_AFTER", 0.01)
+    monkeypatch.setattr(hub_module, "HEARTBEAT_AFTER", 0.01)
 
     async def story() -> None:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -380,7 +380,7 @@ def test_a_failing_hub_closes_its_streams(monkeypatch, caplog, make, alice, rena
         async with following(make.token(alice), "scope=team:acme") as client:
             await rename("One")
             assert len(await read(client, 1)) == 1
-            monkeypatch.setattr(hub_module, "render", fail)
+            monkeypatch.setattr(hub_module, "frames_of", fail)
             await rename("Two")
             assert await client.text() == ""
 
@@ -411,7 +411,7 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
 
 @pytest.fixture
 def one_stream(monkeypatch) -> None:
-    monkeypatch.setattr(subscribers, "STREAMS_PER_USER", 1)
+    monkeypatch.setattr(hub_module, "STREAMS_PER_USER", 1)
 
 
 async def refusal(token: str) -> int:

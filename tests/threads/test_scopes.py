@@ -33,7 +33,7 @@ def test_only_readers_follow_a_thread(make, repo, alice, carol):
         resolve(principal_of(carol), [scope])
     assert (refused.value.status, refused.value.code) == (403, "forbidden")
     (found,) = resolve(principal_of(alice), [scope])
-    assert (found.key, found.filtered) == (Key("thread_id", thread.pk), False)
+    assert (found.key, found.key.is_personal) == (Key("thread_id", thread.pk), False)
 
 
 def test_a_thread_that_is_not_there_is_not_followed(scope, alice):
