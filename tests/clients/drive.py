@@ -98,7 +98,7 @@ asked = done(create_team_thread_reply.sync("py", "hello", 1, client=alice, body=
 answer = CreateReplyRequest(kind="answer", body="Yes.", parent_reply_number=asked.number)
 done(create_team_thread_reply.sync("py", "hello", 1, client=bob, body=answer))
 replies = done(list_team_thread_replies.sync("py", "hello", 1, client=bob))
-assert [(one.number, one.depth) for one in replies.results] == [(1, 0), (2, 1)]
+assert [(reply.number, reply.depth) for reply in replies.results] == [(1, 0), (2, 1)]
 
 review = CreateReviewRequest(status=ReviewDecision.APPROVED)
 done(create_team_pull_review.sync("py", "hello", pull.number, client=alice, body=review))
@@ -121,7 +121,7 @@ merged = done(
 )
 assert merged.pull.merged_by_username == "alice"
 pulls = done(list_team_pulls.sync("py", "hello", client=bob))
-assert [one.merge_commit_sha for one in pulls.results] == [merged.merge_commit_sha]
+assert [record.merge_commit_sha for record in pulls.results] == [merged.merge_commit_sha]
 
 page = done(list_events.sync(client=alice, scope=["repo:teams/py/hello"]))
 merge, pushed, reviewed, replied = page.results[:4]

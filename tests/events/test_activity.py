@@ -116,7 +116,7 @@ def plan_of(api: Api, path: str) -> str:
     """How the database goes about the one query that counts."""
     with CaptureQueriesContext(connection) as asked:
         assert totals(api, path) == {"threads_created": 1}
-    counting = [one["sql"] for one in asked.captured_queries if "COUNT" in one["sql"]]
+    counting = [query["sql"] for query in asked.captured_queries if "COUNT" in query["sql"]]
     with connection.cursor() as cursor:
         explain = "EXPLAIN" if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN"
         cursor.execute(f"{explain} {counting[0]}")

@@ -41,7 +41,7 @@ def told(person, repo: Repo) -> list[tuple[str, str]]:
     """Kind and body of each event of a repository, as the stream tells this person as HTML."""
     lines = frames(person, repo)
     kinds = re.findall('data-kind="(.*?)"', "".join(lines))
-    found = [BODY.search(one) for one in lines]
+    found = [BODY.search(line) for line in lines]
     return [(kind, one[1].strip() if one else "") for kind, one in zip(kinds, found, strict=True)]
 
 

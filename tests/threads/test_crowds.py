@@ -1,4 +1,4 @@
-"""Sixteen clients write in one thread at the same moment."""
+"""Sixteen clients that write in one thread at the same time."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def test_all_replies_of_a_crowd_are_there_once_each(api, thread, crowd, alice):
     whole = api(alice).get(paths.thread(thread) + "?render=html").gives()
     assert (whole["reply_count"], whole["participant_count"]) == (CROWD, CROWD + 1)
     people = api(alice).get(paths.thread(thread) + "/participants?per_page=100").gives()["results"]
-    assert [one["reply_count"] for one in people] == [0, *[1] * CROWD]
-    assert [one["number"] for one in whole["replies"]] == [*range(1, CROWD + 1)]
+    assert [person["reply_count"] for person in people] == [0, *[1] * CROWD]
+    assert [reply["number"] for reply in whole["replies"]] == [*range(1, CROWD + 1)]
     for answer in answers:
-        [shown] = [one for one in whole["replies"] if one["number"] == answer.json["number"]]
-        assert shown["body_html"] == f"<p><em>{shown['body'].strip('*')}</em></p>\n"
-        versions = api(alice).get(f"{url}/{shown['number']}/versions").gives()["results"]
-        assert [(one["version"], one["body"]) for one in versions] == [(1, answer.json["body"])]
+        [record] = [reply for reply in whole["replies"] if reply["number"] == answer.json["number"]]
+        assert record["body_html"] == f"<p><em>{record['body'].strip('*')}</em></p>\n"
+        versions = api(alice).get(f"{url}/{record['number']}/versions").gives()["results"]
+        assert [(version["version"], version["body"]) for version in versions] == [
+            (1, answer.json["body"])
+        ]
 
 
 def test_each_of_many_edits_of_a_reply_is_a_version(api, make, thread, carol):
@@ -53,13 +55,13 @@ def test_each_of_many_edits_of_a_reply_is_a_version(api, make, thread, carol):
     assert statuses(answers) == [200] * CROWD
     assert sorted(answer.json["version"] for answer in answers) == [*range(2, CROWD + 2)]
     versions = api(carol).get(paths.versions(reply) + "?per_page=100").gives()["results"]
-    assert [one["version"] for one in versions] == [*range(1, CROWD + 2)]
-    said = {one["version"]: one["body"] for one in versions}
+    assert [version["version"] for version in versions] == [*range(1, CROWD + 2)]
+    bodies = {version["version"]: version["body"] for version in versions}
     assert {answer.json["version"]: answer.json["body"] for answer in answers} == {
-        number: body for number, body in said.items() if number > 1
+        number: body for number, body in bodies.items() if number > 1
     }
-    kept = Reply.objects.get(pk=reply.pk)
-    assert (kept.version, kept.body) == (CROWD + 1, said[CROWD + 1])
-    assert kept.body_html == markdown.render(kept.body)
+    newest = Reply.objects.get(pk=reply.pk)
+    assert (newest.version, newest.body) == (CROWD + 1, bodies[CROWD + 1])
+    assert newest.body_html == markdown.render(newest.body)
     thread.refresh_from_db()
     assert (thread.reply_count, thread.participant_count) == (1, 2)

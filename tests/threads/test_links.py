@@ -1,4 +1,4 @@
-"""What kinds and targets of links may look like (docs/threads.md)."""
+"""Valid kinds and targets of links (docs/threads.md)."""
 
 from __future__ import annotations
 

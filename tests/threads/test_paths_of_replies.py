@@ -1,4 +1,4 @@
-"""Paths sort as trees do, whatever the tree."""
+"""Sorting replies by their paths gives the order of the tree, for all trees."""
 
 from __future__ import annotations
 

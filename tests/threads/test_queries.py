@@ -1,4 +1,4 @@
-"""A list or a read asks the database the same number of questions however much there is."""
+"""The number of queries of a list or a read does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.factories import UserFactory
 from tests.threads import paths
 
 ACCESS = 2
-"""The token with its person; the repository with its owner and the caller's role."""
+"""The queries of each request: the token with its user, the repository with its owner and role."""
 QUERIES = {
     "": 1,
     "?status=open&kind=discussion&created_by=bob&search=slow&ordering=-last_activity_at": 1,
@@ -49,7 +49,7 @@ def test_writing_a_reply_asks_no_more_the_deeper_it_is(api, make, repo, alice):
     client.get(paths.thread(thread)).gives()
     for number in range(1, 6):
         body = {"kind": "comment", "body": "x", "parent_reply_number": number}
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as captured:
             client.post(paths.replies(thread), **body).gives(201)
-        counts.append(len(asked))
+        counts.append(len(captured))
     assert len(set(counts)) == 1, counts

@@ -1,4 +1,4 @@
-"""/threads: what somebody may read of all repositories, newest activity first."""
+"""/threads: the threads of all readable repositories, newest activity first."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.threads import paths
 
 @pytest.fixture(params=["one by one", "together"])
 def asked(request, monkeypatch):
-    """Both ways to ask: each repository for itself, and all rows in their order."""
+    """Both kinds of queries: by repository, and over all rows in order."""
     if request.param == "together":
         monkeypatch.setattr(pagination, "FEW_REPOS", 0)
 
 
 @pytest.fixture
 def far(make, carol):
-    """A private repository of carol's, of which others know nothing."""
+    """A private repository of carol's."""
     return make.repo(carol, "far", by=carol)
 
 
 @pytest.fixture
 def three(make, team_repo, far, alice, bob, carol):
-    """Three threads, of which carol alone reads the last."""
+    """Three threads. Only carol may read the last."""
     first = make.thread(team_repo, by=alice, title="First", kind="issue")
     second = make.thread(team_repo, by=bob, title="Second", kind="question", priority="high")
     hidden = make.thread(far, by=carol, title="Hidden", status="closed")
@@ -37,7 +37,7 @@ def three(make, team_repo, far, alice, bob, carol):
 
 
 def titles(answer) -> list[str]:
-    return [one["title"] for one in answer.gives()["results"]]
+    return [record["title"] for record in answer.gives()["results"]]
 
 
 def test_nobody_lists_threads_without_a_token(api):
@@ -50,9 +50,9 @@ def test_one_lists_what_one_may_read_as_its_repository_does(
     assert titles(api(carol).get("/threads")) == ["Hidden"]
     page = api(alice).get("/threads").gives()
     assert page["results"] == api(alice).get(paths.threads(team_repo)).gives()["results"]
-    assert [one["repo_path"] for one in page["results"]] == [team_repo.path] * 2
-    for one in page["results"]:
-        assert api(alice).get(one["api_url"]).gives()["title"] == one["title"]
+    assert [record["repo_path"] for record in page["results"]] == [team_repo.path] * 2
+    for record in page["results"]:
+        assert api(alice).get(record["api_url"]).gives()["title"] == record["title"]
 
 
 def test_threads_of_pulls_and_deleted_ones_are_left_out(api, asked, make, team_repo, alice):
@@ -130,8 +130,8 @@ def test_a_team_is_found_by_a_former_slug(api, asked, make, three, team_repo, al
     for slug in ("acme", "ACME", "zenith"):
         for person in (alice, sam):
             page = api(person).get(f"/threads?team={slug}").gives()
-            assert [one["title"] for one in page["results"]] == ["Second", "First"]
-            assert {one["repo_path"] for one in page["results"]} == {"teams/zenith/api"}
+            assert [record["title"] for record in page["results"]] == ["Second", "First"]
+            assert {record["repo_path"] for record in page["results"]} == {"teams/zenith/api"}
             assert titles(api(person).get(f"/pulls?team={slug}")) == ["Pulled"]
 
 
@@ -187,7 +187,7 @@ def test_the_list_of_a_repository_takes_several_statuses(api, make, repo, alice)
 
 @pytest.fixture
 def seven(make, far, team_repo, alice, carol):
-    """Threads in two repositories, by turns; three of them at the same moment. sam reads all."""
+    """Threads alternating between two repositories; three have the same time. sam may read all."""
     places = [(team_repo, alice), (far, carol)] * 4
     made = [make.thread(repo, by=one, title=f"{n}") for n, (repo, one) in enumerate(places[:7])]
     same = Thread.objects.filter(title__in=["2", "3", "4"])
@@ -198,7 +198,7 @@ def seven(make, far, team_repo, alice, carol):
 def walk(api, path: str, way: str) -> list[list[str]]:
     pages = []
     while path and (page := api.get(path).gives())["results"]:
-        pages.append([one["title"] for one in page["results"]])
+        pages.append([record["title"] for record in page["results"]])
         path = page[way]
     return pages
 
@@ -237,13 +237,13 @@ def test_the_first_page_leads_to_what_comes_later(api, asked, make, seven, team_
 def test_what_gets_activity_meanwhile_is_not_shown_twice_further_back(
     api, asked, make, seven, team_repo, alice, sam
 ):
-    """It has moved to the front, where `previous` finds it."""
+    """The thread has moved to the front, where `previous` finds it."""
     page = api(sam).get("/threads?per_page=3").gives()
-    for thread in (seven[6], seven[0]):  # one that was shown, and one that was not yet
+    for thread in (seven[6], seven[0]):  # a thread that was on the page, and a thread that was not
         make.reply(thread, by=thread.created_by)
-    shown = [one["title"] for one in page["results"]]
+    first = [record["title"] for record in page["results"]]
     rest = [*chain(*walk(api(sam), page["next"], "next"))]
-    assert sorted(shown + rest) == ["1", "2", "3", "4", "5", "6"]
+    assert sorted(first + rest) == ["1", "2", "3", "4", "5", "6"]
     assert titles(api(sam).get(page["previous"])) == ["0", "6"]
 
 
@@ -256,9 +256,9 @@ def test_before_and_after_together_bound_the_page(api, asked, seven, sam):
     first = api(sam).get("/threads?per_page=1").gives()
     older = api(sam).get(first["next"].replace("per_page=1", "per_page=3")).gives()
     places = [older["previous"].partition("after=")[2], older["next"].partition("before=")[2]]
-    newest, oldest = (one.partition("&")[0] for one in places)
-    found = titles(api(sam).get(f"/threads?before={newest}&after={oldest}"))
-    assert found == [one["title"] for one in older["results"]][1:-1]
+    newest, oldest = (place.partition("&")[0] for place in places)
+    between = titles(api(sam).get(f"/threads?before={newest}&after={oldest}"))
+    assert between == [record["title"] for record in older["results"]][1:-1]
 
 
 def test_a_moment_long_ago_or_far_ahead_is_a_place_as_well(api, asked, seven, sam):
