@@ -49,7 +49,7 @@ alice, bob = client_of(os.environ["ALICE"]), client_of(os.environ["BOB"])
 
 
 def done(answer: ErrorBody | T | None) -> T:
-    """What came back, where it is no refusal."""
+    """The parsed response; fails for an error response."""
     assert answer is not None
     assert not isinstance(answer, ErrorBody), answer.detail
     return answer
@@ -61,7 +61,7 @@ def refused(answer: Response[ErrorBody | T], status: int, code: str) -> None:
 
 
 def push(clone_url: str) -> None:
-    """Two branches: `world` is one commit ahead of `main`."""
+    """Push two branches: `world` is one commit ahead of `main`."""
     remote = clone_url.replace("://", f"://alice:{os.environ['ALICE']}@", 1)
     person = ["-c", "user.name=Alice", "-c", "user.email=alice@example.org"]
     for command in (

@@ -1,4 +1,4 @@
-"""What is written down on a site: printed by `manage.py shell` on its data, read by a test."""
+"""The state of a site: `manage.py shell` prints it on the site's data, and a test reads it."""
 
 from __future__ import annotations
 
