@@ -203,7 +203,7 @@ class Hub:
     def __init__(self, check_every: float = CHECK_SECONDS) -> None:
         self.connections = ConnectionLimit()
         self.last = 0
-        """The id of the last event that was sent to the joined subscribers."""
+        """The id of the last event that was read for the joined subscribers."""
         self.present: set[Subscriber] = set()
         self.joined: set[Subscriber] = set()
         self._by_key: defaultdict[Key, set[Subscriber]] = defaultdict(set)

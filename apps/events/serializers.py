@@ -14,8 +14,8 @@ from apps.core.access import Principal
 from apps.core.serializers import RecordSerializer, TimestampField
 from apps.core.slugs import PREFIX
 from apps.events.kinds import PingKind
-from apps.events.models import Event, EventRow, Key, Ping
-from apps.events.queries import ACTIVITY, count_activity
+from apps.events.models import EventRow, Key
+from apps.events.queries import ACTIVITY, PingRow, count_activity
 from apps.events.scopes import Names
 
 DAYS = 90
@@ -134,23 +134,20 @@ def _url(base: str, root: str | None, suffix: str | None) -> str | None:
     return None if root is None or suffix is None else f"{base}{root}{suffix}"
 
 
-def ping_records(pings: Sequence[Ping], base: str) -> list[dict[str, Any]]:
-    """The records of these pings. Looks up all events and names at once."""
-    events = Event.objects.filter(pk__in=[ping.event_id for ping in pings])
-    records = {record["id"]: record for record in event_records(events.rows(), base)}
-    return [ping_record(ping, records[ping.event_id]) for ping in pings]
-
-
-def ping_record(ping: Ping, event: dict[str, Any]) -> dict[str, Any]:
-    """The record of a ping, from the record of its event."""
-    return {
-        "uuid": ping.uuid,
-        "kind": ping.kind,
-        "event_id": ping.event_id,
-        **event["summary"],
-        "is_read": ping.read_at is not None,
-        "created_at": event["created_at"],
-    }
+def ping_records(pings: Sequence[PingRow], base: str) -> list[dict[str, Any]]:
+    """The records of these pings. Looks up all names at once."""
+    events = event_records([ping.event for ping in pings], base)
+    return [
+        {
+            "uuid": ping.uuid,
+            "kind": ping.kind,
+            "event_id": event["id"],
+            **event["summary"],
+            "is_read": ping.read_at is not None,
+            "created_at": event["created_at"],
+        }
+        for ping, event in zip(pings, events, strict=True)
+    ]
 
 
 def activity_record(subject: dict[str, str], key: Key, viewer: Principal) -> dict[str, Any]:

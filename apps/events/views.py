@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -218,17 +219,21 @@ class PingViewSet(ApiViewSet):
         Pings about subjects that the caller may not read any more are left out.
         """
         pings = queries.list_pings(self.principal, unread=self.validated_query["unread"])
-        return self.get_paginated_response(ping_records(self.paginate(pings), self.base_url))
+        page = self.paginate(queries.ping_values(pings))
+        return self.get_paginated_response(self.records(page))
 
     @action(detail=True, methods=["put"])
     @operation(Level.NONE, response=PingRecord)
     def read(self) -> dict[str, Any]:
         """Mark a ping as read. Doing it again changes nothing."""
         actions.read_ping(by=self.principal, ping=self.ping)
-        return ping_records([self.ping], self.base_url)[0]
+        return self.records(queries.ping_values(Ping.objects.filter(pk=self.ping.pk)))[0]
 
     @action(detail=False, url_path="read-all", methods=["put"])
     @operation(Level.NONE, status=204)
     def read_all(self) -> None:
         """Mark all pings of the list as read."""
         actions.read_all_pings(by=self.principal)
+
+    def records(self, rows: Iterable[Any]) -> Sequence[dict[str, Any]]:
+        return ping_records([queries.ping_row(row) for row in rows], self.base_url)

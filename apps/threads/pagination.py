@@ -82,7 +82,9 @@ class CrossRepoList:
         has_lateral_joins = connection.vendor == "postgresql"
         if self.repo_ids is not None and has_lateral_joins and not self.is_narrow:
             direction = "DESC" if newest_first else "ASC"
-            pks: Any = self._first_of_each(self.repo_ids, rows, size, direction)
+            pks: RawSQL | QuerySet[Any, Any] = self._first_of_each(
+                self.repo_ids, rows, size, direction
+            )
         else:
             pks = self._first_of_all(rows, size)
         return self._read(rows.model._default_manager.filter(pk__in=pks).order_by(*order))
@@ -111,7 +113,7 @@ class CrossRepoList:
             rows = rows.filter(beyond, (f"{at}__gte", after.at))
         return rows
 
-    def _first_of_all(self, rows: Any, size: int) -> QuerySet[Any, Any]:
+    def _first_of_all(self, rows: QuerySet[Any, Any], size: int) -> QuerySet[Any, Any]:
         """The ids of the first readable rows, by a condition on each row's repository."""
         repo = self._path("repo")
         if self.repo_ids is not None:
@@ -120,10 +122,11 @@ class CrossRepoList:
             rows = rows.filter(Repo.objects.where_readable(self.principal, repo))
             if self.team:
                 rows = rows.filter((f"{repo}__owner_team__in", Team.objects.called(self.team)))
-        pks: QuerySet[Any, Any] = rows.values("pk")[:size]
-        return pks
+        return rows.values("pk")[:size]
 
-    def _first_of_each(self, repo_ids: list[int], rows: Any, size: int, direction: str) -> RawSQL:
+    def _first_of_each(
+        self, repo_ids: list[int], rows: QuerySet[Any, Any], size: int, direction: str
+    ) -> RawSQL:
         """The ids of the first rows, from the first rows of each repository.
 
         Each repository costs at most one page of its index, however many rows it has.
