@@ -200,7 +200,7 @@ async def in_thread(work: Callable[[], Result]) -> Result:
 class Hub:
     """Reads the log while there are subscribers. Only the event loop may call its methods."""
 
-    def __init__(self, check_every: float = CHECK_SECONDS) -> None:
+    def __init__(self) -> None:
         self.connections = ConnectionLimit()
         self.last = 0
         """The id of the last event that was read for the joined subscribers."""
@@ -212,7 +212,6 @@ class Hub:
         self._checks = 0
         """The number of these wake-ups so far."""
         self._task: asyncio.Task[None] | None = None
-        self.check_every = check_every
 
     @property
     def state(self) -> tuple[int, int]:
@@ -314,7 +313,7 @@ class Hub:
             try:
                 await self._check_people()
                 await self._read()
-                if time.monotonic() - checked >= self.check_every:
+                if time.monotonic() - checked >= CHECK_SECONDS:
                     checked = time.monotonic()
                     await self._check_access(self.joined)
             except DatabaseError as error:

@@ -86,16 +86,16 @@ made = CreateRepoRequest(name="Hello", slug="hello", description=None)
 repo = done(create_team_repo.sync("py", client=alice, body=made))
 push(repo.clone_url)
 
-wanted = CreatePullRequest(title="World", body="", source_branch="world", target_branch="main")
-pull = done(create_team_pull.sync("py", "hello", client=bob, body=wanted))
+body = CreatePullRequest(title="World", body="", source_branch="world", target_branch="main")
+pull = done(create_team_pull.sync("py", "hello", client=bob, body=body))
 refused(
-    create_team_pull.sync_detailed("py", "hello", client=bob, body=wanted),
+    create_team_pull.sync_detailed("py", "hello", client=bob, body=body),
     409,
     "pull_already_exists",
 )
 question = CreateReplyRequest(kind="question", body="All of it?")
-asked = done(create_team_thread_reply.sync("py", "hello", 1, client=alice, body=question))
-answer = CreateReplyRequest(kind="answer", body="Yes.", parent_reply_number=asked.number)
+first_reply = done(create_team_thread_reply.sync("py", "hello", 1, client=alice, body=question))
+answer = CreateReplyRequest(kind="answer", body="Yes.", parent_reply_number=first_reply.number)
 done(create_team_thread_reply.sync("py", "hello", 1, client=bob, body=answer))
 replies = done(list_team_thread_replies.sync("py", "hello", 1, client=bob))
 assert [(reply.number, reply.depth) for reply in replies.results] == [(1, 0), (2, 1)]

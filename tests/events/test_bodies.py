@@ -37,7 +37,7 @@ def reader(person: Any, repo: Repo, *, html: bool = True) -> Any:
     return SimpleNamespace(selection=selection, html=html)
 
 
-def told(person, repo: Repo) -> list[tuple[str, str]]:
+def kinds_and_bodies(person, repo: Repo) -> list[tuple[str, str]]:
     """Kind and body of each event of a repository, from the HTML stream of this person."""
     lines = frames(person, repo)
     kinds = re.findall('data-kind="(.*?)"', "".join(lines))
@@ -57,7 +57,7 @@ def frames(person, repo: Repo) -> list[str]:
 
 
 def last(person, repo: Repo) -> str:
-    return told(person, repo)[-1][1]
+    return kinds_and_bodies(person, repo)[-1][1]
 
 
 def template_of(frame: str) -> str:
@@ -88,7 +88,7 @@ def test_events_by_which_something_was_written_have_it(make, repo, alice, bob):
     pulls.update_pull(by=by, pull=pull, title="Other")
     pulls.update_review(by=access_of(bob, repo), review=review, body="")
     done, new, three = "<p><strong>done</strong></p>", "<p><strong>new</strong></p>", "three"
-    assert told(bob, repo)[1:] == [
+    assert kinds_and_bodies(bob, repo)[1:] == [
         ("thread-created", done),
         ("reply-created", new),
         ("pull-created", f"<p><em>{three}</em></p>"),
@@ -108,13 +108,13 @@ def test_what_was_deleted_is_told_by_no_event(make, repo, alice, bob, sam):
     thread = make.thread(repo, by=alice, body="a secret")
     replies = [make.reply(thread, by=alice, body="a secret") for _ in range(3)]
     review = make.review(make.pull(repo, by=alice), by=alice, body="a secret")
-    assert sum("secret" in body for _, body in told(bob, repo)) == 5
+    assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 5
     threads.delete_reply(by=by, reply=replies[0])
     threads.moderate_reply(by=access_of(sam, repo), reply=replies[1])
     pulls.delete_review(by=by, review=review)
-    assert sum("secret" in body for _, body in told(bob, repo)) == 2
+    assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 2
     threads.delete_thread(by=by, thread=thread)
-    assert sum("secret" in body for _, body in told(bob, repo)) == 0
+    assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 0
 
 
 def test_a_reply_comes_as_its_page_shows_it_to_everybody(make, repo, alice, bob, visit):

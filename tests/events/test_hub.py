@@ -43,16 +43,16 @@ class Client:
             "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())],
         }
         self.sent: asyncio.Queue[Any] = asyncio.Queue()
-        self.asked = False
+        self.has_sent_body = False
         self.reading = asyncio.Event()
         if reading:
             self.reading.set()
 
     async def receive(self) -> dict[str, Any]:
         """An empty body. After it, the client never disconnects."""
-        if self.asked:
+        if self.has_sent_body:
             await asyncio.Event().wait()
-        self.asked = True
+        self.has_sent_body = True
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(self, message: Any) -> None:
@@ -101,7 +101,7 @@ def rename(acme, alice) -> Callable[[str], Any]:
 @pytest.fixture
 def quick(monkeypatch) -> None:
     monkeypatch.setattr(hub_module, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(hub, "check_every", 0.0)
+    monkeypatch.setattr(hub_module, "CHECK_SECONDS", 0.0)
 
 
 def ids(text: str) -> list[int]:
@@ -393,10 +393,10 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
     failures = [OperationalError("busy"), OperationalError("busy")]
     looking = hub_module.visible_ids
 
-    def visible(wanted: Any) -> Any:
+    def visible(ids: Any) -> Any:
         if failures:
             raise failures.pop()
-        return looking(wanted)
+        return looking(ids)
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme&scope=self") as client:

@@ -70,7 +70,7 @@ def make(people: dict[str, Any]) -> Any:
 
 
 @pytest.fixture(params=["none", "a few", "many"])
-def shown(request: pytest.FixtureRequest, db: None, people: dict[str, Any]) -> str:
+def public_repos(request: pytest.FixtureRequest, db: None, people: dict[str, Any]) -> str:
     """The number of public repositories."""
     each = {"none": 0, "a few": 200, "many": 7}[request.param]
     if each:
@@ -82,7 +82,7 @@ def shown(request: pytest.FixtureRequest, db: None, people: dict[str, Any]) -> s
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_no_large_table_is_read_from_end_to_end(api, people, shown, caller):
+def test_no_large_table_is_read_from_end_to_end(api, people, public_repos, caller):
     wrong = []
     for path in CASES:
         with CaptureQueriesContext(connection) as captured:

@@ -58,8 +58,8 @@ class Story:
         self.api, self.thread, self.model = api, thread, Model()
 
     def tell(self, step: str, at: int) -> None:
-        known = [*self.model.parents]
-        number = known[at % len(known)] if known else None
+        numbers = [*self.model.parents]
+        number = numbers[at % len(numbers)] if numbers else None
         if step == "reply" or number is None:
             self.reply(None)
         elif step == "answer":

@@ -28,7 +28,10 @@ def test_reads_ask_a_constant_number_of_questions(api, make, open_repo, alice):
     client.get(paths.thread(thread)).gives()
     for _ in range(2):
         counts.append(
-            {path: asked(client, paths.threads(open_repo) + path) - ACCESS for path in QUERIES}
+            {
+                path: count_queries(client, paths.threads(open_repo) + path) - ACCESS
+                for path in QUERIES
+            }
         )
         for _ in range(3):
             last = make.reply(thread, by=UserFactory.create(), to=last)
@@ -36,7 +39,7 @@ def test_reads_ask_a_constant_number_of_questions(api, make, open_repo, alice):
     assert counts == [QUERIES, QUERIES]
 
 
-def asked(client, url):
+def count_queries(client, url):
     with CaptureQueriesContext(connection) as queries:
         client.get(url).gives()
     return len(queries)

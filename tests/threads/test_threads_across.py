@@ -15,7 +15,7 @@ from tests.threads import paths
 
 
 @pytest.fixture(params=["one by one", "together"])
-def asked(request, monkeypatch):
+def each_query(request, monkeypatch):
     """Both kinds of queries: by repository, and over all rows in order."""
     if request.param == "together":
         monkeypatch.setattr(pagination, "FEW_REPOS", 0)
@@ -45,7 +45,7 @@ def test_nobody_lists_threads_without_a_token(api):
 
 
 def test_one_lists_what_one_may_read_as_its_repository_does(
-    api, asked, three, team_repo, alice, carol
+    api, each_query, three, team_repo, alice, carol
 ):
     assert titles(api(carol).get("/threads")) == ["Hidden"]
     page = api(alice).get("/threads").gives()
@@ -55,14 +55,14 @@ def test_one_lists_what_one_may_read_as_its_repository_does(
         assert api(alice).get(record["api_url"]).gives()["title"] == record["title"]
 
 
-def test_threads_of_pulls_and_deleted_ones_are_left_out(api, asked, make, team_repo, alice):
+def test_threads_of_pulls_and_deleted_ones_are_left_out(api, each_query, make, team_repo, alice):
     make.pull(team_repo, by=alice)
     gone = make.thread(team_repo, by=alice)
     api(alice).delete(f"{paths.threads(team_repo)}/{gone.number}").gives(204)
     assert titles(api(alice).get("/threads")) == []
 
 
-def test_what_had_activity_comes_first(api, asked, make, three, alice, bob):
+def test_what_had_activity_comes_first(api, each_query, make, three, alice, bob):
     assert titles(api(alice).get("/threads")) == ["Second", "First"]
     reply = make.reply(three[0], by=bob)
     assert titles(api(alice).get("/threads")) == ["First", "Second"]
@@ -72,11 +72,11 @@ def test_what_had_activity_comes_first(api, asked, make, three, alice, bob):
     assert titles(api(alice).get("/threads")) == ["First", "Second"]
 
 
-def test_staff_lists_all_of_the_site(api, asked, three, sam):
+def test_staff_lists_all_of_the_site(api, each_query, three, sam):
     assert titles(api(sam).get("/threads")) == ["Hidden", "Second", "First"]
 
 
-def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme):
+def test_a_former_member_lists_nothing_of_the_team(api, each_query, three, bob, acme):
     assert titles(api(bob).get("/threads?created_by=bob")) == ["Second"]
     Member.objects.filter(team=acme, user=bob).delete()
     for query in ("", "?created_by=bob", "?participant=self", "?team=acme", "?search=second"):
@@ -84,7 +84,7 @@ def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme)
 
 
 def test_an_inactive_team_is_listed_to_its_members_and_staff(
-    api, asked, three, team_repo, acme, alice, carol, sam
+    api, each_query, three, team_repo, acme, alice, carol, sam
 ):
     team_repo.visibility = Visibility.PUBLIC
     team_repo.save()
@@ -120,11 +120,11 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("query", FILTERS)
-def test_filters_choose(api, asked, three, sam, query):
+def test_filters_choose(api, each_query, three, sam, query):
     assert titles(api(sam).get(f"/threads{query}")) == FILTERS[query]
 
 
-def test_a_team_is_found_by_a_former_slug(api, asked, make, three, team_repo, alice, sam):
+def test_a_team_is_found_by_a_former_slug(api, each_query, make, three, team_repo, alice, sam):
     make.pull(team_repo, by=alice, title="Pulled")
     api(alice).put("/teams/acme", name="Acme", slug="zenith").gives()
     for slug in ("acme", "ACME", "zenith"):
@@ -135,14 +135,16 @@ def test_a_team_is_found_by_a_former_slug(api, asked, make, three, team_repo, al
             assert titles(api(person).get(f"/pulls?team={slug}")) == ["Pulled"]
 
 
-def test_who_replies_takes_part_until_the_reply_is_deleted(api, asked, make, three, alice, bob):
+def test_who_replies_takes_part_until_the_reply_is_deleted(
+    api, each_query, make, three, alice, bob
+):
     reply = make.reply(three[0], by=bob)
     assert titles(api(alice).get("/threads?participant=bob")) == ["First", "Second"]
     api(bob).delete(f"{paths.thread(three[0])}/replies/{reply.number}").gives(204)
     assert titles(api(bob).get("/threads?participant=self")) == ["Second"]
 
 
-def test_a_search_looks_at_titles_alone(api, asked, make, team_repo, alice):
+def test_a_search_looks_at_titles_alone(api, each_query, make, team_repo, alice):
     make.thread(team_repo, by=alice, title="Über", body="zebra")
     assert titles(api(alice).get("/threads?search=%C3%BCBER")) == ["Über"]
     assert titles(api(alice).get("/threads?search=zebra")) == []
@@ -203,7 +205,7 @@ def walk(api, path: str, way: str) -> list[list[str]]:
     return pages
 
 
-def test_pages_lead_through_all_of_it_and_back(api, asked, seven, sam):
+def test_pages_lead_through_all_of_it_and_back(api, each_query, seven, sam):
     everything = titles(api(sam).get("/threads"))
     assert sorted(everything) == [f"{n}" for n in range(7)]
     assert (everything[:2], everything[-2:]) == (["6", "5"], ["1", "0"])
@@ -224,7 +226,9 @@ def test_addresses_of_pages_are_whole_and_keep_the_filters(api, seven, alice):
     assert page["next"].count("before=") == page["previous"].count("after=") == 1
 
 
-def test_the_first_page_leads_to_what_comes_later(api, asked, make, seven, team_repo, alice, sam):
+def test_the_first_page_leads_to_what_comes_later(
+    api, each_query, make, seven, team_repo, alice, sam
+):
     page = api(sam).get("/threads?per_page=3").gives()
     empty = api(sam).get(page["previous"]).gives()
     assert (empty["results"], empty["previous"]) == ([], page["previous"])
@@ -235,7 +239,7 @@ def test_the_first_page_leads_to_what_comes_later(api, asked, make, seven, team_
 
 
 def test_what_gets_activity_meanwhile_is_not_shown_twice_further_back(
-    api, asked, make, seven, team_repo, alice, sam
+    api, each_query, make, seven, team_repo, alice, sam
 ):
     """The thread has moved to the front, where `previous` finds it."""
     page = api(sam).get("/threads?per_page=3").gives()
@@ -247,12 +251,12 @@ def test_what_gets_activity_meanwhile_is_not_shown_twice_further_back(
     assert titles(api(sam).get(page["previous"])) == ["0", "6"]
 
 
-def test_an_empty_list_has_no_neighbours(api, asked, carol):
+def test_an_empty_list_has_no_neighbours(api, each_query, carol):
     page = api(carol).get("/threads").gives()
     assert page == {"results": [], "next": None, "previous": None}
 
 
-def test_before_and_after_together_bound_the_page(api, asked, seven, sam):
+def test_before_and_after_together_bound_the_page(api, each_query, seven, sam):
     first = api(sam).get("/threads?per_page=1").gives()
     older = api(sam).get(first["next"].replace("per_page=1", "per_page=3")).gives()
     places = [older["previous"].partition("after=")[2], older["next"].partition("before=")[2]]
@@ -261,7 +265,7 @@ def test_before_and_after_together_bound_the_page(api, asked, seven, sam):
     assert between == [record["title"] for record in older["results"]][1:-1]
 
 
-def test_a_moment_long_ago_or_far_ahead_is_a_place_as_well(api, asked, seven, sam):
+def test_a_moment_long_ago_or_far_ahead_is_a_place_as_well(api, each_query, seven, sam):
     start, end = f"0-{ZEROS}", "9" * 17 + "-" + "f" * 32
     assert titles(api(sam).get(f"/threads?before={start}")) == []
     assert len(titles(api(sam).get(f"/threads?before={end}"))) == 7
