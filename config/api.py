@@ -22,7 +22,7 @@ from apps.pulls.content_views import (
     PullPatchViewSet,
     PullVersionViewSet,
 )
-from apps.pulls.views import PullsAcrossViewSet, PullViewSet, ReviewViewSet
+from apps.pulls.views import CrossRepoPullViewSet, PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
     CheckRepoSlugViewSet,
@@ -37,10 +37,10 @@ from apps.repos.views import (
 from apps.site.views import RateLimitViewSet, SiteSettingsViewSet
 from apps.teams.views import CheckTeamSlugViewSet, MemberViewSet, SuggestUsersViewSet, TeamViewSet
 from apps.threads.views import (
+    CrossRepoThreadViewSet,
     ParticipantViewSet,
     ReplyVersionViewSet,
     ReplyViewSet,
-    ThreadsAcrossViewSet,
     ThreadVersionViewSet,
     ThreadViewSet,
 )
@@ -89,8 +89,8 @@ route("forks", ForkViewSet)
 route("rate-limits", RateLimitViewSet)
 route_singleton("site-settings", SiteSettingsViewSet)
 route_singleton("tail-events", TailViewSet)
-route("threads", ThreadsAcrossViewSet)
-route("pulls", PullsAcrossViewSet)
+route("threads", CrossRepoThreadViewSet)
+route("pulls", CrossRepoPullViewSet)
 route("uploads", UploadViewSet)
 route("teams", TeamViewSet)
 route("teams/<team_slug:team_slug>/members", MemberViewSet)

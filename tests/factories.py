@@ -29,9 +29,7 @@ from apps.pulls.models import Pull, Review, ReviewStatus
 from apps.repos.models import Approver, Fork, ForkStatus, Protection, Ref, Repo
 from apps.site.models import RateLimit
 from apps.teams.models import Member, Role, Team
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Reply, Thread
-from apps.threads.tree import child_path
+from apps.threads.models import Reply, Thread, ThreadKind, child_path
 
 
 class UserFactory(DjangoModelFactory[User]):

@@ -33,8 +33,8 @@ from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
-from apps.events.activity import ActivityRecord, activity_record
 from apps.events.models import Key
+from apps.events.serializers import ActivityRecord, activity_record
 
 
 class TokenQuery(QuerySerializer):

@@ -1,4 +1,4 @@
-"""What changes pings: that somebody has seen them. It records nothing: it is no event."""
+"""Marking pings as read. These changes record no event."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from apps.events.models import Ping
 
 @transaction.atomic
 def read_ping(*, by: Principal, ping: Ping) -> None:
-    """Mark one's own ping as read; doing it again changes nothing. 404 for somebody else's."""
+    """Mark the caller's own ping as read; repeating it changes nothing. 404 for pings of others."""
     by.check_may_change()
     if ping.user_id != by.user.pk:
         raise plain_error(404)
@@ -23,7 +23,7 @@ def read_ping(*, by: Principal, ping: Ping) -> None:
 
 @transaction.atomic
 def read_all_pings(*, by: Principal) -> None:
-    """Mark all pings that one may see as read."""
+    """Mark all pings that the caller may see as read."""
     by.check_may_change()
     unread = Ping.objects.all().visible_to(by).filter(read_at=None)
     unread.update(read_at=timezone.now())

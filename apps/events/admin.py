@@ -1,4 +1,4 @@
-"""The log of all that happened, for staff to read. See docs/admin.md."""
+"""Admin pages of the event log, read-only. See docs/admin.md."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.events.scopes import Names, resolve
 
-SHOWN = ("number", "username", "slug", "name")
-ABOVE = ("thread_number", "pull_number")
-"""What is told of a target: names and numbers; its page has its uuid."""
+TARGET_NAMES = ("number", "username", "slug", "name")
+PARENT_NUMBERS = ("thread_number", "pull_number")
+"""The values of a target that lists show."""
 
 
 class KindFilter(Choices):
@@ -30,7 +30,7 @@ class KindFilter(Choices):
 
 @admin.register(Event)
 class EventAdmin(StaffAdmin):
-    """Nobody changes an event. What staff does in the admin is here as well."""
+    """Events, which nobody can change. They include the changes that staff make in the admin."""
 
     group, position = "Record", 1
     list_display = ("created_at", "actor", "what", "target_named", "where")
@@ -48,13 +48,13 @@ class EventAdmin(StaffAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """By the scopes that the API knows; along the index of each."""
+        """By username, or by an event scope of the API; both have an index."""
         text = search_term.strip()
         if not text:
             return queryset, False
         if text != "site" and ":" not in text:
-            named = get_user_model().objects.filter(username_key=text.lower()).values("pk")
-            return queryset.filter(actor__in=named), False
+            actors = get_user_model().objects.filter(username_key=text.lower()).values("pk")
+            return queryset.filter(actor__in=actors), False
         try:
             (event_scope,) = resolve(cast("SiteRequest", request).principal, [text])
         except (ApiError, Http404):
@@ -62,13 +62,13 @@ class EventAdmin(StaffAdmin):
         return queryset.filter((event_scope.key.column, event_scope.key.value)), False
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        found = super().get_changelist_instance(request)
-        found.result_list = named(list(found.result_list))
-        return found
+        changelist = super().get_changelist_instance(request)
+        changelist.result_list = with_names(list(changelist.result_list))
+        return changelist
 
     def get_object(self, *args: Any, **options: Any) -> Any:
         row = super().get_object(*args, **options)
-        return row and named([row])[0]
+        return row and with_names([row])[0]
 
     @admin.display(description="what")
     def what(self, row: Event) -> str:
@@ -76,9 +76,9 @@ class EventAdmin(StaffAdmin):
 
     @admin.display(description="about")
     def target_named(self, row: Event) -> str:
-        known = [f"{row.target[name]}" for name in SHOWN if name in row.target]
-        above = [f"of #{row.target[name]}" for name in ABOVE if name in row.target]
-        return " ".join([row.target["kind"], *known, *above])
+        names = [f"{row.target[name]}" for name in TARGET_NAMES if name in row.target]
+        parents = [f"of #{row.target[name]}" for name in PARENT_NUMBERS if name in row.target]
+        return " ".join([row.target["kind"], *names, *parents])
 
     @admin.display(description="where")
     def where(self, row: Event) -> str:
@@ -89,8 +89,8 @@ class EventAdmin(StaffAdmin):
         return format_html("<pre>{}</pre>", json.dumps(row.data, indent=2, ensure_ascii=False))
 
 
-def named(rows: list[Event]) -> list[Event]:
-    """Each with `where`, today's name of its repository or team, asked for once for all."""
+def with_names(rows: list[Event]) -> list[Event]:
+    """Set `where`, the current name of the repository or team. Looks up all names at once."""
     names = Names(rows)
     for row in rows:
         team = names.teams.get(row.team_id)

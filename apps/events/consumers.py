@@ -1,7 +1,8 @@
-"""`GET /tail-events` as a Channels consumer: who may follow is asked once, then events are sent.
+"""`GET /tail-events` as a Channels consumer.
 
-Django answers the request first, with all that it refuses. When its view lets the request in, the
-stream runs outside Django, so that an idle one holds neither a thread nor a database connection.
+The Django view checks the request first, and answers it with a refusal or an `EventStreamResponse`.
+The stream then runs outside Django, so that an idle stream holds no thread and no database
+connection.
 """
 
 from __future__ import annotations
@@ -18,31 +19,29 @@ from channels.generic.http import AsyncHttpConsumer
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from apps.events.bodies import bodies_for
-from apps.events.frames import OPENING
-from apps.events.hub import hub, in_thread
+from apps.events.frames import OPENING, bodies_for, frames_of
+from apps.events.hub import EventStreamResponse, Subscriber, hub, in_thread
 from apps.events.scopes import Selection
-from apps.events.subscribers import Subscribed, Subscriber, render
 
 Scope: TypeAlias = Any
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
 PAGE = 100
-"""Events in one page of catching up."""
+"""Events in one page when a subscriber catches up."""
 SEND_TIMEOUT = 10.0
-"""Seconds that a client may leave a full connection unread; then its stream is closed."""
+"""Seconds to wait for a client that does not read its full connection before closing the stream."""
 
 logger = logging.getLogger(__name__)
 
 
 class Handler(Protocol):
-    """Django's handler, as far as a consumer needs it."""
+    """The part of Django's handler that the consumer uses."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     async def ask(self, scope: Scope) -> HttpResponseBase:
-        """The response to this request without its body, which is not sent."""
+        """The response to this request, without sending it."""
         ...
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None: ...
@@ -59,7 +58,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
         self.handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET":  # HEAD, and those that the view refuses
+        if scope["method"] != "GET":  # HEAD, and methods that the view refuses
             await self.handler(scope, receive, send)
             return
         self.receive = receive
@@ -68,7 +67,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
     async def http_request(self, message: Mapping[str, Any]) -> None:
         """Send the refusal of the view, or events until the stream ends.
 
-        All of it happens here: not every server says that a client has left after an answer.
+        All of this happens here, as not every server sends `http.disconnect` after a response.
         """
         try:
             if subscriber := await self.subscribe():
@@ -79,28 +78,28 @@ class EventStreamConsumer(AsyncHttpConsumer):
         raise StopConsumer
 
     async def subscribe(self) -> Subscriber | None:
-        """Begin the answer. Returns a subscriber who has entered the hub; None after a refusal.
+        """Send the headers. Returns a subscriber that has entered the hub; None after a refusal.
 
-        Others may have taken the last connection since the view has looked: then it is asked again.
-        The response goes when this returns, as it holds the whole request.
+        Asks the view again if another stream has taken the last connection in the meantime. The
+        response is freed when this method returns, as it holds the whole request.
         """
         while True:
-            seen = hub.state
+            state_before = hub.state
             response = await self.handler.ask(self.scope)
-            if not isinstance(response, Subscribed):
+            if not isinstance(response, EventStreamResponse):
                 await self.handler.send_response(response, self.send)
                 return None
             subscriber = Subscriber(response)
-            if hub.enter(subscriber, seen):
+            if hub.enter(subscriber, state_before):
                 self.subscriber = subscriber
-                del response["Content-Length"]  # that of no body
+                del response["Content-Length"]  # Django has set it to 0
                 pairs = response.items()
                 headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in pairs]
                 await self.send_headers(headers=headers)
                 return subscriber
 
     async def follow(self, subscriber: Subscriber) -> None:
-        """Stream until the client leaves, its credential ends, or the hub closes the stream."""
+        """Stream until the client leaves, its credential expires, or the hub ends the stream."""
         expires_at = subscriber.selection.principal.expires_at
         lifetime = None if expires_at is None else (expires_at - timezone.now()).total_seconds()
         tasks = [
@@ -109,7 +108,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
         ]
         try:
             await asyncio.wait(
-                [*tasks, subscriber.over],
+                [*tasks, subscriber.ended],
                 timeout=lifetime,
                 return_when=asyncio.FIRST_COMPLETED,
             )
@@ -119,7 +118,7 @@ class EventStreamConsumer(AsyncHttpConsumer):
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(outcome, Exception) and not isinstance(outcome, TimeoutError | OSError):
                 logger.error("A live stream failed", exc_info=outcome)
-        with suppress(OSError):  # some servers say so when the client has gone
+        with suppress(OSError):  # some servers raise it when the client has gone
             await self.send_body(b"")
 
     async def wait_for_disconnect(self) -> None:
@@ -127,17 +126,17 @@ class EventStreamConsumer(AsyncHttpConsumer):
             pass
 
     async def send_events(self, subscriber: Subscriber) -> None:
-        """Send the opening, then what the log has after the client's last id, then new events."""
+        """Send the opening, then the events after the client's last id, then new events."""
         write = partial(self.write, subscriber)
         await write(OPENING)
-        while not subscriber.over.done():
+        while not subscriber.ended.done():
             if subscriber in hub.joined:
                 await write(await subscriber.take())
             else:
                 await catch_up(subscriber, write)
 
     async def write(self, subscriber: Subscriber, data: bytes) -> None:
-        """Send a piece of the body; the stream ends when the client does not take it in time."""
+        """Send a piece of the body; end the stream if the client does not take it in time."""
         timer = subscriber.loop.call_later(SEND_TIMEOUT, subscriber.end)
         try:
             await self.send_body(data, more_body=True)
@@ -146,10 +145,11 @@ class EventStreamConsumer(AsyncHttpConsumer):
 
 
 async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[None]]) -> None:
-    """Send a page of the log, and join the hub, when that was all, without a gap or a double.
+    """Send a page of the log, and join the hub if it was the last page.
 
-    The hub's last id may move on during every `await`, so that it is compared and joined in one go.
-    Access is looked at again with each page: the hub does so only for those who have joined.
+    `hub.last` may change during every `await`. No `await` stands between the comparison and the
+    join, so that no event is missing or sent twice. Each page checks access again, as the hub
+    checks only the subscribers that have joined.
     """
     after = subscriber.position
     end = max(after, hub.last)
@@ -165,16 +165,16 @@ async def catch_up(subscriber: Subscriber, write: Callable[[bytes], Awaitable[No
 def read_page(
     subscriber: Subscriber, after: int, end: int
 ) -> tuple[Selection | None, list[tuple[int, bytes]]]:
-    """What is allowed now, and the ids and frames of the oldest events of it with `after` < id <=
-    `end`.
+    """The selection that is allowed now, and the ids and frames of its oldest events with `after` <
+    id <= `end`.
     """
     allowed = subscriber.selection.renewed()
     if allowed is None:
         return None, []
-    events = allowed.find(after=after, before=end + 1, size=PAGE, newest_first=False)
-    who, html = allowed.principal, subscriber.html
-    bodies = bodies_for(events, [who])[who] if html and events else {}
+    events = allowed.page(after=after, before=end + 1, size=PAGE, newest_first=False)
+    principal, html = allowed.principal, subscriber.html
+    bodies = bodies_for(events, [principal])[principal] if html and events else {}
     return allowed, [
-        (one.event.id, one.frame(html=html, written=bodies.get(one.event.id)))
-        for one in render(events)
+        (frames.event.id, frames.frame(html=html, body=bodies.get(frames.event.id)))
+        for frames in frames_of(events)
     ]

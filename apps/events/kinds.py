@@ -1,4 +1,4 @@
-"""The closed vocabulary of event kinds."""
+"""The kinds of events and of pings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import Self
 
 
-class Worded(StrEnum):
-    """A kind, and what its actor did, for people."""
+class DescribedKind(StrEnum):
+    """A kind with a phrase for people: the action, without its actor."""
 
     words: str
 
@@ -18,8 +18,8 @@ class Worded(StrEnum):
         return member
 
 
-class Kind(Worded):
-    """A kind of event; the page of its subject is linked behind the words."""
+class Kind(DescribedKind):
+    """The kinds of events. The subject of the event follows the phrase."""
 
     TEAM_CREATED = "team-created", "created the team"
     TEAM_UPDATED = "team-updated", "changed the team"
@@ -76,8 +76,8 @@ class Kind(Worded):
     RATE_LIMIT_DELETED = "rate-limit-deleted", "lifted a rate limit"
 
 
-class PingKind(Worded):
-    """Why an event pings somebody; the words end at the person, `you`."""
+class PingKind(DescribedKind):
+    """The reasons to ping a person, who is `you` in the phrase. The first reason takes priority."""
 
     MENTION = "mention", "mentioned you"
     REVIEW_REQUESTED = "review_requested", "requested your review"
@@ -85,12 +85,11 @@ class PingKind(Worded):
     ADDED = "added", "added you to the team"
 
 
-STRENGTH = {kind: number for number, kind in enumerate(PingKind)}
-"""Of several reasons to ping somebody by one event the first of `PingKind` counts."""
+PRIORITY = {kind: number for number, kind in enumerate(PingKind)}
 PING_WORDS = {str(kind): kind.words for kind in PingKind}
 WORDS = {str(kind): kind.words for kind in Kind}
 
 
 def words_of(kind: str) -> str:
-    """What is said of a kind; of one that only a newer version knows, what it is called."""
+    """The phrase of a kind. A kind from a newer version has its name as phrase."""
     return WORDS.get(kind, kind.replace("-", " "))

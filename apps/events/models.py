@@ -1,7 +1,7 @@
-"""The event log: one row for each change, written in the change's own transaction.
+"""The event log: one row for each change, written in the transaction of the change; and pings.
 
-It stores ids, not names: event scopes and URLs are rendered with today's slugs.
-It knows no team, repository or thread model; their ids are plain numbers here.
+Events store ids, not names, so that event scopes and URLs are rendered with current names. Ids of
+teams, repositories and threads are plain integers, as their models are in apps above this one.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from apps.events.kinds import PingKind
 from apps.jobs.leases import Leased
 
 PINGED = "pings__user"
-"""The column of the key of whom an event pinged: a row beside the event, not a column of it."""
+"""The query path from an event to the people that it pinged, used as the column of a `Key`."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One thing an event can be asked for by: a column of the log and its value."""
+    """A column of the log and a value, which select the events of one person, team or thread."""
 
     column: str
     value: int
 
     @property
-    def is_somebodys(self) -> bool:
-        """Whether it is that of a person's events, each of which has to be checked."""
+    def is_personal(self) -> bool:
+        """Whether it selects a person's events. Access to each of these has to be checked."""
         return self.column in {"actor_id", PINGED}
 
     @property
     def order(self) -> str:
-        """By what to sort its events, so that the index that finds them sorts them as well."""
+        """The column that sorts its events along the index that finds them."""
         return "pings__event" if self.column == PINGED else "id"
 
 
 class EventScopeType(Protocol):
-    """Explains one form of event scopes. Its principals are those of `apps.accounts`."""
+    """Resolves event scopes of one form. The principals are those of `apps.accounts`."""
 
     def key(self, principal: Any, text: str) -> Key:
-        """The key of `text`, which follows the colon. 403, 404; `ValueError` for a bad form."""
+        """The key of the text after the colon. 403, 404; `ValueError` if it is malformed."""
         ...
 
     def texts(self, ids: set[int]) -> dict[int, str]:
-        """Today's text of each id, in one query."""
+        """The current text of each id, in one query."""
         ...
 
     def readable(self, principal: Any) -> QuerySet[Any, Any]:
-        """The values of its keys that this principal may read, as a queryset for a subquery."""
+        """The key values that this principal may read, as a queryset for a subquery."""
         ...
 
 
 def event_scope_type(name: str) -> EventScopeType:
-    """What understands this form of event scopes; `settings.EVENT_SCOPES` names it."""
-    found: EventScopeType = import_string(settings.EVENT_SCOPES[name])()
-    return found
+    """The instance of the class that `settings.EVENT_SCOPES` names for this form."""
+    scope_type: EventScopeType = import_string(settings.EVENT_SCOPES[name])()
+    return scope_type
 
 
 class EventRow(NamedTuple):
-    """An event as it is read: its columns, and the names of who did it."""
+    """The columns of an event, and the uuid and username of its actor."""
 
     id: int
     kind: str
@@ -91,7 +91,7 @@ class EventRow(NamedTuple):
     actor__username: str | None
 
     def keys(self) -> Iterator[Key]:
-        """Every key that this event answers to."""
+        """All keys that select this event, but `PINGED`."""
         columns = ("team_id", "repo_id", "thread_id", "actor_id", "private_to", "site")
         for column in columns:
             value: Any = getattr(self, column)
@@ -100,30 +100,30 @@ class EventRow(NamedTuple):
 
 
 def readable_by(principal: Principal, event: str = "") -> Q:
-    """The condition that this principal may read now what an event is about.
+    """The condition that this principal may read the subject of an event now.
 
     `event` is the path from the row to its event, such as `event__`.
     """
-    own = principal.user.pk
-    repos, teams = (event_scope_type(one).readable(principal) for one in ("repo", "team"))
+    user = principal.user.pk
+    repos, teams = (event_scope_type(form).readable(principal) for form in ("repo", "team"))
     in_repo = Q((f"{event}repo_id__in", repos))
     in_team = Q((f"{event}repo_id", None), (f"{event}team_id__in", teams))
-    without = Q((f"{event}repo_id", None), (f"{event}team_id", None), (f"{event}actor", own))
-    readable = in_repo | in_team | Q((f"{event}private_to", own)) | without
+    own = Q((f"{event}repo_id", None), (f"{event}team_id", None), (f"{event}actor", user))
+    readable = in_repo | in_team | Q((f"{event}private_to", user)) | own
     return readable | Q((f"{event}site", 1)) if principal.is_staff else readable
 
 
 class EventQuerySet(models.QuerySet["Event"]):
     def of(self, key: Key) -> EventQuerySet:
-        """Events that answer to this key."""
+        """The events that this key selects."""
         return self.filter((key.column, key.value))
 
     def visible_to(self, principal: Principal) -> EventQuerySet:
-        """Events whose subject this principal may read now."""
+        """The events whose subject this principal may read now."""
         return self.filter(readable_by(principal))
 
     def rows(self) -> list[EventRow]:
-        """These events, read in one query: a whole event, or person, takes twice as long."""
+        """These events, in one query; model instances would take twice as long."""
         return [EventRow(*row) for row in self.values_list(*EventRow._fields)]
 
     def newest_id(self) -> int:
@@ -132,7 +132,7 @@ class EventQuerySet(models.QuerySet["Event"]):
 
 
 class Event(models.Model):
-    """One change. Ids become visible in order: every smaller one is settled by then."""
+    """One change. Ids become visible in order: no smaller id appears later."""
 
     kind = models.CharField(max_length=40)
     actor = models.ForeignKey(
@@ -150,9 +150,9 @@ class Event(models.Model):
     """The number of the thread or pull within its repository."""
     is_pull = models.BooleanField(default=False)
     private_to = models.BigIntegerField(null=True)
-    """The only user, beside the actor, who may read it (token events)."""
+    """The only user, besides the actor, who may read the event, such as a token event."""
     site = models.SmallIntegerField(null=True)
-    """1 for an event of the site scope."""
+    """1 for events of the event scope `site`, else null."""
     target = models.JSONField()
     title = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is "no title"
     web_suffix = models.CharField(max_length=255, null=True)  # noqa: DJ001 - null is "no page"
@@ -160,7 +160,7 @@ class Event(models.Model):
     data = models.JSONField(default=dict)
     created_at = models.DateTimeField()
     where: str
-    """Today's name of its repository or team, set in the admin only."""
+    """The current name of its repository or team; only the admin sets it."""
 
     objects = EventQuerySet.as_manager()
 
@@ -182,16 +182,16 @@ class Event(models.Model):
 
 class PingQuerySet(models.QuerySet["Ping"]):
     def visible_to(self, principal: Principal) -> PingQuerySet:
-        """A person's own pings, as far as they may read now what the events are about."""
+        """The principal's own pings about subjects that they may read now."""
         return self.filter(readable_by(principal, "event__"), user=principal.user.pk)
 
     def of_thread(self, thread_id: int) -> PingQuerySet:
-        """Those by events of a thread, or of a pull and its thread."""
+        """The pings by events of a thread, or of a pull and its thread."""
         return self.filter(event__thread_id=thread_id)
 
     def mentioned_in(self, thread_id: int, api: str, people: Collection[int]) -> set[int]:
-        """Which of these people the text at this address, below its repository, has pinged by a
-        mention; one query, none for nobody.
+        """The people among these that a text has pinged by a mention already. `api` is the path of
+        the text below its repository. One query, or none without people.
         """
         if not people:
             return set()
@@ -199,16 +199,18 @@ class PingQuerySet(models.QuerySet["Ping"]):
         return set(of_text.filter(user__in=people).values_list("user", flat=True))
 
     def people_of(self, events: Collection[int]) -> dict[int, list[int]]:
-        """Whom each of these events pinged, by its id; one query, none for no event."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        """The ids of the people that each event pinged, by the id of the event; one query, or none
+        without events.
+        """
+        people: defaultdict[int, list[int]] = defaultdict(list)
         if events:
             for event, person in self.filter(event__in=events).values_list("event", "user"):
-                found[event].append(person)
-        return found
+                people[event].append(person)
+        return people
 
 
 class Ping(models.Model):
-    """An event that one person should know of, and whether they have seen it."""
+    """The notification of one person about an event, and whether they have read it."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     event = models.ForeignKey(Event, on_delete=models.CASCADE, related_name="pings")
@@ -239,9 +241,9 @@ NEWS = Q(newest__gt=F("told"))
 
 
 class PingMail(Leased):
-    """Which pings of one person in one thread are to be told by mail: the job that sends it.
+    """The job that mails the pings of one person in one thread.
 
-    Its lease is also the wait: after a mail, and after a failure, until the next.
+    Its lease is also the wait after a mail or a failure until the next attempt.
     """
 
     user = models.ForeignKey(
@@ -253,9 +255,9 @@ class PingMail(Leased):
     thread_id = models.BigIntegerField()
     """0 for pings that are about no thread."""
     newest = models.BigIntegerField()
-    """The newest event that is to be told."""
+    """The id of the newest event to mail."""
     told = models.BigIntegerField()
-    """Events up to this one have been told, or need not be."""
+    """Events up to this id have been mailed, or need no mail."""
 
     class Meta:
         constraints = [
@@ -268,16 +270,16 @@ class PingMail(Leased):
 
     @classmethod
     def next_due(cls) -> PingMail | None:
-        """The one that has waited longest of those whose time has come."""
+        """The job that is due and has the oldest event; None if no job is due."""
         return cls.objects.filter(NEWS, cls.due()).order_by("newest").first()
 
     def untold(self, since: dt.datetime) -> PingQuerySet:
-        """The pings of it by events after that time which the person has not read, oldest first."""
+        """The unread pings to mail, by events after that time."""
         events = {"event__gt": self.told, "event__lte": self.newest, "event__created_at__gt": since}
         thread = Q(event__thread_id=self.thread_id or None)
         return Ping.objects.filter(thread, user=self.user_id, read_at=None, **events)
 
     def finish(self, token: uuid.UUID, wait: dt.timedelta) -> None:
-        """Note that all up to `newest`, as it was read, is told; what comes waits this long."""
+        """Note that all events up to `newest`, as it was read, are mailed. Later ones wait."""
         until = timezone.now() + wait
         self._held(token).update(told=self.newest, attempts=0, lease_until=until)

@@ -1,4 +1,4 @@
-"""Pages of the event list by cursor: newest first, `previous` can be polled."""
+"""Pages of the list of events, by cursor: newest first, with a `previous` that clients can poll."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.events.models import EventRow
 from apps.events.scopes import Selection
 
 PAST_ALL = 10**18
-"""Larger than any id; larger cursors count as this."""
+"""Larger than any id. A larger cursor counts as this one."""
 CURSOR = {"type": "string", "pattern": "^[0-9]+$"}
 
 
@@ -30,7 +30,8 @@ def cursor_schema(name: str, description: str) -> dict[str, Any]:
 
 
 class EventCursorPagination(ApiPagination):
-    """`before_id` gives older events, `after_id` the page next to it, so that no burst is skipped.
+    """Pages of a `Selection`. `before_id` gives older events; `after_id` gives the page right after
+    an event, so that a client that polls misses nothing.
 
     `next` leads to older events and `previous` to newer ones; an empty page of `after_id` names
     itself.
@@ -43,7 +44,8 @@ class EventCursorPagination(ApiPagination):
     )
 
     def read(self, request: Request, base_url: str) -> None:
-        self.before, self.after = (self._cursor(request, one) for one in ("before_id", "after_id"))
+        names = ("before_id", "after_id")
+        self.before, self.after = (self._cursor(request, name) for name in names)
         super().read(request, base_url)
 
     def _cursor(self, request: Request, name: str) -> int | None:
@@ -51,39 +53,37 @@ class EventCursorPagination(ApiPagination):
         return read_cursor(name, texts[-1]) if texts else None
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
-        """The page of a `Selection`, which walks along the index of each of its scopes."""
-        selection: Selection = queryset
+        """A page of a `Selection`, which stands in for the queryset."""
         if self.after is not None and self.before is None:
-            return self._page_after(selection, self.after)
-        return self._page_before(selection, self.before, self.after)
+            return self._page_after(queryset, self.after)
+        return self._page_before(queryset, self.before, self.after)
 
     def _page_before(
         self, selection: Selection, before: int | None, after: int | None
     ) -> list[EventRow]:
         """The newest events, or those before an id; `after` only bounds them."""
-        found = selection.find(
+        events = selection.page(
             after=after or 0,
             before=PAST_ALL if before is None else before,
             size=self.per_page + 1,
             newest_first=True,
         )
-        shown = found[: self.per_page]
-        more = len(found) > self.per_page
-        newest = shown[0].id if shown else None if before is None else max(before - 1, 0)
-        self.next = self.link(before_id=shown[-1].id) if more else None
+        page = events[: self.per_page]
+        has_next = len(events) > self.per_page
+        newest = page[0].id if page else None if before is None else max(before - 1, 0)
+        self.next = self.link(before_id=page[-1].id) if has_next else None
         self.previous = None if newest is None else self.link(after_id=newest, before_id=None)
-        return shown
+        return page
 
     def _page_after(self, selection: Selection, after: int) -> list[EventRow]:
-        """The events next to `after`, shown newest first."""
+        """The events right after an id, newest first."""
         size = self.per_page
-        shown = selection.find(after=after, before=PAST_ALL, size=size, newest_first=False)
-        shown.reverse()
-        oldest = shown[-1].id if shown else min(after + 1, PAST_ALL)
-        older = selection.find(after=0, before=oldest, size=1, newest_first=True)
+        page = selection.page(after=after, before=PAST_ALL, size=size, newest_first=False)[::-1]
+        oldest = page[-1].id if page else min(after + 1, PAST_ALL)
+        older = selection.page(after=0, before=oldest, size=1, newest_first=True)
         self.next = self.link(before_id=oldest, after_id=None) if older else None
-        self.previous = self.link(after_id=shown[0].id if shown else after)
-        return shown
+        self.previous = self.link(after_id=page[0].id if page else after)
+        return page
 
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"results": data, "next": self.next, "previous": self.previous})

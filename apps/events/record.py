@@ -1,4 +1,4 @@
-"""Writing an event: the last line of every action, inside its transaction."""
+"""Recording events: the last line of every action, inside its transaction."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from django.utils import timezone
 
 from apps.core.access import Person
 from apps.events import wake
-from apps.events.kinds import STRENGTH, Kind, PingKind
+from apps.events.kinds import PRIORITY, Kind, PingKind
 from apps.events.models import Event, Ping, PingMail
 
-# One PostgreSQL advisory lock for all writers of events: "ghevents" as a 64-bit number.
+# The PostgreSQL advisory lock that all writers of events take: "ghevents" as a 64-bit integer.
 ORDER_LOCK = int.from_bytes(b"ghevents")
-AT_ONCE = 500
-"""Events that one statement writes."""
+BATCH_SIZE = 500
+"""Maximum number of events that one statement writes."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Where an event belongs, as ids; see the columns of `Event`."""
+    """The ids of the team, repository and thread of an event; see the columns of `Event`."""
 
     team: int | None = None
     repo: int | None = None
@@ -36,10 +36,10 @@ class Keys:
 
 @dataclass(frozen=True)
 class Target:
-    """What an event is about: `{kind, number|uuid|slug}`, and its path in both address spaces.
+    """The target of an event: `{kind, number|uuid|slug}`, and its paths.
 
-    The suffixes follow the address of the repository, or of the team where there is none;
-    None where the target has no page or no resource.
+    `web` and `api` are the paths of its page and its resource, below the repository, or below the
+    team if it has no repository; None without a page or a resource.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Target:
 
 
 class Recorded(Protocol):
-    """What a model offers so that events can be about it."""
+    """A model instance that events can be about."""
 
     def event_keys(self) -> Keys: ...
 
@@ -59,7 +59,7 @@ class Recorded(Protocol):
 
 
 class Recipient(Protocol):
-    """What a ping needs to know of a person."""
+    """A person who can be pinged."""
 
     @property
     def pk(self) -> int: ...
@@ -70,12 +70,12 @@ class Recipient(Protocol):
 
 
 Pinged: TypeAlias = tuple[Recipient, PingKind]
-"""A person whom an event should ping, and why. Whoever says so has asked who may read it."""
+"""A person to ping, and the reason. The caller has already checked read access."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What one event tells; see `record`."""
+    """One event to record; see `record`."""
 
     kind: Kind
     actor: Person | None
@@ -93,9 +93,9 @@ def record(
 ) -> None:
     """Write the event of a change. Call it last: it holds the order lock until the commit.
 
-    `data` is shown to every reader of the event: no secret, no e-mail address. `actor` None means
-    that nobody known caused it (a repair). It pings each of `pings` once, for the strongest of
-    their reasons; neither the actor nor inactive people.
+    `data` must not contain secrets or e-mail addresses, as every reader of the event sees it.
+    `actor` is None if the system made the change. Each person in `pings` is pinged once, for the
+    first of their reasons in `PingKind`; the actor and inactive people are not pinged.
     """
     _take_order_lock()
     event = _row(Change(kind, actor, about, data or {}))
@@ -105,29 +105,29 @@ def record(
 
 
 def record_all(changes: Sequence[Change]) -> None:
-    """Write the events of many changes in this order, in a few statements; else as `record`."""
+    """Write the events of many changes in this order, in few statements; see `record`."""
     _take_order_lock()
-    Event.objects.bulk_create(map(_row, changes), batch_size=AT_ONCE)
+    Event.objects.bulk_create(map(_row, changes), batch_size=BATCH_SIZE)
     wake.notify_on_commit()
 
 
 def _ping(event: Event, pings: Iterable[Pinged]) -> None:
-    """Write the pings of an event, and the jobs of the mail to those who want it: two statements,
-    none for nobody.
+    """Write the pings of an event, and the jobs that mail them: two statements, or none without
+    people.
     """
-    found: dict[int, Pinged] = {}
-    for person, kind in sorted(pings, key=lambda one: STRENGTH[one[1]]):
+    by_person: dict[int, Pinged] = {}
+    for person, kind in sorted(pings, key=lambda pinged: PRIORITY[pinged[1]]):
         if person.is_active and person.pk != event.actor_id:
-            found.setdefault(person.pk, (person, kind))
-    if found:
+            by_person.setdefault(person.pk, (person, kind))
+    if by_person:
         Ping.objects.bulk_create(
-            Ping(event=event, user_id=pk, kind=kind) for pk, (_, kind) in found.items()
+            Ping(event=event, user_id=pk, kind=kind) for pk, (_, kind) in by_person.items()
         )
-    told = [pk for pk, (person, _) in found.items() if settings.SENDS_MAIL and person.wants_mail]
-    if told:
+    mailed = [pk for pk, (person, _) in by_person.items() if person.wants_mail]
+    if mailed and settings.SENDS_MAIL:
         thread, before = event.thread_id or 0, event.pk - 1
         PingMail.objects.bulk_create(
-            [PingMail(user_id=pk, thread_id=thread, newest=event.pk, told=before) for pk in told],
+            [PingMail(user_id=pk, thread_id=thread, newest=event.pk, told=before) for pk in mailed],
             update_conflicts=True,
             unique_fields=["user", "thread_id"],
             update_fields=["newest"],
@@ -156,7 +156,7 @@ def _row(change: Change) -> Event:
 
 
 def _take_order_lock() -> None:
-    """Ids must become visible in order; SQLite's `BEGIN IMMEDIATE` gives that by itself."""
+    """Make ids become visible in order. On SQLite, `BEGIN IMMEDIATE` does so by itself."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ORDER_LOCK])

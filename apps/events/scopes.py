@@ -1,7 +1,7 @@
-"""Event scopes: from their text to a key of the log, to its events, and back with today's names.
+"""Event scopes: from their text to keys of the log and to events, and from events to their scopes.
 
-Their forms and who may use them: docs/api.md. The apps above explain their own forms through
-`settings.EVENT_SCOPES`; `self`, `inbox` and `site` are explained here.
+docs/api.md describes the forms, and the permission that each needs. The apps above resolve their
+own forms through `settings.EVENT_SCOPES`; this module resolves `self`, `inbox` and `site`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPO = r"([Tt][Ee][Aa][Mm][Ss]|[Uu][Ss][Ee][Rr][Ss])/[A-Za-z0-9._-]{1,64}/[A-Za-
 PATTERN = (
     rf"^(self|inbox|site|(user|team):[^\x00]+|repo:{REPO}|(thread|pull):{REPO}/[0-9]{{1,19}})$"
 )
-"""The forms of scopes, for the OpenAPI document."""
+"""The pattern of event scopes in the OpenAPI document."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,17 @@ class EventScope:
     form: str
     key: Key
 
-    @property
-    def filtered(self) -> bool:
-        """Whether the events of somebody are meant, each of which has to be checked."""
-        return self.key.is_somebodys
-
     def is_open_to(self, principal: Principal) -> bool:
-        """Whether this principal, read anew, may still follow it."""
+        """Whether this principal may use the event scope now."""
         if self.form == "site":
             return principal.is_staff
-        if self.filtered:
+        if self.key.is_personal:
             return True
         return event_scope_type(self.form).readable(principal).filter(pk=self.key.value).exists()
 
 
 def resolve(principal: Principal, texts: Iterable[str]) -> tuple[EventScope, ...]:
-    """The event scopes named by a request, each once; 403, 404, or 422 `invalid_scope`."""
+    """The distinct event scopes that a request names; 403, 404, or 422 `invalid_scope`."""
     return tuple(dict.fromkeys(_resolve_one(principal, text) for text in texts))
 
 
@@ -77,44 +72,44 @@ def _invalid(text: str) -> Invalid:
 
 @dataclass(frozen=True)
 class Selection:
-    """The events that are asked for: of any of the scopes, and of any of the kinds if there are."""
+    """Selects events of any of the scopes, and of any of the kinds; without kinds, of all kinds."""
 
     principal: Principal
     event_scopes: tuple[EventScope, ...]
     kinds: frozenset[str]
 
-    def find(self, *, after: int, before: int, size: int, newest_first: bool) -> list[EventRow]:
+    def page(self, *, after: int, before: int, size: int, newest_first: bool) -> list[EventRow]:
         """At most `size` events with `after` < id < `before`, in order.
 
-        One query for each scope, so that each walks along its own index.
+        Each scope has its own query, which uses the index of that scope.
         """
         sign = "-" if newest_first else ""
-        found: dict[int, EventRow] = {}
+        events: dict[int, EventRow] = {}
         for event_scope in self.event_scopes:
-            rows = self._rows(event_scope).filter(id__gt=after, id__lt=before)
+            rows = self._rows(event_scope.key).filter(id__gt=after, id__lt=before)
             rows = rows.order_by(f"{sign}{event_scope.key.order}")
-            found.update((event.id, event) for event in rows[:size].rows())
-        return [found[pk] for pk in sorted(found, reverse=newest_first)[:size]]
+            events.update((event.id, event) for event in rows[:size].rows())
+        return [events[pk] for pk in sorted(events, reverse=newest_first)[:size]]
 
-    def _rows(self, event_scope: EventScope) -> EventQuerySet:
-        rows = Event.objects.of(event_scope.key)
-        if event_scope.filtered:
+    def _rows(self, key: Key) -> EventQuerySet:
+        rows = Event.objects.of(key)
+        if key.is_personal:
             rows = rows.visible_to(self.principal)
         if self.kinds:
             rows = rows.filter(kind__in=self.kinds)
         return rows
 
     def renewed(self) -> Selection | None:
-        """What may still be followed of it; None when its credential opens nothing any more."""
+        """The selection that the principal may use now; None if its credential is not valid."""
         principal = self.principal.renewed()
         if principal is None:
             return None
-        still = tuple(one for one in self.event_scopes if one.is_open_to(principal))
-        return replace(self, principal=principal, event_scopes=still)
+        event_scopes = tuple(scope for scope in self.event_scopes if scope.is_open_to(principal))
+        return replace(self, principal=principal, event_scopes=event_scopes)
 
 
 class Names:
-    """Today's names of the repositories and teams that a page of events speaks of."""
+    """The current names of the repositories and teams of some events."""
 
     def __init__(self, events: Iterable[EventRow | Event]) -> None:
         events = list(events)
@@ -122,25 +117,24 @@ class Names:
         self.teams = _texts("team", {event.team_id for event in events})
 
     def scopes(self, event: EventRow) -> list[str]:
-        """Every form that this event matches, but `self` and `inbox`."""
-        found = []
+        """The event scopes that select this event, but `self` and `inbox`."""
+        scopes = []
         if event.site:
-            found.append("site")
+            scopes.append("site")
         if event.actor__username is not None:
-            found.append(f"user:{event.actor__username}")
+            scopes.append(f"user:{event.actor__username}")
         if event.team_id in self.teams:
-            found.append(f"team:{self.teams[event.team_id]}")
+            scopes.append(f"team:{self.teams[event.team_id]}")
         if event.repo_id in self.repos:
             path = self.repos[event.repo_id]
-            found.append(f"repo:{path}")
+            scopes.append(f"repo:{path}")
             if event.thread_id is not None:
-                found.append(f"thread:{path}/{event.number}")
+                scopes.append(f"thread:{path}/{event.number}")
             if event.is_pull:
-                found.append(f"pull:{path}/{event.number}")
-        return found
+                scopes.append(f"pull:{path}/{event.number}")
+        return scopes
 
 
-def _texts(name: str, ids: set[int | None]) -> dict[int | None, str]:
-    wanted = {one for one in ids if one is not None}
-    found = event_scope_type(name).texts(wanted) if wanted else {}
-    return dict(found.items())
+def _texts(form: str, ids: set[int | None]) -> dict[int | None, str]:
+    present = {pk for pk in ids if pk is not None}
+    return dict(event_scope_type(form).texts(present).items()) if present else {}

@@ -1,6 +1,6 @@
-"""What each kind of event says to people: one sentence, as HTML with links, alike for all readers.
+"""Sentences that describe events to people, as HTML with links. All readers get the same sentence.
 
-It begins behind the name of who did it. Names are those of today; what is gone has no link.
+A sentence begins after the name of the actor. It has current names; deleted targets have no link.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apps.events.kinds import Kind, words_of
 
 Record = dict[str, Any]
 SHORT = 7
-"""Digits of a commit that are shown."""
+"""Number of digits of an abbreviated commit name."""
 SENTENCES = {
     Kind.TEAM_CREATED: "created the team {team}",
     Kind.TEAM_UPDATED: "changed the team {team}: {changed}",
@@ -71,21 +71,21 @@ SENTENCES = {
     Kind.RATE_LIMIT_UPDATED: "changed the rate limit for {scope}",
     Kind.RATE_LIMIT_DELETED: "lifted the rate limit for {scope}",
 }
-"""By kind. What stands in braces is one of `PARTS`."""
+"""The sentence of each kind. The names in braces are those of `PARTS`."""
 OF_ONESELF = {
     Kind.MEMBER_REMOVED: "left the team {team}",
     Kind.USER_UPDATED: "changed their account: {changed}",
 }
-"""What is said where the person whom it is about has done it."""
+"""The sentences if the actor is also the person whom the event is about."""
 BY_SOMEBODY_ELSE = {Kind.USER_JOINED: "added the account of {person}"}
 DECIDED = {"approved": "approved", "changes_requested": "requested changes on"}
 SOMETHING = "something"
 
 
 def sentence(record: Record, base: str = "") -> SafeString:
-    """What the event of this record says; `base` is the scheme and host of its links.
+    """The sentence of the event with this record; `base` is the scheme and host of its links.
 
-    A kind that only a newer version knows is said by its name.
+    A kind from a newer version has its name as sentence.
     """
     kind = record["kind"]
     text = SENTENCES.get(kind)
@@ -98,12 +98,12 @@ def sentence(record: Record, base: str = "") -> SafeString:
 
 
 def short_path(path: str) -> str:
-    """`teams/acme/api` as people say it: `acme/api`."""
+    """The path without its first part: `acme/api` for `teams/acme/api`."""
     return path.partition("/")[2]
 
 
 def linked(record: Record) -> SafeString:
-    """What the event is about, with its page where it has one."""
+    """The subject of the event, linked to its page if it has one."""
     title = record["summary"]["thread_title"] or record["target"]["kind"].replace("_", " ")
     return link(record["summary"]["web_url"], title)
 
@@ -115,12 +115,12 @@ def link(address: str | None, text: object) -> SafeString:
 
 
 def subject(record: Record, base: str) -> SafeString:
-    """A thread or pull by its number and title, and where it is."""
+    """The number, title and repository of a thread or pull."""
     target, summary = record["target"], record["summary"]
     number = target.get("thread_number", target.get("number", target.get("pull_number", "")))
-    named = format_html("#{} {}", number, summary["thread_title"] or "")
+    text = format_html("#{} {}", number, summary["thread_title"] or "")
     address = summary["web_url"] if summary["thread_title"] else None
-    return format_html("{} in {}", link(address, named), repo(record, base))
+    return format_html("{} in {}", link(address, text), repo(record, base))
 
 
 def repo(record: Record, base: str) -> SafeString:
@@ -134,7 +134,7 @@ def team(record: Record, base: str) -> SafeString:
 
 
 def person_of(record: Record) -> str | None:
-    """The name of whom the event is about; None where that is nobody."""
+    """The username of the person whom the event is about; None if it is about no person."""
     name = record["data"].get("username", record["target"].get("username"))
     return None if name is None else str(name)
 
@@ -169,7 +169,7 @@ def mono(text: object) -> SafeString:
 
 
 def of_data(name: str, *, plain: bool = True) -> Callable[[Record, str], Any]:
-    """The value of this name in the data of the event, as people say it or as it is called."""
+    """A part from a value in the data of the event: plain words, or a name in `mono`."""
 
     def make(record: Record, _base: str) -> Any:
         value = record["data"].get(name)
@@ -196,4 +196,4 @@ PARTS: dict[str, Callable[[Record, str], Any]] = {
     "name": lambda record, _base: record["data"].get("name", SOMETHING),
     "scope": of_data("scope", plain=False),
 }
-"""What may stand in a sentence, each made from the event's record and the base of its links."""
+"""The parts of sentences, each made from the event's record and the base of its links."""

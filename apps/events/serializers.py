@@ -1,17 +1,25 @@
-"""The record of an event, made from a row and today's names."""
+"""The records of events, of pings, and of the activity of a person or team."""
 
 from __future__ import annotations
 
+import datetime as dt
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 
+from apps.core.access import Principal
 from apps.core.serializers import RecordSerializer, TimestampField
 from apps.core.slugs import PREFIX
 from apps.events.kinds import PingKind
-from apps.events.models import Event, EventRow, Ping
+from apps.events.models import EventRow, Key
+from apps.events.queries import ACTIVITY, PingRow, count_activity
 from apps.events.scopes import Names
+
+DAYS = 90
+"""The number of days in a record of activity, today included."""
 
 
 class Summary(RecordSerializer):
@@ -45,14 +53,39 @@ class PingRecord(RecordSerializer):
     created_at = TimestampField()
 
 
+class ActivityDay(RecordSerializer):
+    date = serializers.DateField()
+    count = serializers.IntegerField()
+
+
+class ActivityTotals(RecordSerializer):
+    pulls_created = serializers.IntegerField()
+    pulls_merged = serializers.IntegerField()
+    reviews_created = serializers.IntegerField()
+    threads_created = serializers.IntegerField()
+    replies_created = serializers.IntegerField()
+    pushes = serializers.IntegerField()
+
+
+class ActivityRecord(RecordSerializer):
+    subject = serializers.DictField()
+    to = serializers.DateField()
+    days = ActivityDay(many=True)
+    totals = ActivityTotals()
+
+    def get_fields(self) -> dict[str, Any]:
+        """Adds `from`, which is a keyword in Python."""
+        return {**super().get_fields(), "from": serializers.DateField()}
+
+
 def event_records(events: Sequence[EventRow], base: str) -> list[dict[str, Any]]:
-    """These events, with names looked up once for all."""
+    """The records of these events. Looks up all names at once."""
     names = Names(events)
     return [event_record(event, names, base) for event in events]
 
 
 def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
-    """One event as JSON; `base` is the scheme and host of its URLs."""
+    """The record of an event; `base` is the scheme and host of its URLs."""
     path = names.repos.get(event.repo_id)
     team = names.teams.get(event.team_id)
     web, api = _roots(event, path, team)
@@ -76,8 +109,8 @@ def event_record(event: EventRow, names: Names, base: str) -> dict[str, Any]:
 
 
 def target_of(event: EventRow) -> dict[str, Any]:
-    """What it is about. The number of a pull is called `number` whatever it is about; events of
-    reviews were written when theirs was `pull_number` alone, and have both.
+    """The target of an event. Targets of reviews have the number of their pull as `number`, and as
+    `pull_number`, its only name in stored events.
     """
     target: dict[str, Any] = event.target
     if "pull_number" in target:
@@ -88,7 +121,7 @@ def target_of(event: EventRow) -> dict[str, Any]:
 def _roots(
     event: EventRow, path: str | None, team: str | None
 ) -> tuple[str, str] | tuple[None, None]:
-    """What its suffixes follow, as a page and in the API; None where that is gone."""
+    """The paths that precede its suffixes, of pages and of the API; None if its owner is gone."""
     if event.repo_id is not None:
         owner, _, slug = (path or "").rpartition("/")
         return (f"/{path}", f"{PREFIX}/{owner}/repos/{slug}") if path else (None, None)
@@ -101,20 +134,34 @@ def _url(base: str, root: str | None, suffix: str | None) -> str | None:
     return None if root is None or suffix is None else f"{base}{root}{suffix}"
 
 
-def ping_records(pings: Sequence[Ping], base: str) -> list[dict[str, Any]]:
-    """These pings, with their events and names looked up once for all; `base` as above."""
-    events = Event.objects.filter(pk__in=[ping.event_id for ping in pings])
-    found = {event["id"]: event for event in event_records(events.rows(), base)}
-    return [ping_record(ping, found[ping.event_id]) for ping in pings]
+def ping_records(pings: Sequence[PingRow], base: str) -> list[dict[str, Any]]:
+    """The records of these pings. Looks up all names at once."""
+    events = event_records([ping.event for ping in pings], base)
+    return [
+        {
+            "uuid": ping.uuid,
+            "kind": ping.kind,
+            "event_id": event["id"],
+            **event["summary"],
+            "is_read": ping.read_at is not None,
+            "created_at": event["created_at"],
+        }
+        for ping, event in zip(pings, events, strict=True)
+    ]
 
 
-def ping_record(ping: Ping, event: dict[str, Any]) -> dict[str, Any]:
-    """One ping as JSON, from the record of its event."""
+def activity_record(subject: dict[str, str], key: Key, viewer: Principal) -> dict[str, Any]:
+    """The activity of the last 90 days (UTC) in the events of a key that the viewer may read."""
+    today = timezone.now().date()
+    dates = [today - dt.timedelta(days=ago) for ago in reversed(range(DAYS))]
+    days, totals = Counter[dt.date](), dict.fromkeys(ACTIVITY.values(), 0)
+    for date, kind, count in count_activity(key, viewer, dates[0]):
+        days[date] += count
+        totals[ACTIVITY[kind]] += count
     return {
-        "uuid": ping.uuid,
-        "kind": ping.kind,
-        "event_id": ping.event_id,
-        **event["summary"],
-        "is_read": ping.read_at is not None,
-        "created_at": event["created_at"],
+        "subject": subject,
+        "from": dates[0].isoformat(),
+        "to": today.isoformat(),
+        "days": [{"date": date.isoformat(), "count": days[date]} for date in dates],
+        "totals": totals,
     }

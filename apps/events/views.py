@@ -1,10 +1,9 @@
-"""`/events`, the log by pages, `/tail-events`, the log as it grows, and `/pings`, what of it
-somebody should know.
-"""
+"""`/events`, the log in pages; `/tail-events`, the live stream; `/pings`, notifications."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -24,12 +23,11 @@ from apps.core.operation import operation
 from apps.core.query import FlagParameter, QuerySerializer, TextParameter
 from apps.core.views import ApiViewSet
 from apps.events import actions, queries
-from apps.events.hub import hub
+from apps.events.hub import EventStreamResponse, hub
 from apps.events.models import Event, EventRow, Ping
 from apps.events.pagination import CURSOR, EventCursorPagination, read_cursor
 from apps.events.scopes import FORMS, PATTERN, Selection, resolve
 from apps.events.serializers import EventRecord, PingRecord, event_records, ping_records
-from apps.events.subscribers import Subscribed
 
 KIND_FORM = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 KIND_MAX = 40
@@ -37,12 +35,12 @@ KIND_MAX = 40
 
 @extend_schema_field({"type": "string", "pattern": PATTERN})
 class EventScopeParameter(TextParameter):
-    """An event scope; `resolve` says which there are."""
+    """An event scope; see `scopes.resolve`."""
 
 
 @extend_schema_field({"type": "string", "pattern": f"^{KIND_FORM}$", "maxLength": KIND_MAX})
 class KindParameter(TextParameter):
-    """Any well-formed word: kinds are added over time, and an unknown one matches nothing."""
+    """Any well-formed word. An unknown kind matches nothing, as new kinds are added over time."""
 
     def to_internal_value(self, data: Any) -> str:
         if len(data) > KIND_MAX or not re.fullmatch(KIND_FORM, data):
@@ -62,7 +60,7 @@ class CursorParameter(TextParameter):
 
 
 class EventQuery(QuerySerializer):
-    """Which events: of any of the scopes and, where there are some, of any of the kinds."""
+    """The query parameters that select events; see `Selection`."""
 
     scope = serializers.ListField(
         child=EventScopeParameter(),
@@ -92,15 +90,15 @@ class TailQuery(EventQuery):
 
 
 class SelectionViewSet(ApiViewSet):
-    """What the list and the stream have in common: event scopes and kinds."""
+    """Views of events that the query parameters select."""
 
     schema_tags = ["events"]
 
     def selection(self) -> Selection:
-        """What the request asks for; 403, 404, 422 `invalid_scope`."""
-        asked = self.validated_query
-        event_scopes = resolve(self.principal, asked["scope"])
-        return Selection(self.principal, event_scopes, frozenset(asked.get("kind", ())))
+        """The requested events; 403, 404, 422 `invalid_scope`."""
+        query = self.validated_query
+        event_scopes = resolve(self.principal, query["scope"])
+        return Selection(self.principal, event_scopes, frozenset(query.get("kind", ())))
 
 
 class EventViewSet(SelectionViewSet):
@@ -113,10 +111,10 @@ class EventViewSet(SelectionViewSet):
 
     def load_objects(self) -> None:
         if "id" in self.kwargs:
-            found = Event.objects.filter(pk=self.kwargs["id"]).rows()
-            if not found:
+            events = Event.objects.filter(pk=self.kwargs["id"]).rows()
+            if not events:
                 raise Missing("event", self.kwargs["id"])
-            [self.event] = found
+            [self.event] = events
             if not Event.objects.visible_to(self.principal).filter(pk=self.event.id).exists():
                 raise Forbidden("forbidden", "You have no access to what this event is about.")
 
@@ -155,7 +153,7 @@ class TailViewSet(SelectionViewSet):
     rate_scopes = ("stream",)
 
     def get_authenticators(self) -> list[BaseAuthentication]:
-        """`settings.STREAM_AUTHENTICATION`: a browser's page can send no token."""
+        """Those of `settings.STREAM_AUTHENTICATION`, because pages in a browser send no token."""
         return [import_string(name)() for name in settings.STREAM_AUTHENTICATION]
 
     @operation(
@@ -176,21 +174,21 @@ class TailViewSet(SelectionViewSet):
         """Follow events as they happen.
 
         A stream of server-sent events: `id`, `event` (the kind) and `data` (an EventRecord as
-        JSON). It begins after `Last-Event-ID`, or now when there is none, and does not end: read
-        it with a reader of server-sent events, not with a function that a generator has made.
+        JSON). It begins after `Last-Event-ID`, or now without one, and does not end. Read it with a
+        client for server-sent events: functions of generated clients wait for its end.
         """
         newest = Event.objects.newest_id()
-        selection, asked = self.selection(), self.validated_query
-        after = asked.get("last_event_id_header", asked.get("last_event_id"))
+        selection, query = self.selection(), self.validated_query
+        after = query.get("last_event_id_header", query.get("last_event_id"))
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         if self.request.method == "HEAD":
             return HttpResponse(content_type="text/event-stream", headers=headers)
         if not hasattr(self.http_request, "scope"):  # WSGI has no event loop to stream from
             raise Unavailable("unavailable", "The live stream is served by the ASGI process.")
         hub.connections.check(self.principal.user.pk)
-        return Subscribed(
+        return EventStreamResponse(
             selection,
-            html=asked["html"],
+            html=query["html"],
             after=newest if after is None else min(after, newest),
             newest=newest,
             headers=headers,
@@ -218,20 +216,24 @@ class PingViewSet(ApiViewSet):
     def list(self) -> Response:
         """List the caller's pings, newest first.
 
-        Without those about what the caller may not read any more.
+        Pings about subjects that the caller may not read any more are left out.
         """
         pings = queries.list_pings(self.principal, unread=self.validated_query["unread"])
-        return self.get_paginated_response(ping_records(self.paginate(pings), self.base_url))
+        page = self.paginate(queries.ping_values(pings))
+        return self.get_paginated_response(self.records(page))
 
     @action(detail=True, methods=["put"])
     @operation(Level.NONE, response=PingRecord)
     def read(self) -> dict[str, Any]:
         """Mark a ping as read. Doing it again changes nothing."""
         actions.read_ping(by=self.principal, ping=self.ping)
-        return ping_records([self.ping], self.base_url)[0]
+        return self.records(queries.ping_values(Ping.objects.filter(pk=self.ping.pk)))[0]
 
     @action(detail=False, url_path="read-all", methods=["put"])
     @operation(Level.NONE, status=204)
     def read_all(self) -> None:
-        """Mark all pings as read that the list shows."""
+        """Mark all pings of the list as read."""
         actions.read_all_pings(by=self.principal)
+
+    def records(self, rows: Iterable[Any]) -> Sequence[dict[str, Any]]:
+        return ping_records([queries.ping_row(row) for row in rows], self.base_url)

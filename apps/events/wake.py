@@ -1,8 +1,7 @@
-"""Telling readers that the log has grown, or that a person's access has to be checked again. A
-wake-up carries at most the id of that person, and may be lost or doubled.
+"""Wake-ups for readers of the log: it has new events, or a person's access has to be checked.
 
-PostgreSQL: `NOTIFY` in the transaction, so it leaves with the commit. SQLite: the listeners of
-this process, after the commit.
+A wake-up carries at most the id of that person. It may be lost, or come twice. PostgreSQL sends it
+by `NOTIFY` with the commit; on SQLite, the listeners of this process are called after the commit.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from django.db import connection, transaction
 CHANNEL = "guildhall_events"
 RECONNECT_AFTER = 1.0
 OnWake = Callable[[int | None], None]
-"""Takes the id of a person whose streams have to be checked, or None for a log that has grown."""
+"""Receives the id of a person whose access has to be checked, or None for new events."""
 listeners: list[OnWake] = []
-"""Called after each commit that notifies, in the thread that committed."""
+"""Called after each commit with a wake-up, in the thread that committed."""
 
 logger = logging.getLogger(__name__)
 
 
 def notify_on_commit(person: int | None = None) -> None:
-    """Arrange the wake-up of the transaction at hand.
+    """Send a wake-up when the current transaction commits.
 
-    With `person` the streams of this person are checked: for changes without an event, such as the
-    end of a session.
+    With `person`, the streams of this person are checked. This is for changes without an event,
+    such as the end of a session.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -49,7 +48,7 @@ def _wake(person: int | None) -> None:
 
 @asynccontextmanager
 async def watching(on_wake: OnWake) -> AsyncIterator[None]:
-    """Inside, `on_wake` is called in this event loop at each wake-up."""
+    """Call `on_wake` at each wake-up, in this event loop, while the context is open."""
     if connection.vendor == "postgresql":
         task = asyncio.create_task(_listen(on_wake))
         try:
@@ -61,7 +60,7 @@ async def watching(on_wake: OnWake) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
 
         def listener(person: int | None) -> None:
-            with suppress(RuntimeError):  # the loop has just been closed
+            with suppress(RuntimeError):  # the loop may have been closed
                 loop.call_soon_threadsafe(on_wake, person)
 
         listeners.append(listener)
@@ -72,17 +71,18 @@ async def watching(on_wake: OnWake) -> AsyncIterator[None]:
 
 
 def connection_parameters() -> dict[str, Any]:
-    """Django's parameters for psycopg, keepalives and timeouts among them."""
+    """Django's connection parameters for psycopg, which include keepalives and timeouts."""
     parameters = connection.get_connection_params()
-    parameters.pop("cursor_factory")  # Django's is for blocking connections
+    parameters.pop("cursor_factory")  # Django's cursor is for blocking connections
     return {**parameters, "autocommit": True, "application_name": "guildhall-stream"}
 
 
 async def _listen(on_wake: OnWake) -> None:
-    """Follow the channel for ever; after each new connection the log may have grown unseen.
+    """Listen to the channel, and reconnect after errors. Each new connection is a wake-up, as
+    notifications may have been lost before it.
 
-    The connection is its own, outside Django's: nothing else may be executed on it while its
-    notifications are awaited. It does not work through PgBouncer in transaction mode.
+    It has its own connection, because no other statement may run on a connection that waits for
+    notifications. PgBouncer in transaction mode does not support this.
     """
     import psycopg  # only where PostgreSQL is used
 
@@ -95,7 +95,7 @@ async def _listen(on_wake: OnWake) -> None:
                 on_wake(None)
                 async for notice in channel.notifies():
                     on_wake(int(notice.payload) if notice.payload else None)
-            finally:  # not `async with`: a second cancellation would end that before it closes
+            finally:  # not `async with`: a second cancellation would interrupt its close
                 await channel.close()
         except psycopg.Error as error:
             logger.warning("Cannot listen for events, looking at the table instead: %s", error)

@@ -14,14 +14,14 @@ from django.db.models.functions import Length
 
 from apps.accounts.principal import Principal
 from apps.core import markdown
-from apps.events.bodies import Bodies, Written
+from apps.events.frames import Bodies, EventBody
 from apps.events.kinds import Kind
 from apps.events.models import EventRow
 from apps.pulls.models import Review
 from apps.repos.models import Repo
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import named_replies
-from apps.threads.references import Place, Text, places
+from apps.threads.references import LinkTarget, Text, link_targets
 from apps.threads.serializers import shown_replies
 
 LONGEST = 32 * 1024
@@ -29,20 +29,20 @@ LONGEST = 32 * 1024
 CREATED = {Kind.THREAD_CREATED, Kind.PULL_CREATED, Kind.REPLY_CREATED, Kind.REVIEW_CREATED}
 OF_REPLIES = {Kind.REPLY_CREATED, Kind.REPLY_UPDATED, Kind.REPLY_DELETED}
 """The kinds that come with the whole reply, so that a page can show it as it is now."""
-Places = Mapping[tuple[int, str], Place]
+LinkTargets = Mapping[tuple[int, str], LinkTarget]
 
 
 def event_bodies(
-    events: Sequence[EventRow], principals: Collection[Principal], base: str, *, anew: bool
+    events: Sequence[EventRow], principals: Collection[Principal], base: str, *, renew: bool
 ) -> dict[Principal, Bodies]:
     """See `EventBodies`. Those by whom a body was written have it, as it is now."""
     texts = _texts([event for event in events if _tells_of_a_body(event)])
     replies = _replies([event for event in events if event.kind in OF_REPLIES])
-    found = places(texts.values(), base, Repo.objects.all())
-    others = {place.repo for place in found.values() if place.repo is not None}
-    seen = {one: _readable(one, others, anew=anew) for one in principals}
+    targets = link_targets(texts.values(), base, Repo.objects.all())
+    others = {target.repo_id for target in targets.values() if target.repo_id is not None}
+    seen = {one: _readable(one, others, renew=renew) for one in principals}
     shown = {
-        readable: _written(_shown(texts, found, readable), replies)
+        readable: _written(_shown(texts, targets, readable), replies)
         for readable in set(seen.values())
     }
     return {one: shown[readable] for one, readable in seen.items()}
@@ -51,7 +51,7 @@ def event_bodies(
 def _written(html: Mapping[int, str], replies: Mapping[int, dict[str, Any]]) -> Bodies:
     """Each body with the record of its reply, if it is one."""
     ids = html.keys() | replies.keys()
-    return {event: Written(html.get(event), replies.get(event)) for event in ids}
+    return {event: EventBody(html.get(event), replies.get(event)) for event in ids}
 
 
 def _tells_of_a_body(event: EventRow) -> bool:
@@ -78,26 +78,27 @@ def _numbers(events: Sequence[EventRow]) -> Mapping[int, set[int]]:
     return numbers
 
 
-def _readable(principal: Principal, repos: Collection[int], *, anew: bool) -> frozenset[int]:
+def _readable(principal: Principal, repos: Collection[int], *, renew: bool) -> frozenset[int]:
     """Which of these repositories the principal may read now; no query for none."""
     if not repos:
         return frozenset()
-    now = principal.renewed() if anew else principal
+    now = principal.renewed() if renew else principal
     if now is None:
         return frozenset()
     rows = Repo.objects.visible_to(now).filter(pk__in=repos)
     return frozenset(rows.values_list("pk", flat=True))
 
 
-def _shown(texts: Mapping[int, Text], found: Places, readable: frozenset[int]) -> dict[int, str]:
-    """These texts with the links that whoever may read these other repositories may follow."""
-    addresses = defaultdict[int, dict[str, str]](dict)
-    for (home, text), place in found.items():
-        if place.repo is None or place.repo in readable:
-            addresses[home][text] = place.address
+def _shown(
+    texts: Mapping[int, Text], targets: LinkTargets, readable: frozenset[int]
+) -> dict[int, str]:
+    """These texts, with links to other repositories only if those are among `readable`."""
+    urls = defaultdict[int, dict[str, str]](dict)
+    for (home, text), target in targets.items():
+        if target.repo_id is None or target.repo_id in readable:
+            urls[home][text] = target.url
     return {
-        event: markdown.with_links(kept, addresses[repo.pk])
-        for event, (repo, kept) in texts.items()
+        event: markdown.with_links(html, urls[repo.pk]) for event, (repo, html) in texts.items()
     }
 
 

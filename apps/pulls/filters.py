@@ -16,7 +16,7 @@ from apps.core.search import holds
 from apps.pulls import rules
 from apps.pulls.models import MIRROR, PullQuerySet, PullStatus, Review
 from apps.pulls.waiting import awaiting_review_from
-from apps.threads.across import threads_of
+from apps.threads.models import thread_ids_of
 
 
 def written_by(rows: PullQuerySet, person: User, _caller: Principal) -> PullQuerySet:
@@ -25,7 +25,7 @@ def written_by(rows: PullQuerySet, person: User, _caller: Principal) -> PullQuer
 
 def with_participant(rows: PullQuerySet, person: User, _caller: Principal) -> PullQuerySet:
     reviewed = Review.objects.filter(created_by=person.pk).values("pull__thread")
-    return rows.filter(thread__in=threads_of(person).union(reviewed))
+    return rows.filter(thread__in=thread_ids_of(person).union(reviewed))
 
 
 class PullFilterSet(StrictFilterSet):
@@ -37,7 +37,7 @@ class PullFilterSet(StrictFilterSet):
     ordering = OrderingFilter(rules.ORDERINGS, help_text="The default is `-number`: newest first.")
 
 
-class PullsAcrossFilterSet(StrictFilterSet):
+class CrossRepoPullFilterSet(StrictFilterSet):
     """Of all repositories."""
 
     created_by = PersonFilter("Who opened it.", written_by)

@@ -24,7 +24,7 @@ from apps.pulls.waiting import TAKES_CHANGES, awaiting_review_from
 from apps.repos.access import level_on
 from apps.repos.models import BRANCHES, Approver, Protection, Ref, Repo
 from apps.teams.models import Member
-from apps.threads.kinds import ThreadKind
+from apps.threads.models import ThreadKind
 
 LATELY = ("-thread__last_activity_at", "-thread__uuid")
 COLUMNS = (

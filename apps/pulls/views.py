@@ -17,7 +17,7 @@ from apps.core.rows import values_of
 from apps.git.repo import is_sha
 from apps.pulls import actions
 from apps.pulls.approval import Eligibility, readiness_of
-from apps.pulls.filters import PullFilterSet, PullsAcrossFilterSet
+from apps.pulls.filters import CrossRepoPullFilterSet, PullFilterSet
 from apps.pulls.models import PULL_ROW, Pull, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
 from apps.pulls.serializers import (
@@ -37,9 +37,9 @@ from apps.pulls.serializers import (
     review_record,
 )
 from apps.repos.protection_rules import RULES
-from apps.threads.kinds import ThreadKind
+from apps.threads.models import ThreadKind
 from apps.threads.serializers import RenderQuery, StoredHtml
-from apps.threads.views import AcrossQuery, AcrossViewSet, BodyViewSet
+from apps.threads.views import BodyViewSet, CrossRepoQuery, CrossRepoViewSet
 
 
 @extend_schema_field({"type": "string", "pattern": "^[0-9A-Fa-f]{40}$"})
@@ -64,22 +64,22 @@ class ReviewQuery(QuerySerializer):
     )
 
 
-class PullsAcrossViewSet(AcrossViewSet):
+class CrossRepoPullViewSet(CrossRepoViewSet):
     """/pulls"""
 
     schema_tags = ["pulls"]
     queryset = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
-    filterset_class = PullsAcrossFilterSet
+    filterset_class = CrossRepoPullFilterSet
     thread = "thread__"
 
-    @operation(Level.NONE, response=PullRecord, query=AcrossQuery, errors=("invalid_cursor",))
+    @operation(Level.NONE, response=PullRecord, query=CrossRepoQuery, errors=("invalid_cursor",))
     def list(self) -> Response:
         """List pulls of all repositories that the caller may read, newest activity first.
 
         `next` leads to older activity and `previous` to newer.
         """
-        found = [(one.values, one.repo) for one in self.found(PULL_ROW.values())]
-        return self.get_paginated_response(pull_records(found, self.principal, self.base_url))
+        rows = [(row.values, row.repo) for row in self.page(PULL_ROW.values())]
+        return self.get_paginated_response(pull_records(rows, self.principal, self.base_url))
 
 
 class PullViewSet(BodyViewSet):
@@ -108,7 +108,7 @@ class PullViewSet(BodyViewSet):
         rows = self.paginate(list_pulls(repo) if self.filterset else PULLS.of(repo=repo))
         placed = ((row, self.repo) for row in rows)
         records = pull_records(placed, self.principal, self.base_url)
-        return self.shown_page(self.get_paginated_response(records))
+        return self.page_with_html(self.get_paginated_response(records))
 
     @operation(
         Level.READ,
@@ -125,7 +125,7 @@ class PullViewSet(BodyViewSet):
     @operation(Level.READ, response=PullRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a pull."""
-        return self.shown(self.record())
+        return self.record_with_html(self.record())
 
     @operation(
         Level.READ,
@@ -233,7 +233,7 @@ class ReviewViewSet(BodyViewSet):
         """List a pull's reviews, oldest first."""
         eligibility = Eligibility.of(self.pull)
         rows = list_reviews(self.pull)
-        return self.shown_page(self.page_of(rows, lambda row: review_record(row, eligibility)))
+        return self.page_with_html(self.page_of(rows, lambda row: review_record(row, eligibility)))
 
     @operation(
         Level.READ,
@@ -252,7 +252,7 @@ class ReviewViewSet(BodyViewSet):
     @operation(Level.READ, response=ReviewRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a review."""
-        return self.shown(self.record(self.review))
+        return self.record_with_html(self.record(self.review))
 
     @operation(
         Level.READ,

@@ -1,8 +1,8 @@
-"""What changes threads and replies. Each function is one transaction, one change and its event.
-Bodies are rendered, and links looked up, before it begins.
+"""Changes of threads and replies. Each function makes one change and records its event, in one
+transaction; it renders bodies and looks up links before the transaction begins.
 
-Each asks first whether the caller may: besides the errors named there, 401, 403 and 409 of
-`ResourceAccess.require_change`. A pull's thread has no `thread-*` events, only those of the pull.
+Each function checks first what the caller may do. Besides the errors that it names, it raises 401,
+403 and 409 of `ResourceAccess.require_change`. A companion thread has events of its pull only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from apps.events.record import record
 from apps.repos.access import RepoAccess
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.threads import rules
-from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
-from apps.threads.models import Reply, Thread
+from apps.threads.models import Priority, Reply, ReplyStatus, Thread, ThreadStatus
 from apps.threads.references import check_links
 from apps.uploads.uses import forget_uses
 
@@ -65,37 +64,37 @@ def update_thread(
     priority: str | None = None,
     status: str | None = None,
 ) -> None:
-    """Change what is given, as its author or with write access. Locks the thread.
+    """Change the given fields, as the thread's author or with write access. Locks the thread.
 
-    409 `invalid_transition` for what a pull's thread takes from its pull.
+    409 `invalid_transition` for fields that a companion thread takes from its pull.
     """
     by.require_change(Level.READ)
     by.require_author_or(Level.WRITE, thread.created_by_id, "thread")
-    wanted = given(title=title, body=body, kind=kind, priority=priority, status=status)
-    _update(by, thread, wanted, rendered_for_edit(thread, body))
+    values = given(title=title, body=body, kind=kind, priority=priority, status=status)
+    _update(by, thread, values, rendered_for_edit(thread, body))
 
 
 @transaction.atomic
-def _update(by: RepoAccess, thread: Thread, wanted: dict[str, Any], html: dict[str, Any]) -> None:
+def _update(by: RepoAccess, thread: Thread, values: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_existing(by, thread)
-    rules.check_not_mirrored(thread, set(wanted))
-    before, text = thread.status, thread.body_html
-    changed = thread.revise(by=by.user, html=html, **wanted)
+    rules.check_not_mirrored(thread, set(values))
+    status_before, html_before = thread.status, thread.body_html
+    changed = thread.revise(by=by.user, html=html, **values)
     if not changed:
         return
     data: dict[str, Any] = {"changed": changed}
     if "status" in changed:
-        data |= {"before": before, "after": thread.status}
-    pings = pings_of_edit(by.repo, thread, text, thread.body_html)
+        data |= {"before": status_before, "after": thread.status}
+    pings = pings_of_edit(by.repo, thread, html_before, thread.body_html)
     record(_kind_of_change(thread, changed), actor=by.user, about=thread, data=data, pings=pings)
 
 
 @transaction.atomic
 def delete_thread(*, by: RepoAccess, thread: Thread) -> None:
-    """Delete a thread for everybody, as its author or with admin access. Locks it.
+    """Delete a thread for everybody, as its author or with admin access. Locks the thread.
 
-    Its pings go with it: they would lead nowhere. Its events stay, and tell its title no more.
-    409 `invalid_transition`, `thread_has_replies`.
+    Deletes its pings, as their links would lead to a 404. Its events stay, without the title.
+    Errors: 409 `invalid_transition`, `thread_has_replies`.
     """
     by.require_change(Level.READ)
     by.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
@@ -120,9 +119,9 @@ def create_reply(
     status: str = ReplyStatus.OPEN,
     links: Sequence[dict[str, str]] = (),
 ) -> Reply:
-    """Reply to a thread, closed or not, or to one of its replies. Locks the thread.
+    """Reply to a thread, open or closed, or to one of its replies. Locks the thread.
 
-    It pings the authors of the thread and of that reply, beside those whom it mentions.
+    Pings the authors of the thread and of the parent reply, and the people whom the body mentions.
     Errors: 422 `link_target_not_found`, `parent_reply_not_found`, `reply_too_deep`, 409
     `parent_reply_deleted`.
     """
@@ -140,8 +139,8 @@ def _reply(
     _lock_existing(by, thread)
     parent = rules.find_parent(thread, parent_number)
     reply = thread.add_reply(parent, created_by=by.user, **content)
-    answered = {thread.created_by_id, parent.created_by_id if parent else by.user.pk} - {by.user.pk}
-    pings = pings_of_text(by.repo, reply.body_html, answered=answered)
+    authors = {thread.created_by_id, parent.created_by_id if parent else by.user.pk}
+    pings = pings_of_text(by.repo, reply.body_html, answered=authors - {by.user.pk})
     record(Kind.REPLY_CREATED, actor=by.user, about=reply, pings=pings)
     return reply
 
@@ -155,35 +154,36 @@ def update_reply(
     status: str | None = None,
     links: Sequence[dict[str, str]] | None = None,
 ) -> None:
-    """Change what is given. Locks the thread, then the reply.
+    """Change the given fields. Locks the thread, then the reply.
 
-    Errors: 409 `reply_already_deleted`, 403 `not_creator`, 422 `link_target_not_found` for a link
-    that it did not have.
+    Errors: 409 `reply_already_deleted`, 403 `not_creator`, 422 `link_target_not_found` for a new
+    link.
     """
     by.require_change(Level.READ)
     by.check_holds(reply.thread)
     check_links(by, reply.thread, [link for link in links or () if link not in reply.links])
-    wanted = given(kind=kind, body=body, status=status, links=links)
-    _edit(by, reply, wanted, rendered_for_edit(reply, body))
+    values = given(kind=kind, body=body, status=status, links=links)
+    _edit(by, reply, values, rendered_for_edit(reply, body))
 
 
 @transaction.atomic
-def _edit(by: RepoAccess, reply: Reply, wanted: dict[str, Any], html: dict[str, Any]) -> None:
+def _edit(by: RepoAccess, reply: Reply, values: dict[str, Any], html: dict[str, Any]) -> None:
     _lock_live(by, reply)
-    rules.check_may_edit_reply(reply, by, set(wanted))
-    text = reply.body_html
-    changed = reply.revise(by=by.user, html=html, **wanted)
+    rules.check_may_edit_reply(reply, by, set(values))
+    html_before = reply.body_html
+    changed = reply.revise(by=by.user, html=html, **values)
     if changed:
-        pings = pings_of_edit(by.repo, reply, text, reply.body_html)
+        pings = pings_of_edit(by.repo, reply, html_before, reply.body_html)
         data = {"changed": changed}
         record(Kind.REPLY_UPDATED, actor=by.user, about=reply, data=data, pings=pings)
 
 
 @transaction.atomic
 def delete_reply(*, by: RepoAccess, reply: Reply) -> None:
-    """Empty a reply; readers see a placeholder while live replies are below. Locks thread, reply.
+    """Empty a reply. Readers see a placeholder while there are live replies below it.
 
-    Errors: 409 `reply_already_deleted`, 403 `not_creator`, in this order.
+    Locks the thread, then the reply. Errors: 409 `reply_already_deleted`, 403 `not_creator`, in
+    this order.
     """
     by.require_change(Level.READ)
     _lock_live(by, reply)
@@ -194,9 +194,9 @@ def delete_reply(*, by: RepoAccess, reply: Reply) -> None:
 
 @transaction.atomic
 def moderate_reply(*, by: RepoAccess, reply: Reply) -> None:
-    """Empty what somebody else wrote, as staff; otherwise as `delete_reply`.
+    """Empty anybody's reply, as staff; see `delete_reply`. The event has `moderated: true`.
 
-    Errors: 403 `staff_required`, 409 `reply_already_deleted`. The event says that it was staff.
+    Errors: 403 `staff_required`, 409 `reply_already_deleted`.
     """
     by.principal.check_staff()
     by.require_change(Level.READ)
@@ -206,7 +206,7 @@ def moderate_reply(*, by: RepoAccess, reply: Reply) -> None:
 
 
 def _lock_existing(by: RepoAccess, thread: Thread) -> None:
-    """404 for a thread that was deleted while this request was on its way."""
+    """Lock the thread; 404 if another request has deleted it in the meantime."""
     by.check_holds(thread)
     lock(thread)
     if thread.deleted_at is not None:
@@ -214,7 +214,7 @@ def _lock_existing(by: RepoAccess, thread: Thread) -> None:
 
 
 def _lock_live(by: RepoAccess, reply: Reply) -> None:
-    """Lock the thread, then the reply; 404 as above, 409 `reply_already_deleted`."""
+    """Lock the thread, then the reply; 404 as in `_lock_existing`, 409 `reply_already_deleted`."""
     _lock_existing(by, reply.thread)
     lock(reply)
     rules.check_not_deleted(reply)

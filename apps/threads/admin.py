@@ -1,4 +1,4 @@
-"""Threads and replies, for moderation by staff. See docs/admin.md."""
+"""Admin pages of threads and replies, for moderation. See docs/admin.md."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from apps.repos.access import access_to
 from apps.repos.models import Repo
 from apps.repos.scopes import PATH
 from apps.threads import actions
-from apps.threads.kinds import ThreadKind, ThreadStatus
-from apps.threads.models import Reply, Thread
+from apps.threads.models import Reply, Thread, ThreadKind, ThreadStatus
 
 REPO = ("repo__owner_team", "repo__owner_user")
 NUMBER_MAX = 10**12
 
 
 def repos_at(path: str) -> QuerySet[Any]:
-    """The repository of `teams/acme/api` or `users/ada/api`, if there is one."""
-    found = PATH.fullmatch(path.lower())
-    if found is None:
+    """The id of the repository at a path such as `teams/acme/api`, as a queryset."""
+    match = PATH.fullmatch(path.lower())
+    if match is None:
         return Repo.objects.none()
-    return Repo.objects.under(found[1]).filter(slug=found[2]).values("pk")
+    return Repo.objects.under(match[1]).filter(slug=match[2]).values("pk")
 
 
 def split(text: str) -> tuple[str, int | None]:
-    """`teams/acme/api#7` as its path and number; None where no number stands there."""
+    """The path and the number of `teams/acme/api#7`; None without a valid number."""
     path, _, number = text.partition("#")
-    known = number.isascii() and number.isdigit() and int(number[:13]) < NUMBER_MAX
-    return path.strip(), int(number) if known else None
+    is_valid = number.isascii() and number.isdigit() and int(number[:13]) < NUMBER_MAX
+    return path.strip(), int(number) if is_valid else None
 
 
 def written_by(rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-    """What the person of exactly this username wrote."""
+    """The rows that the person with exactly this username created."""
     people = User.objects.filter(username_key=text.lower()[: USERNAME_MAX + 1])
     return rows.filter(created_by__in=people.values("pk"))
 
@@ -59,7 +58,7 @@ class StatusFilter(Choices):
 
 @admin.register(Thread)
 class ThreadAdmin(StaffAdmin):
-    """Read, and deleted where that is needed. Threads of pulls stay with their pull."""
+    """Staff can read and delete threads. The thread of a pull cannot be deleted."""
 
     group, position = "Conversations", 1
     list_display = ("subject", "where", "kind", "status", "created_by", "reply_count", "created_at")
@@ -79,7 +78,7 @@ class ThreadAdmin(StaffAdmin):
             "remove",
             "Delete",
             delete_thread,
-            "The thread and its replies are gone for everybody, at once and for good.",
+            "The thread and its replies are deleted for everybody, for good.",
             "{} is deleted.",
             lambda row: row.kind != ThreadKind.PULL,
             ends=True,
@@ -111,7 +110,7 @@ class ThreadAdmin(StaffAdmin):
 
 @admin.register(Reply)
 class ReplyAdmin(StaffAdmin):
-    """Read, and blanked where that is needed: its place in the tree stays while others answered."""
+    """Staff can read and blank replies. A blanked reply stays in the tree above its replies."""
 
     group, position = "Conversations", 2
     list_display = ("words", "subject", "where", "created_by", "state", "created_at")
@@ -126,8 +125,8 @@ class ReplyAdmin(StaffAdmin):
             "blank",
             "Blank",
             moderate,
-            "Its words and links are gone for everybody but staff, who can read its versions. "
-            "Answers to it stay, below a placeholder. The event names you.",
+            "Only staff can read its text and links, among its versions. "
+            "Replies to it stay, below a placeholder. The event names you.",
             "{} is blanked.",
             lambda row: not row.is_deleted,
             ends=True,

@@ -15,12 +15,10 @@ from apps.core.filters import (
 )
 from apps.core.search import holds
 from apps.threads import rules
-from apps.threads.across import threads_of
-from apps.threads.kinds import Priority, ThreadStatus
-from apps.threads.models import ThreadQuerySet
+from apps.threads.models import Priority, ThreadQuerySet, ThreadStatus, thread_ids_of
 
 NARROW = {"created_by", "participant", "awaiting_review_from", "search"}
-"""Filters that have an index of their own, which finds their rows in all repositories."""
+"""The filters with an index of their own across repositories; see `CrossRepoList.is_narrow`."""
 
 
 def written_by(rows: ThreadQuerySet, person: User, _caller: Principal) -> ThreadQuerySet:
@@ -28,11 +26,11 @@ def written_by(rows: ThreadQuerySet, person: User, _caller: Principal) -> Thread
 
 
 def with_participant(rows: ThreadQuerySet, person: User, _caller: Principal) -> ThreadQuerySet:
-    return rows.filter(pk__in=threads_of(person))
+    return rows.filter(pk__in=thread_ids_of(person))
 
 
 class AnyThreadFilterSet(StrictFilterSet):
-    """What both lists can be filtered by."""
+    """The filters of both lists."""
 
     status = WordsFilter(ThreadStatus, help_text="Of this status; several are joined.")
     kind = WordFilter(rules.KINDS)
@@ -40,15 +38,15 @@ class AnyThreadFilterSet(StrictFilterSet):
 
 
 class ThreadFilterSet(AnyThreadFilterSet):
-    """Of one repository."""
+    """The filters of a repository's list."""
 
     created_by = UsernameFilter("Who opened it.", "created_by__username_key")
     search = SearchFilter("Part of a title or body, ignoring case.")
     ordering = OrderingFilter(rules.ORDERINGS, help_text="The default is `-number`: newest first.")
 
 
-class ThreadsAcrossFilterSet(AnyThreadFilterSet):
-    """Of all repositories."""
+class CrossRepoThreadFilterSet(AnyThreadFilterSet):
+    """The filters of the list across repositories."""
 
     created_by = PersonFilter("Who opened it.", written_by)
     participant = PersonFilter("Who opened it, or has a reply in it.", with_participant)

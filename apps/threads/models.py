@@ -1,17 +1,18 @@
-"""Threads and their nested replies.
+"""Threads, their nested replies, and the versions of both.
 
-Each pull has a companion thread: one of kind `pull`, with the same number. A tree of replies is
-read in one query, in order: each reply stores its `path` and counts its live descendants.
+Each pull has a companion thread: a thread of kind `pull` with the same number. One query reads a
+tree of replies in order, because each reply stores its `path` and counts its live descendants.
 """
 
 from __future__ import annotations
 
 import uuid
+from enum import StrEnum
 from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Index, Q, QuerySet
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -21,33 +22,139 @@ from apps.core.search import holds
 from apps.events.record import Keys, Target
 from apps.repos.commits import note_commits
 from apps.repos.models import Repo
-from apps.threads.indexes import INDEXES
-from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
-from apps.threads.tree import PATH_MAX, ancestor_paths, child_path
 from apps.uploads.uses import forget_uses, note_uses
+
+
+class ThreadKind(StrEnum):
+    DISCUSSION = "discussion"
+    ISSUE = "issue"
+    QUESTION = "question"
+    PROPOSAL = "proposal"
+    ANNOUNCEMENT = "announcement"
+    PULL = "pull"
+    """The companion thread of a pull, opened together with it; people cannot choose this kind."""
+
+
+class Priority(StrEnum):
+    NORMAL = "normal"
+    LOW = "low"
+    HIGH = "high"
+    URGENT = "urgent"
+
+
+class ThreadStatus(StrEnum):
+    OPEN = "open"
+    IN_PROGRESS = "in_progress"
+    RESOLVED = "resolved"
+    CLOSED = "closed"
+
+
+class ReplyStatus(StrEnum):
+    OPEN = "open"
+    RESOLVED = "resolved"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+LISTED = Q(deleted_at=None) & ~Q(kind=ThreadKind.PULL.value)
+"""The condition of lists of threads. Indexes repeat it, as the database uses them only then."""
+OF_PULL = Q(kind=ThreadKind.PULL.value)
+"""The condition of lists of pulls. Companion threads are never deleted."""
+ACTIVITY = ("-last_activity_at", "-uuid")
+"""The order of lists across repositories. Its cursors do not reveal how many rows are hidden."""
+UNUSUAL = LISTED & ~Q(priority=Priority.NORMAL.value)
+# Each index begins with a column that a filter of a list fixes, and ends with the order of that
+# list, so that a page reads only its own rows.
+INDEXES = [
+    Index(fields=["repo", "-number"], name="thread_list", condition=LISTED),
+    Index(fields=["repo", *ACTIVITY], name="thread_activity", condition=LISTED),
+    Index(fields=["created_by", *ACTIVITY], name="thread_of_author"),
+    Index(fields=ACTIVITY, name="thread_across", condition=LISTED),
+    Index(fields=["status", *ACTIVITY], name="thread_status", condition=LISTED),
+    Index(fields=["kind", *ACTIVITY], name="thread_kind", condition=LISTED),
+    Index(fields=["priority", *ACTIVITY], name="thread_priority", condition=UNUSUAL),
+    Index(fields=ACTIVITY, name="pull_across", condition=OF_PULL),
+    Index(fields=["status", *ACTIVITY], name="pull_status", condition=OF_PULL),
+    Index(fields=["repo", *ACTIVITY], name="pull_activity", condition=OF_PULL),
+]
 
 CREATOR = {"created_by_uuid": "created_by__uuid", "created_by_username": "created_by__username"}
 THREAD_ROW = {
     name: CREATOR.get(name, name)
     for name in (
-        *("number", "uuid", "title", "body", "kind", "priority", "status", *CREATOR),
-        *("reply_count", "participant_count", "last_activity_at", "closed_at"),
-        *("version", "created_at", "updated_at"),
+        "number",
+        "uuid",
+        "title",
+        "body",
+        "kind",
+        "priority",
+        "status",
+        *CREATOR,
+        "reply_count",
+        "participant_count",
+        "last_activity_at",
+        "closed_at",
+        "version",
+        "created_at",
+        "updated_at",
     )
 }
-"""What the record of a thread takes from its row: the name there, and the path in a query."""
+"""The columns of a thread's record: each field's name, and its path in a query."""
 REPLY_ROW = {
     name: CREATOR.get(name, name)
     for name in (
-        *("number", "uuid", "path", "depth", "kind", "status", "body", "links", "version"),
-        *("edited_at", "deleted_at", "created_at", "updated_at", *CREATOR),
+        "number",
+        "uuid",
+        "path",
+        "depth",
+        "kind",
+        "status",
+        "body",
+        "links",
+        "version",
+        "edited_at",
+        "deleted_at",
+        "created_at",
+        "updated_at",
+        *CREATOR,
     )
 }
-"""The same of a reply; its number comes first, and what its creator is called last."""
+"""The same for a reply."""
+
+DEPTH_MAX = 50
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+STEP_WIDTH = 5
+"""Characters of one step of a reply's path: 36 ** 5 is sixty million replies in one thread."""
+PATH_MAX = STEP_WIDTH * (DEPTH_MAX + 1)
+
+
+def child_path(parent_path: str, number: int) -> str:
+    """The path of a reply below another; `parent_path` is empty for a top-level reply.
+
+    A path has one step of fixed width for each level: sorted by path, a parent comes before its
+    replies, and replies to the same parent come by number. A step is the number in upper-case base
+    36, which sorts alike in every collation.
+    """
+    step = ""
+    for _ in range(STEP_WIDTH):
+        number, digit = divmod(number, 36)
+        step = DIGITS[digit] + step
+    return parent_path + step
+
+
+def ancestor_paths(path: str) -> list[str]:
+    """The paths of all replies above this one, from the root down."""
+    return [path[:end] for end in range(STEP_WIDTH, len(path), STEP_WIDTH)]
+
+
+def parent_number(path: str) -> int | None:
+    """The number of the reply right above this one; None for a top-level reply."""
+    above = path[-2 * STEP_WIDTH : -STEP_WIDTH]
+    return int(above, 36) if above else None
 
 
 def segment(kind: str, number: int) -> str:
-    """Where people find a thread below its repository: a companion's page is its pull's."""
+    """The path of a thread's page below its repository; a companion thread has its pull's page."""
     return f"/{'pulls' if kind == ThreadKind.PULL else 'threads'}/{number}"
 
 
@@ -66,7 +173,7 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
 
 
 class Thread(Rendered):
-    """A discussion in a repository. Its number comes from the repository's one counter."""
+    """A discussion in a repository. Threads and pulls of a repository share one counter."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     created_by = models.ForeignKey(
@@ -83,16 +190,16 @@ class Thread(Rendered):
     priority = models.CharField(max_length=10, default=Priority.NORMAL)
     status = models.CharField(max_length=20, default=ThreadStatus.OPEN)
     last_reply_number = models.BigIntegerField(default=0)
-    """The newest number given to a reply; never reused."""
+    """The newest number given to a reply; numbers are never reused."""
     reply_count = models.BigIntegerField(default=0)
-    """Live replies; kept, like the next two, by `add_reply` and `blank_reply`."""
+    """Live replies. `add_reply` and `blank_reply` update this and `participant_count`."""
     participant_count = models.BigIntegerField(default=1)
     """The author and everybody with a live reply."""
     last_activity_at = models.DateTimeField(default=timezone.now)
     """The newest of: opening, a change of the thread, a reply written or edited; of a pull also a
     push, a change of its status, a review written, changed or dismissed."""
     version = models.PositiveIntegerField(default=1)
-    """How often title or body have been written."""
+    """The number of the current version of title and body."""
     closed_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -113,7 +220,7 @@ class Thread(Rendered):
     def open(
         cls, repo: Repo, *, created_by: User, status: str = ThreadStatus.OPEN, **content: Any
     ) -> Thread:
-        """Add a thread with the repository's next number. The caller holds the repo's lock."""
+        """Add a thread with the next number. The caller holds the repository's lock."""
         now = timezone.now()
         thread = cls.objects.create(
             repo=repo,
@@ -126,18 +233,18 @@ class Thread(Rendered):
             updated_at=now,
             **content,
         )
-        ThreadVersion.keep(thread, created_by)
+        ThreadVersion.add(thread, created_by)
         return thread
 
     def revise(
-        self, *, by: User | None = None, html: dict[str, Any] | None = None, **wanted: Any
+        self, *, by: User | None = None, html: dict[str, Any] | None = None, **values: Any
     ) -> list[str]:
-        """Set what differs of title, body, kind, priority and status; returns those names.
+        """Set title, body, kind, priority or status; returns the names of the fields that changed.
 
-        Another title or body is a new version, by this person; `closed_at` follows the status.
-        `html`: `rendered` of the body. The caller holds this row's lock.
+        A changed title or body makes a new version, written by `by`. `closed_at` follows the
+        status. `html` is the rendered body. The caller holds this row's lock.
         """
-        changed = set_changed(self, wanted)
+        changed = set_changed(self, values)
         if changed:
             now = timezone.now()
             self.updated_at = self.last_activity_at = now
@@ -149,11 +256,11 @@ class Thread(Rendered):
             further += set_html(self, html, changed)
             self.save(update_fields=[*changed, *further])
             if has_new_text:
-                ThreadVersion.keep(self, by)
+                ThreadVersion.add(self, by)
         return changed
 
     def touch(self) -> None:
-        """Note an activity that changes nothing else of the thread; never sets the time back."""
+        """Set `last_activity_at` to now, unless it is later already."""
         now = timezone.now()
         Thread.objects.filter(pk=self.pk, last_activity_at__lt=now).update(last_activity_at=now)
         self.last_activity_at = now
@@ -165,7 +272,7 @@ class Thread(Rendered):
         )
 
     def add_reply(self, parent: Reply | None, *, created_by: User, **content: Any) -> Reply:
-        """Add a reply at its place in the tree and count it. The caller holds this row's lock."""
+        """Add a reply below its parent and count it. The caller holds this row's lock."""
         joins = not self.has_participant(created_by.pk)
         self.last_reply_number += 1
         self.last_activity_at = now = timezone.now()
@@ -180,12 +287,12 @@ class Thread(Rendered):
             updated_at=now,
             **content,
         )
-        ReplyVersion.keep(reply, created_by)
+        ReplyVersion.add(reply, created_by)
         self._count(reply, 1, participants=int(joins))
         return reply
 
     def blank_reply(self, reply: Reply) -> None:
-        """Empty a live reply and count it out. The caller holds both rows' locks."""
+        """Empty a live reply and stop counting it. The caller holds both rows' locks."""
         reply.body, reply.body_html, reply.links = "", "", []
         reply.deleted_at = reply.updated_at = timezone.now()
         reply.save(update_fields=["body", "body_html", "links", "deleted_at", "updated_at"])
@@ -224,7 +331,7 @@ class Thread(Rendered):
         return Target(kind, {"number": self.number}, web=self.segment, api=self.segment)
 
     def event_title(self) -> str | None:
-        """None once it is deleted: what it said is not told any more."""
+        """None once the thread is deleted: events no longer show its title."""
         return self.title if self.deleted_at is None else None
 
 
@@ -235,7 +342,7 @@ class ReplyQuerySet(models.QuerySet["Reply"]):
 
 
 class Reply(Rendered):
-    """An answer in a thread, to the thread itself or to another reply."""
+    """A reply to a thread or to another reply in it."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     created_by = models.ForeignKey(
@@ -245,7 +352,7 @@ class Reply(Rendered):
     number = models.BigIntegerField()
     parent = models.ForeignKey("self", null=True, on_delete=models.PROTECT, related_name="children")
     path = models.CharField(max_length=PATH_MAX)
-    """The numbers from the root down, so that sorting by it is the order of the tree."""
+    """The numbers of the replies from the root down; see `child_path`."""
     depth = models.PositiveSmallIntegerField(default=0)
     live_descendants = models.BigIntegerField(default=0)
     kind = models.CharField(max_length=30)
@@ -267,7 +374,7 @@ class Reply(Rendered):
             models.UniqueConstraint(fields=["thread", "path"], name="reply_place_in_thread"),
         ]
         indexes = [
-            models.Index(
+            Index(
                 fields=["thread", "created_by"],
                 name="reply_participants",
                 condition=Q(deleted_at=None),
@@ -279,25 +386,25 @@ class Reply(Rendered):
 
     @property
     def is_shown(self) -> bool:
-        """Whether readers see it: the twin of `queries.list_replies`."""
+        """Whether readers see the reply; `queries.SHOWN` is the same condition for querysets."""
         return self.deleted_at is None or self.live_descendants > 0
 
     @property
     def is_deleted(self) -> bool:
         return self.deleted_at is not None
 
-    def revise(self, *, by: User, html: dict[str, Any] | None = None, **wanted: Any) -> list[str]:
-        """Set what differs of kind, body, status and links; returns those names.
+    def revise(self, *, by: User, html: dict[str, Any] | None = None, **values: Any) -> list[str]:
+        """Set kind, body, status or links; returns the names of the fields that changed.
 
-        Such an edit is a new version. The caller holds this row's and the thread's locks.
+        Any change makes a new version. The caller holds this row's and the thread's locks.
         """
-        changed = set_changed(self, wanted)
+        changed = set_changed(self, values)
         if changed:
             self.version += 1
             self.edited_at = self.updated_at = timezone.now()
             stamps = ["version", "edited_at", "updated_at", *set_html(self, html, changed)]
             self.save(update_fields=[*changed, *stamps])
-            ReplyVersion.keep(self, by)
+            ReplyVersion.add(self, by)
             self.thread.last_activity_at = self.edited_at
             self.thread.save(update_fields=["last_activity_at"])
         return changed
@@ -318,8 +425,14 @@ class Reply(Rendered):
         return self.thread.event_title()
 
 
+def thread_ids_of(person: User) -> QuerySet[Any, Any]:
+    """The ids of the threads, of pulls too, in which this person is a participant."""
+    opened = Thread.objects.filter(created_by=person.pk).values("pk")
+    return opened.union(Reply.objects.live().filter(created_by=person.pk).values("thread"))
+
+
 class Version(models.Model):
-    """What a thread or a reply said from some moment on; the newest says what it says now."""
+    """The text of a thread or a reply since `created_at`. The newest version is the current one."""
 
     version = models.PositiveIntegerField()
     edited_by = models.ForeignKey(
@@ -329,7 +442,7 @@ class Version(models.Model):
         related_name="+",
         db_index=False,
     )
-    """Null: not known, of an edit from before versions were kept."""
+    """Null for edits from before versions were stored."""
     created_at = models.DateTimeField()
 
     class Meta:
@@ -340,7 +453,7 @@ class Version(models.Model):
 
 
 class ThreadVersion(Version):
-    """Title and body of a thread, or of the pull that it belongs to."""
+    """Title and body of a thread or of its pull."""
 
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="versions")
     title = models.CharField(max_length=255)
@@ -352,8 +465,8 @@ class ThreadVersion(Version):
         ]
 
     @classmethod
-    def keep(cls, thread: Thread, by: User | None) -> None:
-        """Keep what the thread says now. The caller holds its lock."""
+    def add(cls, thread: Thread, by: User | None) -> None:
+        """Store the current text of the thread. The caller holds its lock."""
         cls.objects.create(
             thread=thread,
             version=thread.version,
@@ -367,7 +480,7 @@ class ThreadVersion(Version):
 
 
 class ReplyVersion(Version):
-    """Kind, status, body and links of a reply; they stay when it is deleted."""
+    """Kind, status, body and links of a reply. Versions stay when the reply is deleted."""
 
     reply = models.ForeignKey(Reply, on_delete=models.CASCADE, related_name="versions")
     kind = models.CharField(max_length=30)
@@ -381,8 +494,8 @@ class ReplyVersion(Version):
         ]
 
     @classmethod
-    def keep(cls, reply: Reply, by: User) -> None:
-        """Keep what the reply says now. The caller holds its lock."""
+    def add(cls, reply: Reply, by: User) -> None:
+        """Store the current state of the reply. The caller holds its lock."""
         cls.objects.create(
             reply=reply,
             version=reply.version,

@@ -1,4 +1,4 @@
-"""What the API, the pages and the event scopes read of threads and replies."""
+"""Reading threads, replies, versions and participants, for the API and the pages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from apps.core.lookup import Missing
 from apps.core.statements import Parameter, Slices, Statement
 from apps.repos.models import Repo
 from apps.threads import rules
-from apps.threads.indexes import LISTED
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
-from apps.threads.tree import WIDTH
+from apps.threads.models import LISTED, REPLY_ROW, STEP_WIDTH, THREAD_ROW, Reply, Thread
 
-# Every request below a thread needs these; Django would spend longer on their text than the
-# database on their answer (bench/api.py).
+# Every request below a thread runs these. Django takes longer to compile them than the database
+# takes to answer (bench/api.py).
 THREAD = Statement(
     lambda: (
         Thread.objects.existing()
@@ -36,31 +34,32 @@ REPLY = Statement(
         .defer("body_html")
     )
 )
-SEEN = Q(deleted_at=None) | Q(live_descendants__gt=0)
-"""Replies that readers see: a deleted one only if others below it are not deleted."""
-REPLIES = Statement(lambda: _shown().values_list(*REPLY_ROW.values()))
+SHOWN = Q(deleted_at=None) | Q(live_descendants__gt=0)
+"""Replies that readers see. A deleted reply is shown only above live replies."""
+REPLIES = Statement(lambda: _shown_replies().values_list(*REPLY_ROW.values()))
 BODY = [*REPLY_ROW].index("body")
+PATH = [*REPLY_ROW].index("path")
 
 
-def _shown() -> QuerySet[Reply]:
-    return Reply.objects.filter(SEEN, thread=Parameter("thread")).order_by("path")
+def _shown_replies() -> QuerySet[Reply]:
+    return Reply.objects.filter(SHOWN, thread=Parameter("thread")).order_by("path")
 
 
 @cache
-def _until(most: int) -> Statement:
-    """Selects the first rows of `REPLIES`, at most so many, until their bodies have `size`
-    characters; the one that passes that is the last. The database keeps the rest to itself.
+def _first_rows(most: int) -> Statement:
+    """The first `most` rows of `REPLIES`, up to the row with which the bodies exceed `size`
+    characters. The database does not send the other bodies.
     """
     size = Length("body")
     before = Window(Sum(size), order_by="path") - size
-    first = Reply.objects.filter(pk__in=_shown().values("pk")[:most])
+    first = Reply.objects.filter(pk__in=_shown_replies().values("pk")[:most])
     first = first.annotate(before=before).filter(before__lte=Parameter("size"))
     rows = Reply.objects.filter(pk__in=first.values("pk")).order_by("path")
     return Statement(lambda: rows.values_list(*REPLY_ROW.values()))
 
 
 def get_thread(repo: Repo, number: int) -> Thread:
-    """The thread of this number, also a pull's, with its author and repository loaded; 404."""
+    """The thread with this number, companions included; loads its author and repository; 404."""
     thread: Thread | None = THREAD.first(repo=repo.pk, number=number)
     if thread is None:
         raise Missing("thread", number, repo.path)
@@ -69,7 +68,7 @@ def get_thread(repo: Repo, number: int) -> Thread:
 
 
 def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
-    """The reply of this number; with `shown` only if readers see it. 404."""
+    """The reply with this number; with `shown`, only a reply that readers see. 404."""
     reply: Reply | None = REPLY.first(thread=thread.pk, number=number)
     if reply is None:
         raise Missing("reply", number, "this thread")
@@ -80,74 +79,72 @@ def get_reply(thread: Thread, number: int, *, shown: bool) -> Reply:
 
 
 def list_threads(repo: Repo) -> QuerySet[Any, Any]:
-    """A repository's threads but those of pulls, newest first, as the values of `THREAD_ROW`."""
-    found = Thread.objects.filter(LISTED, repo=repo.pk).in_order(rules.ORDERINGS[0])
-    return found.values_list(*THREAD_ROW.values())
+    """The values of `THREAD_ROW` of a repository's threads, newest first, without companions."""
+    threads = Thread.objects.filter(LISTED, repo=repo.pk).in_order(rules.ORDERINGS[0])
+    return threads.values_list(*THREAD_ROW.values())
 
 
 def list_replies(thread: Thread) -> Slices:
-    """A thread's replies that readers see, in tree order, as the values of `REPLY_ROW`."""
+    """The values of `REPLY_ROW` of the replies that readers see, in tree order."""
     return REPLIES.of(thread=thread.pk)
 
 
 def named_replies(numbers: Mapping[int, Collection[int]]) -> Q:
-    """The condition of replies that have one of these numbers, by the id of their thread."""
-    named = Q(pk=None)
-    for thread, wanted in numbers.items():
-        named |= Q(thread=thread, number__in=wanted)
-    return named
+    """The condition that selects replies by number. `numbers`: by the id of their thread."""
+    condition = Q(pk=None)
+    for thread, of_thread in numbers.items():
+        condition |= Q(thread=thread, number__in=of_thread)
+    return condition
 
 
-def place_of(reply: Reply) -> int:
-    """How many replies readers see before this one, in the order of the tree."""
+def index_of(reply: Reply) -> int:
+    """The index of this reply in `list_replies`."""
     before = Q(path__lt=reply.path)
-    return reply.thread.replies.filter(before, SEEN).count()
+    return reply.thread.replies.filter(before, SHOWN).count()
 
 
-def begun_at(thread: Thread, place: int) -> dt.datetime | None:
-    """When the top-level reply was written that has the reply at this place below it, or is it."""
-    rows = list_replies(thread)[place : place + 1]
+def begun_at(thread: Thread, index: int) -> dt.datetime | None:
+    """The creation time of the top-level reply above the reply at this index of `list_replies`."""
+    rows = list_replies(thread)[index : index + 1]
     if not rows:
         return None
-    path = rows[0][[*REPLY_ROW].index("path")]
-    found: dt.datetime = thread.replies.get(path=path[:WIDTH]).created_at
-    return found
+    created_at: dt.datetime = thread.replies.get(path=rows[0][PATH][:STEP_WIDTH]).created_at
+    return created_at
 
 
 def first_replies(thread: Thread, most: int, size: int) -> tuple[list[Any], bool]:
-    """The first of `list_replies`, at most so many, whose bodies have at most `size` bytes in all;
+    """The first rows of `list_replies`: at most `most`, with bodies of at most `size` bytes in all;
     and whether there are more.
     """
-    rows = _until(most + 1).all(thread=thread.pk, size=size)
+    rows = _first_rows(most + 1).all(thread=thread.pk, size=size)
     sizes = accumulate(len(row[BODY].encode()) for row in rows[:most])
     fitting = sum(1 for _ in takewhile(lambda total: total <= size, sizes))
     return rows[:fitting], fitting < len(rows)
 
 
 def list_thread_versions(thread: Thread) -> QuerySet[Any, Any]:
-    """What title and body have been, oldest first: the fields of `ThreadVersionRecord`."""
-    return _versions(thread.versions, "title", "body")
+    """The versions of a thread, oldest first: the fields of `ThreadVersionRecord`."""
+    return _versions(thread.versions.all(), "title", "body")
 
 
 def list_reply_versions(reply: Reply) -> QuerySet[Any, Any]:
-    """What a reply has been, oldest first: the fields of `ReplyVersionRecord`."""
-    return _versions(reply.versions, "kind", "status", "body", "links")
+    """The versions of a reply, oldest first: the fields of `ReplyVersionRecord`."""
+    return _versions(reply.versions.all(), "kind", "status", "body", "links")
 
 
-def _versions(versions: Any, *text: str) -> QuerySet[Any, Any]:
-    found: QuerySet[Any, Any] = versions.order_by("version")
+def _versions(versions: QuerySet[Any, Any], *fields: str) -> QuerySet[Any, Any]:
     editor = {
         "edited_by_uuid": F("edited_by__uuid"),
         "edited_by_username": F("edited_by__username"),
     }
-    return found.values("version", *text, "created_at", **editor)
+    return versions.order_by("version").values("version", *fields, "created_at", **editor)
 
 
 class Participants:
-    """The people of a thread, its author first, the others by their first live reply.
+    """The participants of a thread: its author, then the others by their first live reply.
 
-    Slices like a queryset; items are the fields of `ParticipantRecord`. One query, or two where
-    the slice begins with the author.
+    Slices like a queryset; items are the fields of `ParticipantRecord`. A slice takes one query,
+    or two if it begins with the author.
     """
 
     def __init__(self, thread: Thread) -> None:
@@ -161,7 +158,7 @@ class Participants:
 
     def author(self) -> dict[str, Any]:
         thread, author = self.thread, self.thread.created_by
-        own = self.live.filter(created_by=author).aggregate(
+        replies = self.live.filter(created_by=author).aggregate(
             reply_count=Count("pk"), last_at=Max("created_at")
         )
         return {
@@ -169,9 +166,9 @@ class Participants:
             "username": author.username,
             "display_name": author.display_name,
             "is_author": True,
-            "reply_count": own["reply_count"],
+            "reply_count": replies["reply_count"],
             "first_at": thread.created_at,
-            "last_at": own["last_at"] or thread.created_at,
+            "last_at": replies["last_at"] or thread.created_at,
         }
 
     def others(self) -> QuerySet[Any, Any]:

@@ -1,6 +1,6 @@
-"""What texts and links refer to, as far as a reader may see it.
+"""References in texts, and targets of links: finding those that a reader may see.
 
-What is absent and what the reader may not see are one and the same here.
+A target that does not exist and a target that the reader may not see are treated alike.
 """
 
 from __future__ import annotations
@@ -27,223 +27,235 @@ from apps.repos.commits import known_commits
 from apps.repos.models import Repo
 from apps.repos.models.repo import RepoQuerySet
 from apps.threads import rules
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Reply, Thread, ThreadQuerySet, segment
+from apps.threads.models import Reply, Thread, ThreadKind, ThreadQuerySet, segment
 
-LOOKED_UP = 5000
-"""Different references that are looked up for one answer; those that follow stay text."""
+REFERENCES_MAX = 5000
+"""Distinct references that are looked up for one answer; the others stay text."""
 REPOS_MAX = 100
-"""Other repositories that one answer may lead to; references to others stay text."""
-CHECKED = {"thread", "pull", "reply", "commit"}
+"""Other repositories that one answer may link to; references to more repositories stay text."""
+CHECKED_KINDS = {"thread", "pull", "reply", "commit"}
 """The kinds of links whose targets are looked up."""
 TARGET = re.compile(
     rf"(?:(?P<repo>{rules.REPO})[#/@])?#?(?:(?P<thread>[0-9]+)/)?(?P<name>[0-9A-Fa-f]+)"
 )
 Numbers = dict[int, set[int]]
-"""Ids of repositories, and numbers there."""
+"""Numbers of threads, by the id of their repository."""
 Text: TypeAlias = tuple[Repo, str]
-"""What `markdown.render` made of a text, and its repository, whose owner is loaded."""
-Found: TypeAlias = tuple[Repo, Reference]
-"""A reference, and the repository of the text that has it."""
+"""The HTML that `markdown.render` made, and the text's repository, whose owner is loaded."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a reference leads."""
+class LinkTarget:
+    """The target of a reference."""
 
-    address: str
-    repo: int | None = None
-    """The id of the other repository that it is in: only for who may read that."""
+    url: str
+    repo_id: int | None = None
+    """The id of the target's repository, if it is another one: only its readers get the link."""
 
 
-def addresses(by: RepoAccess, base: str, kept: Iterable[str]) -> dict[str, str]:
-    """Where the references of these texts lead that the caller may follow, by what is written.
+def urls(by: RepoAccess, base: str, texts: Iterable[str]) -> dict[str, str]:
+    """The URLs of the references in these texts that the caller may follow, by reference text.
 
-    `kept`: what `markdown.render` made of texts in the repository of `by`, whose owner is loaded.
-    `base`: see `base_url`. Queries as those of `places`.
+    `texts`: the HTML that `markdown.render` made of texts in the repository of `by`, whose owner is
+    loaded. `base`: see `base_url`. Runs the queries of `link_targets`.
     """
-    texts, readable = [(by.repo, html) for html in kept], Repo.objects.visible_to(by.principal)
-    return {text: place.address for (_, text), place in places(texts, base, readable).items()}
+    readable = Repo.objects.visible_to(by.principal)
+    targets = link_targets([(by.repo, html) for html in texts], base, readable)
+    return {text: target.url for (_, text), target in targets.items()}
 
 
-def places(texts: Iterable[Text], base: str, repos: RepoQuerySet) -> dict[tuple[int, str], Place]:
-    """Where the references of these texts lead, by the id of the text's repository and what is
-    written; to other repositories than their own only to those of `repos`.
+def link_targets(
+    texts: Iterable[Text], base: str, repos: RepoQuerySet
+) -> dict[tuple[int, str], LinkTarget]:
+    """The targets of the references in these texts, by the id of the text's repository and the
+    reference text. `repos`: the other repositories that references may lead to.
 
-    One query, and one before it for other repositories, if there are any.
+    One query, and one before it if there are references to other repositories.
     """
-    every = dict.fromkeys((repo, one) for repo, html in texts for one in markdown.references(html))
-    found = [*islice(every, LOOKED_UP)]
-    others = _repos(repos, {one.repo for _, one in found if one.repo})
-    keys = ((repo, one, _key(repo, one, others)) for repo, one in found)
-    asked = {(repo, one): key for repo, one, key in keys if key}
-    known = _known(set(asked.values()))
+    distinct = dict.fromkeys(
+        (repo, reference) for repo, html in texts for reference in markdown.references(html)
+    )
+    references = [*islice(distinct, REFERENCES_MAX)]
+    paths = {reference.repo for _, reference in references if reference.repo}
+    others = _repos_by_path(repos, paths)
+    keys = {
+        (repo, reference): key
+        for repo, reference in references
+        if (key := _key_of(repo, reference, others))
+    }
+    names = _names(set(keys.values()))
     return {
-        (repo.pk, one.text): _place(repo, one, others, known[key], base)
-        for (repo, one), key in asked.items()
-        if key in known
+        (repo.pk, reference.text): _link_target(repo, reference, others, names[key], base)
+        for (repo, reference), key in keys.items()
+        if key in names
     }
 
 
 Key: TypeAlias = tuple[str, int, str]
-"""What is looked up: a person, a thread or a commit, the id of its repository, and its name."""
+"""A row to look up: `person`, `thread` or `commit`; the id of its repository; its name."""
 
 
-def _key(repo: Repo, one: Reference, others: dict[str, Repo]) -> Key | None:
-    """None for what is in another repository that the reader does not know."""
-    if one.username:
-        return ("person", 0, one.username.lower())
-    if one.commit:
-        return ("commit", repo.pk, one.commit)
-    home = others.get(one.repo) if one.repo else repo
-    return ("thread", home.pk, str(one.number)) if one.number and home else None
+def _key_of(repo: Repo, reference: Reference, others: dict[str, Repo]) -> Key | None:
+    """None for a reference to another repository that is not among `others`."""
+    if reference.username:
+        return ("person", 0, reference.username.lower())
+    if reference.commit:
+        return ("commit", repo.pk, reference.commit)
+    home = others.get(reference.repo) if reference.repo else repo
+    return ("thread", home.pk, str(reference.number)) if reference.number and home else None
 
 
-def _known(keys: Collection[Key]) -> dict[Key, str]:
-    """Of what there is of these: the username, the kind of the thread, the full name of the commit;
-    one query.
+def _names(keys: Collection[Key]) -> dict[Key, str]:
+    """The username, the kind of the thread, or the full name of the commit, for each key that
+    exists; one query.
     """
-    people, commits = ([key for key in keys if key[0] == sort] for sort in ("person", "commit"))
+    people, commits = ([key for key in keys if key[0] == table] for table in ("person", "commit"))
     numbers: Numbers = defaultdict(set)
-    for sort, repo, name in keys:
-        if sort == "thread":
+    for table, repo, name in keys:
+        if table == "thread":
             numbers[repo].add(int(name))
-    rows: list[QuerySet[Any, Any]] = []
+    parts: list[QuerySet[Any, Any]] = []
     if people:
-        named = User.objects.filter(username_key__in=[name for _, _, name in people])
-        rows.append(named.values_list(Value("person"), Value(0), "username_key", "username"))
+        users = User.objects.filter(username_key__in=[name for _, _, name in people])
+        parts.append(users.values_list(Value("person"), Value(0), "username_key", "username"))
     if numbers:
         number = Cast("number", CharField())
-        rows.append(_threads(numbers).values_list(Value("thread"), "repo", number, "kind"))
+        parts.append(_threads(numbers).values_list(Value("thread"), "repo", number, "kind"))
     if commits:
         shas = known_commits([(repo, name) for _, repo, name in commits])
-        rows.append(shas.values_list(Value("commit"), "repo", "name", "sha"))
-    found = rows[0].union(*rows[1:], all=True) if rows else []
-    return {(sort, repo, name): text for sort, repo, name, text in found}
+        parts.append(shas.values_list(Value("commit"), "repo", "name", "sha"))
+    rows = parts[0].union(*parts[1:], all=True) if parts else []
+    return {(table, repo, key): name for table, repo, key, name in rows}
 
 
-def _place(repo: Repo, one: Reference, others: dict[str, Repo], known: str, base: str) -> Place:
-    """Where a reference leads of which this is known."""
-    if one.username:
-        return Place(f"{base}/users/{known}")
-    if one.commit:
-        return Place(f"{base}/{repo.path}/commits/{known}")
-    home = others[one.repo] if one.repo else repo
-    address = f"{base}/{home.path}{segment(known, one.number or 0)}"
-    return Place(address, None if home.pk == repo.pk else home.pk)
+def _link_target(
+    repo: Repo, reference: Reference, others: dict[str, Repo], name: str, base: str
+) -> LinkTarget:
+    """The target of a reference, from its value in `_names`."""
+    if reference.username:
+        return LinkTarget(f"{base}/users/{name}")
+    if reference.commit:
+        return LinkTarget(f"{base}/{repo.path}/commits/{name}")
+    home = others[reference.repo] if reference.repo else repo
+    url = f"{base}/{home.path}{segment(name, reference.number or 0)}"
+    return LinkTarget(url, None if home.pk == repo.pk else home.pk)
 
 
-def _repos(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
-    """Those of these repositories that have one of these paths, in lower case; one query."""
-    named = Q()
+def _repos_by_path(repos: RepoQuerySet, paths: Collection[str]) -> dict[str, Repo]:
+    """The repositories among these that have one of these paths, by path in lower case; one
+    query.
+    """
+    condition = Q()
     for path in islice(paths, REPOS_MAX):
         kind, owner, slug = path.split("/")
         key = "owner_team__slug" if kind == "teams" else "owner_user__username_key"
-        named |= Q(slug=slug, **{key: owner})
-    if not named:
+        condition |= Q(slug=slug, **{key: owner})
+    if not condition:
         return {}
-    rows = repos.filter(named)
-    return {repo.path.lower(): repo for repo in rows.select_related("owner_team", "owner_user")}
+    rows = repos.filter(condition).select_related("owner_team", "owner_user")
+    return {repo.path.lower(): repo for repo in rows}
 
 
 def _threads(numbers: Numbers) -> ThreadQuerySet:
-    """The threads of these numbers, one at least, that there are."""
-    named = (Q(repo=repo, number__in=wanted) for repo, wanted in numbers.items())
-    return Thread.objects.existing().filter(reduce(or_, named))
-
-
-def _kinds(numbers: Numbers) -> dict[tuple[int, int], str]:
-    """Their kinds; one query."""
-    rows = _threads(numbers).values_list("repo", "number", "kind") if numbers else []
-    return {(repo, number): kind for repo, number, kind in rows}
+    """The existing threads with these numbers, of which there is at least one."""
+    conditions = (Q(repo=repo, number__in=of_repo) for repo, of_repo in numbers.items())
+    return Thread.objects.existing().filter(reduce(or_, conditions))
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a link of a checked kind leads to, in a repository."""
+class ParsedTarget:
+    """The target of a link, read from its text."""
 
     kind: str
     repo: Repo
     number: int = 0
-    """Of the thread or pull."""
+    """The number of the thread or pull."""
     reply: int = 0
     commit: str = ""
 
 
 def check_links(by: RepoAccess, thread: Thread, links: Sequence[dict[str, str]]) -> None:
-    """Whether what these links of a reply in this thread lead to is there for the caller.
+    """422 `link_target_not_found` if a link of a reply in this thread has a target that does not
+    exist, or that the caller may not read.
 
-    422 `link_target_not_found`, in the same words for what is absent and what is hidden. A query
-    each for repositories, threads and replies, and a git for each repository with commits.
+    One query each for repositories, threads and replies, and one git process for each repository
+    with commits.
     """
     checked = [
         (link["kind"], link["target"])
         for link in links
-        if link["kind"] in CHECKED and not rules.is_web_address(link["target"])
+        if link["kind"] in CHECKED_KINDS and not rules.is_web_address(link["target"])
     ]
-    targets = _targets(by, thread, checked)
-    if any(target is None for target in targets) or not _exist([one for one in targets if one]):
+    targets = _parse_targets(by, thread, checked)
+    if targets is None or not _all_exist(targets):
         text = "links: A target is not there, or you may not read it."
         raise Invalid("link_target_not_found", text)
 
 
-def _targets(by: RepoAccess, thread: Thread, checked: list[tuple[str, str]]) -> list[Target | None]:
-    """The targets of well-formed links; None where the repository is not to be read."""
-    parts = [(kind, TARGET.fullmatch(text)) for kind, text in checked]
-    paths = {found["repo"].lower() for _, found in parts if found and found["repo"]}
-    repos = {"": by.repo, **_repos(Repo.objects.visible_to(by.principal), paths)}
-    return [_target(kind, found, thread, repos) for kind, found in parts]
+def _parse_targets(
+    by: RepoAccess, thread: Thread, links: list[tuple[str, str]]
+) -> list[ParsedTarget] | None:
+    """The targets of links, given as kind and text; None if one is in no readable repository."""
+    matches = [(kind, TARGET.fullmatch(text)) for kind, text in links]
+    paths = {match["repo"].lower() for _, match in matches if match and match["repo"]}
+    repos = {"": by.repo, **_repos_by_path(Repo.objects.visible_to(by.principal), paths)}
+    targets = []
+    for kind, match in matches:
+        repo = repos.get((match["repo"] or "").lower()) if match else None
+        if match is None or repo is None:
+            return None
+        targets.append(_parsed_target(kind, repo, match, thread))
+    return targets
 
 
-def _target(
-    kind: str, found: re.Match[str] | None, thread: Thread, repos: dict[str, Repo]
-) -> Target | None:
-    path = found["repo"].lower() if found and found["repo"] else ""
-    if found is None or path not in repos:
-        return None
-    repo, name = repos[path], found["name"]
+def _parsed_target(kind: str, repo: Repo, match: re.Match[str], thread: Thread) -> ParsedTarget:
     if kind == "commit":
-        return Target(kind, repo, commit=name.lower())
+        return ParsedTarget(kind, repo, commit=match["name"].lower())
     if kind == "reply":
-        return Target(kind, repo, int(found["thread"] or thread.number), reply=int(name))
-    return Target(kind, repo, int(name))
+        number = int(match["thread"] or thread.number)
+        return ParsedTarget(kind, repo, number, reply=int(match["name"]))
+    return ParsedTarget(kind, repo, int(match["name"]))
 
 
-def _exist(targets: list[Target]) -> bool:
-    """Whether all of them are there."""
+def _all_exist(targets: list[ParsedTarget]) -> bool:
     return _threads_exist(targets) and _replies_exist(targets) and _commits_exist(targets)
 
 
-def _threads_exist(targets: list[Target]) -> bool:
-    wanted = [one for one in targets if one.kind in {"thread", "pull"}]
+def _threads_exist(targets: list[ParsedTarget]) -> bool:
+    threads = [target for target in targets if target.kind in {"thread", "pull"}]
     numbers: Numbers = defaultdict(set)
-    for one in wanted:
-        numbers[one.repo.pk].add(one.number)
-    kinds = _kinds(numbers)
-    found = [kinds.get((one.repo.pk, one.number)) for one in wanted]
-    return all(
-        kind is not None and (one.kind == "thread" or kind == ThreadKind.PULL)
-        for one, kind in zip(wanted, found, strict=True)
-    )
+    for target in threads:
+        numbers[target.repo.pk].add(target.number)
+    rows = _threads(numbers).values_list("repo", "number", "kind") if numbers else []
+    kinds = {(repo, number): kind for repo, number, kind in rows}
+    for target in threads:
+        kind = kinds.get((target.repo.pk, target.number))
+        if kind is None or (target.kind == "pull" and kind != ThreadKind.PULL):
+            return False
+    return True
 
 
-def _replies_exist(targets: list[Target]) -> bool:
-    wanted = {(one.repo.pk, one.number, one.reply) for one in targets if one.kind == "reply"}
-    named = Q()
-    for repo, number, reply in wanted:
-        named |= Q(thread__repo=repo, thread__number=number, number=reply)
-    if not named:
+def _replies_exist(targets: list[ParsedTarget]) -> bool:
+    replies = {
+        (target.repo.pk, target.number, target.reply)
+        for target in targets
+        if target.kind == "reply"
+    }
+    condition = Q()
+    for repo, number, reply in replies:
+        condition |= Q(thread__repo=repo, thread__number=number, number=reply)
+    if not condition:
         return True
-    live = Reply.objects.live().filter(named, thread__deleted_at=None)
-    return live.count() == len(wanted)
+    live = Reply.objects.live().filter(condition, thread__deleted_at=None)
+    return live.count() == len(replies)
 
 
-def _commits_exist(targets: list[Target]) -> bool:
-    wanted: dict[Repo, set[str]] = defaultdict(set)
-    for one in targets:
-        if one.kind == "commit":
-            wanted[one.repo].add(one.commit)
+def _commits_exist(targets: list[ParsedTarget]) -> bool:
+    names_by_repo: dict[Repo, set[str]] = defaultdict(set)
+    for target in targets:
+        if target.kind == "commit":
+            names_by_repo[target.repo].add(target.commit)
     return all(
         not repo.is_empty and len(find_commits(repo.git, names)) == len(names)
-        for repo, names in wanted.items()
+        for repo, names in names_by_repo.items()
     )

@@ -1,4 +1,4 @@
-"""Who may change a thread or a reply, and which kinds and links are well formed.
+"""Rules of threads and replies: permission to change them, valid kinds, valid links.
 
 docs/threads.md lists the forms of link targets.
 """
@@ -13,31 +13,29 @@ from apps.accounts.models import User
 from apps.core.access import Level
 from apps.core.errors import Conflict, Forbidden, Invalid
 from apps.repos.access import RepoAccess
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Reply, Thread
-from apps.threads.tree import DEPTH_MAX
+from apps.threads.models import DEPTH_MAX, Reply, Thread, ThreadKind
 
 KINDS = [kind for kind in ThreadKind if kind is not ThreadKind.PULL]
-"""The kinds that people choose from."""
+"""The kinds that people can choose."""
 ORDERINGS = ["-number", "number", "-last_activity_at", "last_activity_at"]
 WORD_MAX = 30
 WORD = re.compile(r"[a-z][a-z0-9_-]{0,29}")
 LINKS_MAX = 100
 TARGET_MAX = 2048
 MIRRORED = frozenset({"title", "body", "kind", "status"})
-"""What a pull's thread takes from the pull."""
+"""The fields that a companion thread takes from its pull."""
 
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 REPO = r"(?:teams|users)/[A-Za-z0-9._-]{1,64}/[A-Za-z0-9._-]{1,100}"
 NUMBER = r"[1-9][0-9]{0,8}"
-HERE_OR_THERE = rf"(?:#?|{REPO}[#/])"
-NUMBERED = re.compile(rf"{HERE_OR_THERE}{NUMBER}")
-REPLY = re.compile(rf"#?{NUMBER}|{HERE_OR_THERE}{NUMBER}/{NUMBER}")
+PREFIX = rf"(?:#?|{REPO}[#/])"
+NUMBERED = re.compile(rf"{PREFIX}{NUMBER}")
+REPLY = re.compile(rf"#?{NUMBER}|{PREFIX}{NUMBER}/{NUMBER}")
 COMMIT = re.compile(rf"(?:{REPO}@)?[0-9A-Fa-f]{{4,40}}")
 
 
 def word_problem(word: str) -> str | None:
-    """Why this cannot be the kind of a reply or link; None when it can."""
+    """The problem with a word as the kind of a reply or link; None for a valid kind."""
     if WORD.fullmatch(word):
         return None
     return (
@@ -46,15 +44,15 @@ def word_problem(word: str) -> str | None:
 
 
 def link_problem(kind: str, target: str) -> str | None:
-    """Why a link of a known kind cannot have this target; None when it can.
+    """The problem with the form of a link target; None for a valid target.
 
-    Only the form is looked at; `references.check_links` asks whether the target is there. A web
-    address will do for every kind.
+    Every kind accepts a web address, and kinds other than those of `TARGETS` accept any text.
+    `references.check_links` checks that the target exists.
     """
     if kind not in TARGETS or is_web_address(target):
         return None
-    fits, wanted = TARGETS[kind]
-    return None if fits(target) else f"Must be {wanted}."
+    is_valid, expected = TARGETS[kind]
+    return None if is_valid(target) else f"Must be {expected}."
 
 
 def is_web_address(text: str) -> bool:
@@ -81,23 +79,22 @@ TARGETS: dict[str, tuple[Callable[[str], object], str]] = {
     "commit": (COMMIT.fullmatch, "4 to 40 hexadecimal digits, also behind teams/core/api@"),
     "file": (is_file_path, "a path inside the repository, such as docs/setup.md"),
 }
-"""The kinds of links that have a meaning, and the forms of their targets."""
+"""The check of the target of each known kind of link, and the expected form in words."""
 
 
 def check_not_mirrored(thread: Thread, fields: set[str]) -> None:
-    """What a pull's thread takes from the pull is changed there: 409 `invalid_transition`."""
-    taken = sorted(fields & MIRRORED)
-    if thread.is_companion and taken:
+    """409 `invalid_transition` for fields of a companion thread that its pull changes."""
+    mirrored = sorted(fields & MIRRORED)
+    if thread.is_companion and mirrored:
         raise Conflict(
             "invalid_transition",
-            f"Thread {thread.number} belongs to a pull; change {', '.join(taken)} there.",
+            f"Thread {thread.number} belongs to a pull; change {', '.join(mirrored)} there.",
         )
 
 
 def check_deletable(thread: Thread, level: Level) -> None:
-    """A pull's thread stays; one with replies of others needs admin access.
-
-    Errors: 409 `invalid_transition`, `thread_has_replies`. The caller holds the thread's lock.
+    """409 `invalid_transition` for a companion thread, 409 `thread_has_replies` for a thread with
+    replies of others without admin access. The caller holds the thread's lock.
     """
     if thread.is_companion:
         raise Conflict(
@@ -111,7 +108,7 @@ def check_deletable(thread: Thread, level: Level) -> None:
 
 
 def find_parent(thread: Thread, number: int | None) -> Reply | None:
-    """The reply that a new one answers; None for the thread itself.
+    """The parent of a new reply; None for a reply to the thread itself.
 
     Errors: 422 `parent_reply_not_found`, `reply_too_deep`, 409 `parent_reply_deleted`. The caller
     holds the thread's lock.
@@ -131,19 +128,19 @@ def find_parent(thread: Thread, number: int | None) -> Reply | None:
 
 
 def check_not_deleted(reply: Reply) -> None:
-    """409 `reply_already_deleted`, for everybody: it is asked before who the creator is."""
+    """409 `reply_already_deleted`, for everybody: check it before `check_creator`."""
     if reply.is_deleted:
         raise Conflict("reply_already_deleted", f"Reply {reply.number} has already been deleted.")
 
 
 def check_creator(reply: Reply, actor: User) -> None:
-    """Only its creator changes a reply, not even staff does: 403 `not_creator`."""
+    """403 `not_creator` for everybody but the creator of the reply, staff included."""
     if reply.created_by_id != actor.pk:
         raise Forbidden("not_creator", "Only the author of a reply may do this.")
 
 
 def check_may_edit_reply(reply: Reply, by: RepoAccess, fields: set[str]) -> None:
-    """The creator; the status alone also the thread's author and those with write access."""
-    settles = by.level >= Level.WRITE or by.user.pk == reply.thread.created_by_id
-    if not (fields == {"status"} and settles):
+    """403 `not_creator`. The thread's author and writers may set the status alone, too."""
+    may_set_status = by.level >= Level.WRITE or by.user.pk == reply.thread.created_by_id
+    if not (fields == {"status"} and may_set_status):
         check_creator(reply, by.user)

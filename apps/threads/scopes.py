@@ -17,19 +17,19 @@ from apps.threads.models import Thread
 
 
 class ThreadEventScope:
-    """One thread, also when it has been deleted: people who were away learn of it by its events."""
+    """A thread, deleted or not: clients that were away learn of the deletion by its events."""
 
     def key(self, principal: Principal, text: str) -> Key:
         return Key("thread_id", self.find(principal, text).pk)
 
     def find(self, principal: Principal, text: str) -> Thread:
         path, _, digits = text.rpartition("/")
-        wanted = number(digits)
-        return get_object_or_404(Thread, repo=readable_repo(principal, path), number=wanted)
+        thread_number = number(digits)
+        return get_object_or_404(Thread, repo=readable_repo(principal, path), number=thread_number)
 
     def texts(self, ids: set[int]) -> dict[int, str]:
-        found = Thread.objects.filter(pk__in=ids)
-        threads = found.select_related("repo__owner_team", "repo__owner_user")
+        threads = Thread.objects.filter(pk__in=ids)
+        threads = threads.select_related("repo__owner_team", "repo__owner_user")
         return {thread.pk: f"{thread.repo.path}/{thread.number}" for thread in threads}
 
     def readable(self, principal: Principal) -> QuerySet[Any, Any]:
@@ -38,7 +38,7 @@ class ThreadEventScope:
 
 
 class PullEventScope(ThreadEventScope):
-    """A pull and its thread, by which the log knows the pull; 404 for other threads."""
+    """A pull, whose events carry the id of its companion thread; 404 for other threads."""
 
     def find(self, principal: Principal, text: str) -> Thread:
         thread = super().find(principal, text)

@@ -1,4 +1,4 @@
-"""What requests about threads and replies may hold, and the records that answer them."""
+"""Request serializers and records of threads, replies, versions and participants."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, F, Q, QuerySet, TextField, When
+from django.db.models import Case, F, QuerySet, TextField, When
 from django.db.models.functions import Length
 from rest_framework import serializers
 
@@ -28,25 +28,34 @@ from apps.core.slugs import PREFIX
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo, RepoPath
 from apps.threads import queries, references, rules
-from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread, segment
-from apps.threads.tree import parent_number
+from apps.threads.models import (
+    REPLY_ROW,
+    THREAD_ROW,
+    Priority,
+    Reply,
+    ReplyStatus,
+    Thread,
+    ThreadKind,
+    ThreadStatus,
+    parent_number,
+    segment,
+)
 
 TITLE_MAX = 255
 BODY_MAX = 65_536
 REPLIES_MAX = 500
-"""How many replies the single read of a thread holds; the paged list has the rest."""
+"""Maximum number of replies in the single read of a thread; the paged list has all of them."""
 BODIES_MAX = 2 * 1024 * 1024
-"""Bytes that their bodies have together at most."""
+"""Maximum bytes of these replies' bodies together."""
 HTML_MAX = 2 * 1024 * 1024
-"""Bytes of HTML that all bodies of one answer have together at most. A single body has less."""
+"""Maximum bytes of HTML in one answer. The HTML of a single body is smaller."""
 DELETED = "deleted"
 WHOLE_ONLY = ("uuid", "version", "edited_at", "created_at", "updated_at")
-"""What the placeholder of a deleted reply lacks."""
+"""The fields that the placeholder of a deleted reply lacks."""
 
 
-class Word(RuleCharField):
-    """The kind of a reply or link: any word that is well formed, known to us or not."""
+class KindField(RuleCharField):
+    """The kind of a reply or link: any well-formed word, also one without a known meaning."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -74,7 +83,7 @@ class UpdateThread(RequestSerializer):
 
 
 class Link(RequestSerializer):
-    kind = Word()
+    kind = KindField()
     target = StrictCharField(max_length=rules.TARGET_MAX)
 
     def validate(self, link: dict[str, str]) -> dict[str, str]:
@@ -90,7 +99,7 @@ class Links(serializers.ListField):
 
 
 class CreateReply(RequestSerializer):
-    kind = Word()
+    kind = KindField()
     body = StrictCharField(max_length=BODY_MAX)
     parent_reply_number = StrictIntegerField(required=False, allow_null=True)
     status = StrictChoiceField(ReplyStatus, required=False)
@@ -98,7 +107,7 @@ class CreateReply(RequestSerializer):
 
 
 class UpdateReply(RequestSerializer):
-    kind = Word(required=False)
+    kind = KindField(required=False)
     body = StrictCharField(max_length=BODY_MAX, required=False)
     status = StrictChoiceField(ReplyStatus, required=False)
     links = Links(required=False)
@@ -111,7 +120,7 @@ class RenderQuery(QuerySerializer):
 
 
 class Html(serializers.CharField):
-    """The body as HTML, in answers to `render=html`; null where the answer has no room for it."""
+    """The body as HTML, in answers to `render=html`; null if the answer reached `HTML_MAX`."""
 
     def __init__(self) -> None:
         super().__init__(required=False, allow_blank=True, allow_null=True)
@@ -123,7 +132,9 @@ class LinkRecord(RecordSerializer):
 
 
 class ReplyRecord(RecordSerializer):
-    """A live reply has every field; a placeholder lacks those that are not required."""
+    """A live reply, with all fields, or the placeholder of a deleted reply, without the optional
+    fields.
+    """
 
     number = serializers.IntegerField()
     parent_reply_number = serializers.IntegerField(required=False)
@@ -169,7 +180,7 @@ class ThreadRecord(RecordSerializer):
 
 
 class WholeThread(ThreadRecord):
-    """The single read: a thread with its replies in tree order."""
+    """A thread with its replies in tree order."""
 
     replies = ReplyRecord(many=True)
     replies_truncated = serializers.BooleanField()
@@ -208,7 +219,7 @@ class ParticipantRecord(RecordSerializer):
 
 
 def thread_record(row: Sequence[Any], repo: Repo | RepoPath, base: str) -> dict[str, Any]:
-    """`row`: the values of `THREAD_ROW`; `repo` has its owner loaded."""
+    """`row`: the values of `THREAD_ROW`; `repo`: with its owner loaded."""
     record = dict(zip(THREAD_ROW, row, strict=True))
     number = record["number"]
     record["repo_path"] = repo.path
@@ -218,7 +229,9 @@ def thread_record(row: Sequence[Any], repo: Repo | RepoPath, base: str) -> dict[
 
 
 def replies_of(thread: Thread) -> dict[str, Any]:
-    """What the single read adds: the first replies in tree order, and whether there are more."""
+    """The fields that `WholeThread` adds: the first replies in tree order, and whether there are
+    more.
+    """
     rows, truncated = queries.first_replies(thread, REPLIES_MAX, BODIES_MAX)
     return {
         "replies": [reply_record(row, thread.number) for row in rows],
@@ -227,7 +240,7 @@ def replies_of(thread: Thread) -> dict[str, Any]:
 
 
 def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
-    """`row`: the values of `REPLY_ROW`. A deleted reply is a placeholder."""
+    """`row`: the values of `REPLY_ROW`. A deleted reply becomes a placeholder."""
     record = dict(zip(REPLY_ROW, row, strict=True))
     parent = parent_number(record.pop("path"))
     if parent is not None:
@@ -244,65 +257,65 @@ def reply_record(row: Sequence[Any], thread_number: int) -> dict[str, Any]:
 def shown_replies(
     numbers: Mapping[int, Collection[int]],
 ) -> dict[tuple[int, int], dict[str, Any]]:
-    """The records of these replies that readers see, by the id of their thread and their number.
-    Each says whom it answers: `to`, None where that is nobody or is deleted. Two queries.
+    """The records of the replies with these numbers that readers see, by thread id and number.
+
+    Each record has `to`: the username of the author of its parent; None without a parent, or if
+    the parent is deleted. Two queries.
     """
     rows = Reply.objects.filter(queries.named_replies(numbers), thread__deleted_at=None)
-    seen = rows.filter(Q(deleted_at=None) | Q(live_descendants__gt=0))
-    found = {}
-    for thread, number, *row in seen.values_list("thread", "thread__number", *REPLY_ROW.values()):
+    rows = rows.filter(queries.SHOWN)
+    records = {}
+    for thread, number, *row in rows.values_list("thread", "thread__number", *REPLY_ROW.values()):
         record = reply_record(row, number)
-        found[thread, record["number"]] = record
-    above = defaultdict[int, set[int]](set)
-    for (thread, _), record in found.items():
-        above[thread].add(record.get("parent_reply_number", 0))
-    live = (
-        Reply.objects.live().filter(queries.named_replies(above)) if above else Reply.objects.none()
-    )
-    names = {
-        (thread, number): name
-        for thread, number, name in live.values_list("thread", "number", "created_by__username")
-    }
-    for (thread, _), record in found.items():
-        record["to"] = names.get((thread, record.get("parent_reply_number", 0)))
-    return found
+        records[thread, record["number"]] = record
+    parents = defaultdict[int, set[int]](set)
+    for (thread, _), record in records.items():
+        parents[thread].add(record.get("parent_reply_number", 0))
+    authors = {}
+    if parents:
+        live = Reply.objects.live().filter(queries.named_replies(parents))
+        for thread, number, name in live.values_list("thread", "number", "created_by__username"):
+            authors[thread, number] = name
+    for (thread, _), record in records.items():
+        record["to"] = authors.get((thread, record.get("parent_reply_number", 0)))
+    return records
 
 
 def add_html(
     by: RepoAccess, base: str, records: Sequence[dict[str, Any]], *sources: StoredHtml
 ) -> None:
-    """Add `body_html` to records of the repository of `by`, for whom it has links.
+    """Add `body_html` to records of the repository of `by`, with links that the caller may follow.
 
-    HTML that `sources` do not have, or that is older than the renderer, is rendered. Two queries at
-    most, and those of `references.addresses`.
+    Renders the bodies that `sources` have no current HTML of. At most two queries, and those of
+    `references.urls`.
 
-    Together they get at most `HTML_MAX` bytes, the first records first: what does not fit is None,
-    and links that do not fit stay text.
+    All records together get at most `HTML_MAX` bytes, the first records first. HTML that exceeds
+    this is None, and links that exceed it stay text.
     """
     stored = stored_html(records, sources)
-    room = HTML_MAX
+    left = HTML_MAX
     for record in records:
-        record["body_html"] = _html_within(room, record, stored)
-        room -= _size(record["body_html"])
+        record["body_html"] = _html_within(left, record, stored)
+        left -= _size(record["body_html"])
     rendered = [record for record in records if record["body_html"] is not None]
-    addresses = references.addresses(by, base, (record["body_html"] for record in rendered))
+    urls = references.urls(by, base, (record["body_html"] for record in rendered))
     for record in rendered:
-        room += _size(record["body_html"])
-        linked = markdown.with_links(record["body_html"], addresses)
-        is_fitting = _size(linked) <= room
-        record["body_html"] = linked if is_fitting else markdown.with_links(record["body_html"], {})
-        room -= _size(record["body_html"])
+        left += _size(record["body_html"])
+        linked = markdown.with_links(record["body_html"], urls)
+        fits = _size(linked) <= left
+        record["body_html"] = linked if fits else markdown.with_links(record["body_html"], {})
+        left -= _size(record["body_html"])
 
 
 def _html_within(
-    room: int, record: Mapping[str, Any], stored: Mapping[UUID, str | None]
+    size: int, record: Mapping[str, Any], stored: Mapping[UUID, str | None]
 ) -> str | None:
-    """The stored or rendered HTML of a record, if it has at most `room` bytes."""
-    if len(record["body"]) > room:
+    """The stored or rendered HTML of a record; None if it has more than `size` bytes."""
+    if len(record["body"]) > size:
         return None
     uuid = record.get("uuid")
     html = stored[uuid] if uuid and uuid in stored else markdown.render(record["body"])
-    return html if _size(html) <= room else None
+    return html if _size(html) <= size else None
 
 
 def _size(html: str | None) -> int:
@@ -311,36 +324,37 @@ def _size(html: str | None) -> int:
 
 @dataclass(frozen=True)
 class StoredHtml:
-    """Rows by uuid that have HTML, themselves or by the relation `via`."""
+    """Where the HTML of records is stored: in rows with the records' uuids."""
 
     rows: Any
-    """A manager."""
+    """The manager of the rows."""
     via: str = ""
+    """The path from a row to the row with `body_html`, such as `thread__`."""
 
     def read(self, uuids: Collection[UUID], longest: int) -> QuerySet[Any, Any]:
-        """Uuid, number of characters, and the HTML unless it is longer: what the present renderer
-        has made.
+        """Uuid, number of characters, and HTML; only HTML that the current renderer made, and None
+        for HTML of more than `longest` characters.
         """
         html = f"{self.via}body_html"
         short = When(html_size__lte=longest, then=F(html))
-        present = {"uuid__in": uuids, f"{self.via}html_version": markdown.VERSION}
-        rows: QuerySet[Any] = self.rows.filter(**present).annotate(html_size=Length(html))
+        current = {"uuid__in": uuids, f"{self.via}html_version": markdown.VERSION}
+        rows: QuerySet[Any] = self.rows.filter(**current).annotate(html_size=Length(html))
         return rows.values_list("uuid", "html_size", Case(short, output_field=TextField()))
 
 
 def stored_html(
     records: Sequence[Mapping[str, Any]], sources: Sequence[StoredHtml]
 ) -> dict[UUID, str | None]:
-    """The HTML of these records that has been stored, the first ones as far as `HTML_MAX`
-    characters; None for the others. A second query where some are long.
+    """The stored HTML of these records by uuid, up to `HTML_MAX` characters in all; None for HTML
+    beyond. One query, or two if some HTML is long.
     """
     uuids = [record["uuid"] for record in records if "uuid" in record]
     rows = _read_all(sources, uuids, HTML_MAX // len(uuids)) if uuids and sources else {}
-    room, long = HTML_MAX, list[UUID]()
+    left, long = HTML_MAX, list[UUID]()
     for uuid in uuids:
         size, html = rows.get(uuid, (0, ""))
-        if size <= room:
-            room -= size
+        if size <= left:
+            left -= size
             long += [uuid] if html is None else []
     rows |= _read_all(sources, long, HTML_MAX) if long else {}
     return {uuid: html for uuid, (_, html) in rows.items()}
@@ -349,7 +363,7 @@ def stored_html(
 def _read_all(
     sources: Sequence[StoredHtml], uuids: Sequence[UUID], longest: int
 ) -> dict[UUID, tuple[int, str | None]]:
-    """Sizes and HTML of all sources; one query."""
+    """The sizes and HTML from all sources, by uuid; one query."""
     first, *others = (source.read(uuids, longest) for source in sources)
     rows = first.union(*others, all=True) if others else first
     return {uuid: (size, html) for uuid, size, html in rows}

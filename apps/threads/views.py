@@ -1,4 +1,4 @@
-"""`…/repos/{repo_slug}/threads` and the replies below them."""
+"""`…/repos/{repo_slug}/threads` with their replies, and `/threads` across repositories."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from apps.core.rows import values_of
 from apps.core.views import ApiViewSet
 from apps.repos.access import RepoScoped
 from apps.threads import actions
-from apps.threads.across import Across, Found
-from apps.threads.filters import NARROW, ThreadFilterSet, ThreadsAcrossFilterSet
-from apps.threads.indexes import LISTED
-from apps.threads.models import REPLY_ROW, THREAD_ROW, Reply, Thread
-from apps.threads.pagination import ActivityPagination
+from apps.threads.filters import NARROW, CrossRepoThreadFilterSet, ThreadFilterSet
+from apps.threads.models import LISTED, REPLY_ROW, THREAD_ROW, Reply, Thread
+from apps.threads.pagination import CrossRepoList, CrossRepoPagination, CrossRepoRow
 from apps.threads.queries import (
     Participants,
     get_reply,
@@ -52,7 +50,7 @@ from apps.threads.serializers import (
 
 
 class BodyViewSet(RepoScoped):
-    """What has a body, which can be had as HTML."""
+    """Resources with a body, which `render=html` adds as HTML."""
 
     html: ClassVar[StoredHtml]
     """Where the HTML of the records is stored."""
@@ -62,61 +60,59 @@ class BodyViewSet(RepoScoped):
         if "render" in self.validated_query:
             add_html(self.access, self.base_url, records, self.html)
 
-    def shown(self, record: dict[str, Any]) -> dict[str, Any]:
+    def record_with_html(self, record: dict[str, Any]) -> dict[str, Any]:
         self.with_html([record])
         return record
 
-    def shown_page(self, response: Response) -> Response:
+    def page_with_html(self, response: Response) -> Response:
         self.with_html(response.data["results"])
         return response
 
 
-class AcrossQuery(QuerySerializer):
+class CrossRepoQuery(QuerySerializer):
     team = TextParameter(
         required=False, help_text="Only repositories of the team of this slug, ignoring case."
     )
 
 
-class AcrossViewSet(ApiViewSet):
-    """What is alike in the lists of threads and of pulls of all repositories."""
+class CrossRepoViewSet(ApiViewSet):
+    """Lists of threads and of pulls across repositories."""
 
     principal: Principal
-    pagination_class = ActivityPagination
+    pagination_class = CrossRepoPagination
     thread: ClassVar[str] = ""
     """The path from a row to its thread, such as `thread__`."""
 
-    def found(self, columns: Iterable[str]) -> list[Found]:
-        """The rows of the page that the request asks for, with these of their values."""
-        asked = self.filterset.form.cleaned_data if self.filterset else {}
-        across: Any = Across(
+    def page(self, columns: Iterable[str]) -> list[CrossRepoRow]:
+        """The rows of the requested page, with the values of these columns."""
+        filters = self.filterset.form.cleaned_data if self.filterset else {}
+        listed: Any = CrossRepoList(
             rows=self.filter_queryset(self.get_queryset()),
             columns=[*columns],
             principal=self.principal,
             team=self.validated_query.get("team", "").lower(),
             thread=self.thread,
-            is_narrow=any(asked.get(name) for name in NARROW),
+            is_narrow=any(filters.get(name) for name in NARROW),
         )
-        found: Any = self.paginate_queryset(across)
-        return [*found]
+        return self.paginate_queryset(listed) or []
 
 
-class ThreadsAcrossViewSet(AcrossViewSet):
+class CrossRepoThreadViewSet(CrossRepoViewSet):
     """/threads"""
 
     schema_tags = ["threads"]
     queryset = Thread.objects.filter(LISTED)
-    filterset_class = ThreadsAcrossFilterSet
+    filterset_class = CrossRepoThreadFilterSet
 
-    @operation(Level.NONE, response=ThreadRecord, query=AcrossQuery, errors=("invalid_cursor",))
+    @operation(Level.NONE, response=ThreadRecord, query=CrossRepoQuery, errors=("invalid_cursor",))
     def list(self) -> Response:
         """List threads of all repositories that the caller may read, newest activity first.
 
-        Those of pulls are left out. `next` leads to older activity and `previous` to newer.
+        The threads of pulls are left out. `next` leads to older activity and `previous` to newer.
         """
-        found = self.found(THREAD_ROW.values())
-        base = self.base_url
+        page, base = self.page(THREAD_ROW.values()), self.base_url
         return self.get_paginated_response(
-            [thread_record(one.values, one.repo, base) for one in found]
+            [thread_record(row.values, row.repo, base) for row in page]
         )
 
 
@@ -132,7 +128,7 @@ class ThreadViewSet(BodyViewSet):
     thread: Thread
 
     def load_objects(self) -> None:
-        """Load the thread; changing it is for its author and for those with a role."""
+        """Load the thread. Only its author and people with a role may change it."""
         if "number" not in self.kwargs:
             return
         self.thread = get_thread(self.repo, self.kwargs["number"])
@@ -143,10 +139,10 @@ class ThreadViewSet(BodyViewSet):
 
     @operation(Level.READ, response=ThreadRecord, query=RenderQuery)
     def list(self) -> Response:
-        """List threads, newest first. Those of pulls are left out."""
+        """List threads, newest first, without the threads of pulls."""
         repo, base = self.repo, self.base_url
         page = self.page_of(list_threads(repo), lambda row: thread_record(row, repo, base))
-        return self.shown_page(page)
+        return self.page_with_html(page)
 
     @operation(Level.READ, request=CreateThread, response=ThreadRecord, status=201)
     def create(self) -> dict[str, Any]:
@@ -158,9 +154,9 @@ class ThreadViewSet(BodyViewSet):
     def retrieve(self) -> dict[str, Any]:
         """Read a thread with its replies.
 
-        The replies come in the order of their tree, at most 500, and as many as have 2 MiB of
-        bodies; `replies_truncated` says that the paged list of replies has more. A deleted reply
-        with live ones below it is shown as a placeholder.
+        The replies come in the order of their tree: at most 500, with at most 2 MiB of bodies.
+        `replies_truncated` says that the paged list of replies has more. A deleted reply with live
+        replies below it is shown as a placeholder.
         """
         record, below = self.record(self.thread), replies_of(self.thread)
         if "render" in self.validated_query:
@@ -176,9 +172,9 @@ class ThreadViewSet(BodyViewSet):
         errors=("invalid_transition", "role_required"),
     )
     def partial_update(self) -> dict[str, Any]:
-        """Change title, body, kind, priority or status: its author, and write access.
+        """Change title, body, kind, priority or status, as the author or with write access.
 
-        The thread of a pull takes only a priority; the rest is changed at the pull.
+        Of the thread of a pull, only the priority can be changed; the pull has the other fields.
         """
         actions.update_thread(by=self.access, thread=self.thread, **self.validated_data)
         return self.record(self.thread)
@@ -187,7 +183,7 @@ class ThreadViewSet(BodyViewSet):
         Level.READ, status=204, errors=("invalid_transition", "role_required", "thread_has_replies")
     )
     def destroy(self) -> None:
-        """Delete a thread: its author while nobody else has replied, and admins always."""
+        """Delete a thread. Its author may do so until somebody else replies, admins always."""
         actions.delete_thread(by=self.access, thread=self.thread)
 
     def record(self, thread: Thread) -> dict[str, Any]:
@@ -205,7 +201,7 @@ class ParticipantViewSet(RepoScoped):
 
     @operation(Level.READ, response=ParticipantRecord)
     def list(self) -> Response:
-        """List who takes part: the author, then everybody with a live reply, oldest first."""
+        """List the participants: the author, then everybody with a live reply, oldest first."""
         return self.get_paginated_response(self.paginate(Participants(self.thread)))
 
 
@@ -220,7 +216,7 @@ class ReplyViewSet(BodyViewSet):
     reply: Reply
 
     def load_objects(self) -> None:
-        """Load the thread and the reply; only a delete finds what readers are not shown."""
+        """Load the thread and the reply. Only a delete finds replies that readers do not see."""
         self.thread = get_thread(self.repo, self.kwargs["number"])
         if "reply_number" in self.kwargs:
             number, shown = self.kwargs["reply_number"], self.action != "destroy"
@@ -231,7 +227,7 @@ class ReplyViewSet(BodyViewSet):
         """List the replies in the order of their tree."""
         number = self.thread.number
         page = self.page_of(list_replies(self.thread), lambda row: reply_record(row, number))
-        return self.shown_page(page)
+        return self.page_with_html(page)
 
     @operation(
         Level.READ,
@@ -254,7 +250,7 @@ class ReplyViewSet(BodyViewSet):
     @operation(Level.READ, response=ReplyRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
         """Read a reply."""
-        return self.shown(self.record(self.reply))
+        return self.record_with_html(self.record(self.reply))
 
     @operation(
         Level.READ,
@@ -263,16 +259,16 @@ class ReplyViewSet(BodyViewSet):
         errors=("link_target_not_found", "not_creator", "reply_already_deleted"),
     )
     def partial_update(self) -> dict[str, Any]:
-        """Change kind, body, status or links: its creator.
+        """Change kind, body, status or links, as the creator of the reply.
 
-        The status alone may also be set by the thread's author and by those with write access.
+        The thread's author and people with write access may also set the status alone.
         """
         actions.update_reply(by=self.access, reply=self.reply, **self.validated_data)
         return self.record(self.reply)
 
     @operation(Level.READ, status=204, errors=("not_creator", "reply_already_deleted"))
     def destroy(self) -> None:
-        """Delete a reply: its creator. Readers see a placeholder while live replies follow it."""
+        """Delete a reply, as its creator. Readers see a placeholder while it has live replies."""
         actions.delete_reply(by=self.access, reply=self.reply)
 
     def record(self, reply: Reply) -> dict[str, Any]:
@@ -280,7 +276,7 @@ class ReplyViewSet(BodyViewSet):
 
 
 class VersionViewSet(BodyViewSet):
-    """What is alike in the versions of threads and of replies."""
+    """The versions of threads and of replies."""
 
     schema_tags = ["threads"]
     lookup_url_kwarg = "version"
@@ -288,16 +284,15 @@ class VersionViewSet(BodyViewSet):
     versions: QuerySet[Any, Any]
 
     def with_html(self, records: Sequence[dict[str, Any]]) -> None:
-        """Render them: only what is said now is kept as HTML."""
+        """Render all bodies, as HTML is stored for the newest version only."""
         if "render" in self.validated_query:
             add_html(self.access, self.base_url, records)
 
     def version(self) -> dict[str, Any]:
         """The version that the path names; 404."""
-        found: dict[str, Any] = get_or_missing(
-            self.versions, "version", version=self.kwargs["version"]
-        )
-        return self.shown(found)
+        number = self.kwargs["version"]
+        record: dict[str, Any] = get_or_missing(self.versions, "version", version=number)
+        return self.record_with_html(record)
 
 
 class ThreadVersionViewSet(VersionViewSet):
@@ -308,11 +303,11 @@ class ThreadVersionViewSet(VersionViewSet):
 
     @operation(Level.READ, response=ThreadVersionRecord, query=RenderQuery)
     def list(self) -> Response:
-        """List what title and body of a thread or pull have been, oldest first.
+        """List the versions of a thread's or pull's title and body, oldest first.
 
-        The last one is what they are now.
+        The last one is the current version.
         """
-        return self.shown_page(self.get_paginated_response(self.paginate(self.versions)))
+        return self.page_with_html(self.get_paginated_response(self.paginate(self.versions)))
 
     @operation(Level.READ, response=ThreadVersionRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:
@@ -324,7 +319,7 @@ class ReplyVersionViewSet(VersionViewSet):
     """…/replies/{reply_number}/versions"""
 
     def load_objects(self) -> None:
-        """Load the reply; one that is deleted has versions for staff only."""
+        """Load the reply. Only staff may read the versions of a deleted reply."""
         thread = get_thread(self.repo, self.kwargs["number"])
         reply = get_reply(thread, self.kwargs["reply_number"], shown=False)
         if reply.is_deleted and not self.principal.is_staff:
@@ -333,11 +328,11 @@ class ReplyVersionViewSet(VersionViewSet):
 
     @operation(Level.READ, response=ReplyVersionRecord, query=RenderQuery)
     def list(self) -> Response:
-        """List what a reply has been, oldest first. The last one is what it is now.
+        """List the versions of a reply, oldest first. The last one is the current version.
 
-        Those of a deleted reply are for staff.
+        Only staff may list the versions of a deleted reply.
         """
-        return self.shown_page(self.get_paginated_response(self.paginate(self.versions)))
+        return self.page_with_html(self.get_paginated_response(self.paginate(self.versions)))
 
     @operation(Level.READ, response=ReplyVersionRecord, query=RenderQuery)
     def retrieve(self) -> dict[str, Any]:

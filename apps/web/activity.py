@@ -34,7 +34,7 @@ def activity(request: PageRequest) -> HttpResponse:
     scope = request.GET.get("scope", "")
     if scope:
         selection = Selection(principal, resolve(principal, [scope]), frozenset())
-        found = selection.find(after=0, before=before, size=ROWS + 1, newest_first=True)
+        found = selection.page(after=0, before=before, size=ROWS + 1, newest_first=True)
     else:
         found = newest_events(places.values(), before=before, size=ROWS + 1)
     choices = choices_of(places, scope, is_staff=principal.is_staff)

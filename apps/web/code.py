@@ -159,9 +159,9 @@ def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | No
 def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:
     """A README: HTML for who looks at it, or plain text."""
     path = location.path + b"/" + readme.name if location.path else readme.name
-    linked = references.addresses(access, "", [readme.html])
+    urls = references.urls(access, "", [readme.html])
     html = markdown.with_links(
-        resolved(readme.html, location.repo, location.path, location.ref), linked
+        resolved(readme.html, location.repo, location.path, location.ref), urls
     )
     return {
         "name": shown_path(readme.name),

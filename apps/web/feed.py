@@ -10,11 +10,10 @@ from django.http import HttpRequest
 
 from apps.accounts.principal import Principal
 from apps.core.pagination import with_parameters
-from apps.events.activity import DAYS
 from apps.events.models import EventRow, Key
 from apps.events.pagination import PAST_ALL, read_cursor
 from apps.events.sentences import sentence
-from apps.events.serializers import event_records
+from apps.events.serializers import DAYS, event_records
 from apps.repos.models import Repo
 from apps.teams.models import Team
 

@@ -6,11 +6,10 @@ from django.http import HttpResponse
 
 from apps.core.access import Level
 from apps.core.pagination import MOST_COUNTED
-from apps.events.activity import activity_record
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
 from apps.events.queries import list_pings, newest_events, ping_row, ping_values
-from apps.events.serializers import event_records
+from apps.events.serializers import activity_record, event_records
 from apps.pulls.queries import with_open_pulls
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings

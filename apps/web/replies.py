@@ -9,7 +9,7 @@ from apps.pulls.queries import get_pull
 from apps.repos.access import RepoAccess
 from apps.threads import actions
 from apps.threads.models import Reply, Thread
-from apps.threads.queries import get_reply, get_thread, list_reply_versions, place_of
+from apps.threads.queries import get_reply, get_thread, index_of, list_reply_versions
 from apps.threads.rules import check_creator
 from apps.web.bodies import with_html
 from apps.web.decorators import FORM, repo_page
@@ -61,7 +61,7 @@ def page_of_reply(reply: Reply) -> int:
     """Which page of its thread has the reply, from 1; a query where there may be others."""
     if reply.thread.last_reply_number <= REPLIES:
         return 1
-    return place_of(reply) // REPLIES + 1
+    return index_of(reply) // REPLIES + 1
 
 
 def address_of_reply(access: RepoAccess, reply: Reply) -> str:

@@ -12,17 +12,14 @@ from apps.accounts.queries import list_users
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.pagination import with_parameters
-from apps.pulls.filters import PullsAcrossFilterSet
+from apps.pulls.filters import CrossRepoPullFilterSet
 from apps.pulls.models import PULL_ROW, Pull
 from apps.pulls.queries import with_open_pulls
 from apps.pulls.serializers import pull_records
 from apps.repos.queries import list_readable_repos
-from apps.threads.across import Across
-from apps.threads.filters import ThreadsAcrossFilterSet
-from apps.threads.indexes import LISTED
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import THREAD_ROW, Thread
-from apps.threads.pagination import cursor_of, read_cursor
+from apps.threads.filters import CrossRepoThreadFilterSet
+from apps.threads.models import LISTED, THREAD_ROW, Thread, ThreadKind
+from apps.threads.pagination import CrossRepoList, cursor_of, read_cursor
 from apps.threads.serializers import thread_record
 from apps.web.decorators import page
 from apps.web.responses import ROWS, PageRequest, page_number, page_of, render_page
@@ -83,7 +80,7 @@ def users(request: PageRequest, text: str) -> Page:
 def pulls(request: PageRequest, text: str) -> Page:
     """By title."""
     rows: Any = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
-    found = titled(request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__")
+    found = titled(request, text, CrossRepoPullFilterSet, rows, [*PULL_ROW.values()], "thread__")
     placed = [(one.values, one.repo) for one in found["results"]]
     return {**found, "results": pull_records(placed, request.principal, "")}
 
@@ -91,7 +88,7 @@ def pulls(request: PageRequest, text: str) -> Page:
 def threads(request: PageRequest, text: str) -> Page:
     """By title, without those of pulls."""
     rows: Any = Thread.objects.filter(LISTED)
-    found = titled(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
+    found = titled(request, text, CrossRepoThreadFilterSet, rows, [*THREAD_ROW.values()])
     records = [thread_record(one.values, one.repo, "") for one in found["results"]]
     return {**found, "results": records}
 
@@ -103,7 +100,7 @@ def titled(
     asked = QueryDict(mutable=True)
     asked["search"] = text
     filtered = filters(asked, queryset=rows, request=request)
-    across = Across(
+    across = CrossRepoList(
         rows=filtered.filter_queryset(rows) if filtered.is_valid() else rows.none(),
         columns=columns,
         principal=request.principal,
@@ -112,7 +109,7 @@ def titled(
     )
     before = request.GET.get("before")
     place = read_cursor("before", before) if before else None
-    found = across.find(after=None, before=place, size=ROWS + 1, newest_first=True)
+    found = across.page(after=None, before=place, size=ROWS + 1, newest_first=True)
     shown = found[:ROWS]
     older = {"before": cursor_of(shown[-1].position)} if len(found) > ROWS else None
     newest = with_parameters(request.GET, before=None)

@@ -10,7 +10,7 @@ from django.http import HttpResponse, QueryDict
 from django.utils.safestring import SafeString
 
 from apps.core.serializers import VISIBLE, RequestSerializer
-from apps.threads.kinds import Priority, ReplyStatus, ThreadStatus
+from apps.threads.models import Priority, ReplyStatus, ThreadStatus
 from apps.threads.rules import KINDS, ORDERINGS, WORD_MAX
 from apps.threads.serializers import CreateReply, CreateThread, UpdateReply, UpdateThread
 from apps.web.bodies import with_html

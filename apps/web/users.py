@@ -8,11 +8,10 @@ from django.http import Http404, HttpResponse
 
 from apps.accounts.access import UserAccess, open_user
 from apps.core.access import Level
-from apps.events.activity import activity_record
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
 from apps.events.scopes import EventScope, Selection
-from apps.events.serializers import event_records
+from apps.events.serializers import activity_record, event_records
 from apps.repos.queries import list_repos
 from apps.web.decorators import check_is_shown, page
 from apps.web.feed import feed_of, graph
@@ -45,7 +44,7 @@ def lately(access: UserAccess) -> dict[str, Any]:
     """What the person did, as far as the reader may read what it was about."""
     key = Key("actor_id", access.owner.pk)
     selection = Selection(access.principal, (EventScope("user", key),), frozenset())
-    found = selection.find(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
+    found = selection.page(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
     return {
         "feed": feed_of(event_records(found, "")),
         "graph": graph(activity_record({}, key, access.principal)),

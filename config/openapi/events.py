@@ -18,7 +18,7 @@ from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos.models import Visibility
 from apps.repos.serializers import RecordWithSettings
 from apps.teams.models import Role
-from apps.threads.kinds import ThreadStatus
+from apps.threads.models import ThreadStatus
 from config.openapi import targets
 
 

@@ -21,7 +21,7 @@ from apps.repos.models import ForkStatus, Visibility
 from apps.site.models import InviteCreators
 from apps.teams.models import Role
 from apps.threads import rules as threads
-from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
+from apps.threads.models import Priority, ReplyStatus, ThreadKind, ThreadStatus
 from apps.threads.serializers import DELETED
 
 NAMED: dict[str, Iterable[str]] = {

@@ -49,7 +49,7 @@ alice, bob = client_of(os.environ["ALICE"]), client_of(os.environ["BOB"])
 
 
 def done(answer: ErrorBody | T | None) -> T:
-    """What came back, where it is no refusal."""
+    """The parsed response; fails for an error response."""
     assert answer is not None
     assert not isinstance(answer, ErrorBody), answer.detail
     return answer
@@ -61,7 +61,7 @@ def refused(answer: Response[ErrorBody | T], status: int, code: str) -> None:
 
 
 def push(clone_url: str) -> None:
-    """Two branches: `world` is one commit ahead of `main`."""
+    """Push two branches: `world` is one commit ahead of `main`."""
     remote = clone_url.replace("://", f"://alice:{os.environ['ALICE']}@", 1)
     person = ["-c", "user.name=Alice", "-c", "user.email=alice@example.org"]
     for command in (
@@ -86,19 +86,19 @@ made = CreateRepoRequest(name="Hello", slug="hello", description=None)
 repo = done(create_team_repo.sync("py", client=alice, body=made))
 push(repo.clone_url)
 
-wanted = CreatePullRequest(title="World", body="", source_branch="world", target_branch="main")
-pull = done(create_team_pull.sync("py", "hello", client=bob, body=wanted))
+body = CreatePullRequest(title="World", body="", source_branch="world", target_branch="main")
+pull = done(create_team_pull.sync("py", "hello", client=bob, body=body))
 refused(
-    create_team_pull.sync_detailed("py", "hello", client=bob, body=wanted),
+    create_team_pull.sync_detailed("py", "hello", client=bob, body=body),
     409,
     "pull_already_exists",
 )
 question = CreateReplyRequest(kind="question", body="All of it?")
-asked = done(create_team_thread_reply.sync("py", "hello", 1, client=alice, body=question))
-answer = CreateReplyRequest(kind="answer", body="Yes.", parent_reply_number=asked.number)
+first_reply = done(create_team_thread_reply.sync("py", "hello", 1, client=alice, body=question))
+answer = CreateReplyRequest(kind="answer", body="Yes.", parent_reply_number=first_reply.number)
 done(create_team_thread_reply.sync("py", "hello", 1, client=bob, body=answer))
 replies = done(list_team_thread_replies.sync("py", "hello", 1, client=bob))
-assert [(one.number, one.depth) for one in replies.results] == [(1, 0), (2, 1)]
+assert [(reply.number, reply.depth) for reply in replies.results] == [(1, 0), (2, 1)]
 
 review = CreateReviewRequest(status=ReviewDecision.APPROVED)
 done(create_team_pull_review.sync("py", "hello", pull.number, client=alice, body=review))
@@ -121,7 +121,7 @@ merged = done(
 )
 assert merged.pull.merged_by_username == "alice"
 pulls = done(list_team_pulls.sync("py", "hello", client=bob))
-assert [one.merge_commit_sha for one in pulls.results] == [merged.merge_commit_sha]
+assert [record.merge_commit_sha for record in pulls.results] == [merged.merge_commit_sha]
 
 page = done(list_events.sync(client=alice, scope=["repo:teams/py/hello"]))
 merge, pushed, reviewed, replied = page.results[:4]

@@ -31,11 +31,11 @@ cache_dir = .cache
 [mypy-guildhall_client.client]
 ignore_errors = True
 """
-"""All but the one file that is the same for every API: mypy refuses its `__exit__`."""
+"""The modules to check: all but one, whose `__exit__` mypy rejects in every generated client."""
 
 
 def run(*command: str | Path, folder: Path, **environment: str) -> str:
-    """What a command prints; its failure is the test's."""
+    """The output of a command. If the command fails, the test fails."""
     done = subprocess.run(
         [*map(str, command)],
         cwd=folder,
@@ -52,7 +52,7 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def programs() -> Path:
-    """The folder of the commands that npm has installed, by the lock file with its hashes."""
+    """The folder of the commands that npm installs from the lock file with its hashes."""
     if shutil.which("npm") is None:
         reason = "npm is not installed (Debian: apt install nodejs npm)"
         if os.environ.get("CI"):
@@ -69,7 +69,7 @@ def programs() -> Path:
 
 
 def drive(server: Server, folder: Path, *command: str | Path) -> str:
-    """What a client prints that does the main job."""
+    """The output of a client that does the main job."""
     with server:
         people = {name.upper(): server.token(name) for name in ("alice", "bob")}
         return run(*command, folder=folder, GUILDHALL=server.url, **people)
@@ -79,7 +79,7 @@ def test_a_python_client_is_generated_and_does_the_main_job(tmp_path, new_server
     package = tmp_path / "guildhall_client"
     generate = ["generate", "--path", DOCUMENT, "--output-path", package, "--meta", "none"]
     tools = Path(sys.executable).parent
-    path = f"{tools}:{os.environ['PATH']}"  # it calls ruff by name
+    path = f"{tools}:{os.environ['PATH']}"  # the generator runs ruff by name
     said = run(tools / "openapi-python-client", *generate, folder=tmp_path, PATH=path)
     assert "warning" not in said.lower() and "unable" not in said.lower(), said
     (package / "py.typed").touch()

@@ -1,4 +1,4 @@
-"""Programs that others have written follow the live stream: curl, httpx-sse, a browser."""
+"""Other programs follow the live stream: curl, httpx-sse, a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVENT_SOURCE = """scope => {
 
 @pytest.fixture
 def server(tmp_path: Path, new_server: Callable[..., Server]) -> Iterator[Server]:
-    """One with two events, that can be started again at its address."""
+    """A server with two events that can be restarted at the same address."""
     with new_server(tmp_path) as running:
         running.environment["PORT"] = str(urlsplit(running.url).port)
         alice = running.api("alice")
@@ -47,7 +47,7 @@ def add_repo(server: Server, slug: str) -> None:
 
 
 def with_data(source: EventSource) -> Iterator[ServerSentEvent]:
-    """Its frames, but for `retry: 0`, which this reader hands out as well."""
+    """The frames of the stream, without `retry: 0`, which this reader also returns as a frame."""
     return (frame for frame in source.iter_sse() if frame.data)
 
 
@@ -78,9 +78,11 @@ def test_httpx_sse_follows_the_stream_and_comes_back_with_its_last_id(server):
     with httpx.Client(base_url=server.url, headers=bearer(server), timeout=PATIENCE) as client:
         with connect_sse(client, "GET", SCOPE) as source:
             frames = with_data(source)
-            seen = list(islice(frames, 2))
-            assert [frame.event for frame in seen] == BEGINNING
-            assert [int(frame.id) for frame in seen] == [frame.json()["id"] for frame in seen]
+            received = list(islice(frames, 2))
+            assert [frame.event for frame in received] == BEGINNING
+            assert [int(frame.id) for frame in received] == [
+                frame.json()["id"] for frame in received
+            ]
             add_repo(server, "two")
             last = next(frames)
         add_repo(server, "three")

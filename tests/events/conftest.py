@@ -1,4 +1,4 @@
-"""Servers that can stream, and teams in them that belong to one test alone."""
+"""Servers that can stream, and teams in them that only one test uses."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ numbers = count(1)
 
 
 ON_SERVE = pytest.mark.parametrize("server", ["serve"], indirect=True)
-"""Of the servers of the run, for a module that needs the embedded one alone."""
+"""Selects the embedded server, for a module that needs no other."""
 
 
 @pytest.fixture
 def acme(alice: User, bob: User) -> Team:
-    """Team acme, made by actions: with the events that the API records."""
+    """Team acme, made by an action, which records its event as the API does."""
     team = create_team(by=principal_of(alice), name="Acme", slug="acme")
     add_member(by=team_access_of(alice, team), user=bob, role=Role.MEMBER)
     return team
@@ -39,16 +39,16 @@ def asgi(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(params=["serve", pytest.param("asgi", marks=pytest.mark.slow)])
 def live(request: pytest.FixtureRequest, server: Server) -> Server:
-    """Each of the two that can stream."""
+    """Both servers that can stream, one after the other."""
     if request.param == "serve":
         return server
-    found: Server = request.getfixturevalue("asgi")
-    return found
+    asgi_server: Server = request.getfixturevalue("asgi")
+    return asgi_server
 
 
 @dataclass(frozen=True)
 class FollowedTeam:
-    """A team of alice's with a repository; bob is a member of the team."""
+    """A team of alice's with a repository. bob is a member of the team."""
 
     server: Server
     team: str
@@ -70,15 +70,15 @@ class FollowedTeam:
         return f"{self.path}/repos/api"
 
     def on(self, server: Server) -> FollowedTeam:
-        """The same team as it is met on a server beside."""
+        """The same team on another server with the same data."""
         return FollowedTeam(server, self.team)
 
     def rename(self, name: str, by: str = "alice") -> None:
-        """One `team-updated`: no name comes twice, which would be no change."""
+        """Record one `team-updated`. Each name has to be new, as otherwise nothing would change."""
         self.server.api(by).put(self.path, name=f"{name} {next(numbers)}", slug=self.team).gives()
 
     def describe(self, text: str, **fields: Any) -> None:
-        """One `repo-updated`."""
+        """Record one `repo-updated`."""
         api, text = self.server.api("alice"), f"{text} {next(numbers)}"
         api.put(self.repo, name="Api", slug="api", description=text, **fields).gives()
 
@@ -94,11 +94,11 @@ def make_followed_team(server: Server) -> FollowedTeam:
 
 @pytest.fixture
 def followed(server: Server) -> FollowedTeam:
-    """A team that no other test knows."""
+    """A team that no other test uses."""
     return make_followed_team(server)
 
 
 @pytest.fixture(scope="session")
 def shared(server: Server) -> FollowedTeam:
-    """One team for all tests that change no more than names, and ask only for what they did."""
+    """One team for all tests that only change names, and look only at their own events."""
     return make_followed_team(server)

@@ -12,27 +12,28 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from apps.events import activity
-from apps.events.activity import COUNTED, DAYS
+from apps.events import serializers
 from apps.events.models import Event
+from apps.events.queries import ACTIVITY
+from apps.events.serializers import DAYS
 from apps.repos.models import Visibility
 from tests.api import Api
 
-NOTHING = dict.fromkeys(COUNTED.values(), 0)
+NOTHING = dict.fromkeys(ACTIVITY.values(), 0)
 
 
 def totals(api: Api, path: str) -> dict[str, int]:
-    """What is not zero of the totals, which the days add up to."""
-    found = api.get(f"{path}/activity").gives()
-    assert sum(day["count"] for day in found["days"]) == sum(found["totals"].values())
-    return {name: count for name, count in found["totals"].items() if count}
+    """The totals that are not zero. Checks that they add up to the counts of the days."""
+    record = api.get(f"{path}/activity").gives()
+    assert sum(day["count"] for day in record["days"]) == sum(record["totals"].values())
+    return {name: count for name, count in record["totals"].items() if count}
 
 
 @pytest.fixture
 def today(monkeypatch) -> dt.date:
-    """For whoever counts, also when another day begins meanwhile."""
+    """Fix the time, so that no new day begins during the test."""
     now = timezone.now()
-    monkeypatch.setattr(activity, "timezone", SimpleNamespace(now=lambda: now))
+    monkeypatch.setattr(serializers, "timezone", SimpleNamespace(now=lambda: now))
     return now.date()
 
 
@@ -41,12 +42,12 @@ def test_activity_is_ninety_days_until_today(api, acme, alice, today):
         ("/teams/ACME", {"kind": "team", "slug": "acme"}),
         ("/users/ALICE", {"kind": "user", "username": "alice"}),
     ):
-        found = api(alice).get(f"{path}/activity").gives()
-        dates = [day["date"] for day in found["days"]]
-        assert (found["subject"], found["totals"]) == (subject, NOTHING)
-        assert (dates[0], dates[-1], len(dates)) == (found["from"], found["to"], DAYS)
-        assert dates == sorted(set(dates)) and found["to"] == today.isoformat()
-        assert dt.date.fromisoformat(found["from"]) == today - dt.timedelta(days=89)
+        record = api(alice).get(f"{path}/activity").gives()
+        dates = [day["date"] for day in record["days"]]
+        assert (record["subject"], record["totals"]) == (subject, NOTHING)
+        assert (dates[0], dates[-1], len(dates)) == (record["from"], record["to"], DAYS)
+        assert dates == sorted(set(dates)) and record["to"] == today.isoformat()
+        assert dt.date.fromisoformat(record["from"]) == today - dt.timedelta(days=89)
 
 
 def test_every_sort_of_work_counts_and_nothing_else(api, make, acme, team_repo, alice, bob):
@@ -71,8 +72,8 @@ def test_what_is_older_than_ninety_days_no_longer_counts(api, make, team_repo, b
     midnight = dt.datetime.combine(today, dt.time(), dt.UTC)
     first = midnight - dt.timedelta(days=DAYS - 1)
     Event.objects.update(created_at=first)
-    found = api(bob).get("/users/bob/activity").gives()
-    assert found["days"][0] == {"date": first.date().isoformat(), "count": 1}
+    record = api(bob).get("/users/bob/activity").gives()
+    assert record["days"][0] == {"date": first.date().isoformat(), "count": 1}
     Event.objects.update(created_at=first - dt.timedelta(microseconds=1))
     assert totals(api(bob), "/users/bob") == {}
 
@@ -91,7 +92,7 @@ def test_only_what_the_caller_may_read_counts(api, make, acme, alice, bob, carol
 
 
 def test_activity_is_read_along_an_index(api, make, team_repo, alice, bob):
-    """Neither the events of others are looked at, nor those of other times."""
+    """The query reads no events of others, and no events of other times."""
     make.thread(team_repo, by=bob)
     event = Event.objects.latest("id")
     others = make.repo(alice, by=alice)
@@ -112,10 +113,10 @@ def test_activity_is_read_along_an_index(api, make, team_repo, alice, bob):
 
 
 def plan_of(api: Api, path: str) -> str:
-    """How the database goes about the one query that counts."""
-    with CaptureQueriesContext(connection) as asked:
+    """The plan of the one query that counts."""
+    with CaptureQueriesContext(connection) as captured:
         assert totals(api, path) == {"threads_created": 1}
-    counting = [one["sql"] for one in asked.captured_queries if "COUNT" in one["sql"]]
+    counting = [query["sql"] for query in captured.captured_queries if "COUNT" in query["sql"]]
     with connection.cursor() as cursor:
         explain = "EXPLAIN" if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN"
         cursor.execute(f"{explain} {counting[0]}")

@@ -1,4 +1,4 @@
-"""Events as HTML have what was written, as each reader may see it."""
+"""Events as HTML contain the current bodies, with links that each reader may follow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.core import markdown
-from apps.events.bodies import bodies_for
 from apps.events.consumers import read_page
+from apps.events.frames import bodies_for
 from apps.events.models import Event, Key
 from apps.events.scopes import EventScope, Selection
 from apps.pulls import actions as pulls
@@ -31,36 +31,39 @@ BODY = re.compile(
 
 
 def reader(person: Any, repo: Repo, *, html: bool = True) -> Any:
-    """What `read_page` asks a subscriber for."""
+    """The attributes of a subscriber that `read_page` uses."""
     scope = EventScope("repo", Key("repo_id", repo.pk))
     selection = Selection(principal_of(person), (scope,), frozenset())
     return SimpleNamespace(selection=selection, html=html)
 
 
-def told(person, repo: Repo) -> list[tuple[str, str]]:
-    """Kind and body of each event of a repository, as the stream tells this person as HTML."""
+def kinds_and_bodies(person, repo: Repo) -> list[tuple[str, str]]:
+    """Kind and body of each event of a repository, from the HTML stream of this person."""
     lines = frames(person, repo)
     kinds = re.findall('data-kind="(.*?)"', "".join(lines))
-    found = [BODY.search(one) for one in lines]
-    return [(kind, one[1].strip() if one else "") for kind, one in zip(kinds, found, strict=True)]
+    matches = [BODY.search(line) for line in lines]
+    return [
+        (kind, match[1].strip() if match else "")
+        for kind, match in zip(kinds, matches, strict=True)
+    ]
 
 
 def frames(person, repo: Repo) -> list[str]:
-    """The HTML of each event of a repository, as the stream sends it to this person."""
+    """The HTML of each event of a repository in the stream of this person."""
     allowed, page = read_page(reader(person, repo), 0, 10**9)
     assert allowed is not None
-    found = [data.decode().splitlines()[2:] for _, data in page]
-    return ["".join(f"{line[6:]}\n" for line in lines) for lines in found]
+    frames_lines = [data.decode().splitlines()[2:] for _, data in page]
+    return ["".join(f"{line[6:]}\n" for line in lines) for lines in frames_lines]
 
 
 def last(person, repo: Repo) -> str:
-    return told(person, repo)[-1][1]
+    return kinds_and_bodies(person, repo)[-1][1]
 
 
 def template_of(frame: str) -> str:
-    """What a page takes over from this frame."""
-    found = re.search("<template>(.*)</template>", frame, re.DOTALL)
-    return found[1] if found else ""
+    """The template in this frame, which pages insert."""
+    match = re.search("<template>(.*)</template>", frame, re.DOTALL)
+    return match[1] if match else ""
 
 
 @pytest.fixture
@@ -84,15 +87,15 @@ def test_events_by_which_something_was_written_have_it(make, repo, alice, bob):
     threads.update_thread(by=by, thread=thread, status="closed", body="**done**")
     pulls.update_pull(by=by, pull=pull, title="Other")
     pulls.update_review(by=access_of(bob, repo), review=review, body="")
-    one, new, three = "<p><strong>done</strong></p>", "<p><strong>new</strong></p>", "three"
-    assert told(bob, repo)[1:] == [
-        ("thread-created", one),
+    done, new, three = "<p><strong>done</strong></p>", "<p><strong>new</strong></p>", "three"
+    assert kinds_and_bodies(bob, repo)[1:] == [
+        ("thread-created", done),
         ("reply-created", new),
         ("pull-created", f"<p><em>{three}</em></p>"),
         ("review-created", ""),
         ("reply-updated", new),
         ("reply-updated", new),
-        ("thread-status-changed", one),
+        ("thread-status-changed", done),
         ("pull-updated", ""),
         ("review-updated", ""),
     ]
@@ -105,13 +108,13 @@ def test_what_was_deleted_is_told_by_no_event(make, repo, alice, bob, sam):
     thread = make.thread(repo, by=alice, body="a secret")
     replies = [make.reply(thread, by=alice, body="a secret") for _ in range(3)]
     review = make.review(make.pull(repo, by=alice), by=alice, body="a secret")
-    assert sum("secret" in body for _, body in told(bob, repo)) == 5
+    assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 5
     threads.delete_reply(by=by, reply=replies[0])
     threads.moderate_reply(by=access_of(sam, repo), reply=replies[1])
     pulls.delete_review(by=by, review=review)
-    assert sum("secret" in body for _, body in told(bob, repo)) == 2
+    assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 2
     threads.delete_thread(by=by, thread=thread)
-    assert sum("secret" in body for _, body in told(bob, repo)) == 0
+    assert sum("secret" in body for _, body in kinds_and_bodies(bob, repo)) == 0
 
 
 def test_a_reply_comes_as_its_page_shows_it_to_everybody(make, repo, alice, bob, visit):
@@ -120,18 +123,22 @@ def test_a_reply_comes_as_its_page_shows_it_to_everybody(make, repo, alice, bob,
     first = make.reply(thread, by=alice, body="*one*")
     second = make.reply(thread, by=alice, to=first, body="two")
     page = visit(bob).get(f"/{repo.path}/threads/{thread.number}").html
-    told = frames(bob, repo)
-    rows = [template_of(one) for one in told[2:]]
+    events = frames(bob, repo)
+    rows = [template_of(frame) for frame in events[2:]]
     assert all(
         re.sub("</?time[^>]*>", "", row) in re.sub("</?time[^>]*>", "", page) for row in rows
     )
-    assert f'data-thread="{thread.number}" data-reply="2" data-parent="1" data-depth="1"' in told[3]
+    assert (
+        f'data-thread="{thread.number}" data-reply="2" data-parent="1" data-depth="1"' in events[3]
+    )
     assert "Edit" not in rows[0]
-    assert rows == [template_of(one) for one in frames(alice, repo)[2:]]
+    assert rows == [template_of(frame) for frame in frames(alice, repo)[2:]]
     threads.delete_reply(by=by, reply=first)
     assert "<template>" in frames(bob, repo)[4] and "Reply 1 was deleted" in frames(bob, repo)[4]
     threads.delete_reply(by=by, reply=second)
-    assert all("<template>" not in one and "data-reply" in one for one in frames(bob, repo)[2:])
+    assert all(
+        "<template>" not in frame and "data-reply" in frame for frame in frames(bob, repo)[2:]
+    )
 
 
 def test_a_reader_has_links_to_what_they_may_read_alone(make, acme, repo, alice, bob, carol):
@@ -203,22 +210,22 @@ def test_a_page_of_bodies_takes_so_many_queries_however_many_there_are(
 
 
 def test_of_readers_nothing_is_asked_where_all_may_follow_the_links(make, repo, alice, bob, carol):
-    """Else a thousand streams would take a thousand queries, and hold up all others."""
-    readers = [principal_of(one) for one in (alice, bob, carol)]
+    """Otherwise a thousand streams would run a thousand queries and delay all others."""
+    readers = [principal_of(person) for person in (alice, bob, carol)]
     make.reply(make.thread(repo, by=alice, body="#1 @bob 1f2e3d4"), by=alice, body="x")
     rows = Event.objects.filter(repo_id=repo.pk).rows()
     counts = []
     for some in (readers[:1], readers):
         with CaptureQueriesContext(connection) as captured:
-            found = bodies_for(rows, some, anew=True)
-        assert [len(found[one]) for one in some] == [2] * len(some)
+            bodies = bodies_for(rows, some, renew=True)
+        assert [len(bodies[reader]) for reader in some] == [2] * len(some)
         counts.append(len(captured))
     assert counts[0] == counts[1]
 
 
 @ON_SERVE
 def test_the_stream_tells_each_of_its_readers_what_was_written(followed):
-    """One repository, open to all; another that bob may read, and carol not."""
+    """Two repositories: everybody may read one, and bob but not carol the other."""
     server, api = followed.server, followed.server.api("alice")
     followed.describe("Open", visibility="internal")
     api.post(f"{followed.path}/repos", name="Secret", slug="secret").gives(201)

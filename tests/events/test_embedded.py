@@ -1,4 +1,4 @@
-"""The server of `bin/serve`, with applications that stand in for ours: what it does by itself."""
+"""The server of `bin/serve` itself, with small ASGI applications in place of Guildhall."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.once
 
 MIB = 1024 * 1024
 SENT = 40
-"""MiB: twice what may stay in memory."""
+"""MiB: twice the memory that the server may use."""
 APPLICATION = '''
 from config.server import Server, listen
 
@@ -89,7 +89,7 @@ class Embedded:
             yield connection
 
     def ask(self, raw: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer to these bytes, after which the server has hung up."""
+        """Status and body of the response to these bytes, read until the server closes."""
         with self.connection() as connection:
             connection.sendall(raw)
             answer = b"".join(iter(lambda: connection.recv(65536), b""))
@@ -100,17 +100,17 @@ class Embedded:
 
     @property
     def worker(self) -> int:
-        """The process that serves."""
+        """The id of the worker process."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return int(eventually(children.read_text).split()[0])
 
     @property
     def memory(self) -> int:
-        """MiB in use by the process that serves."""
+        """MiB in use by the worker process."""
         status = Path(f"/proc/{self.worker}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", status)
-        assert found is not None
-        return int(found[1]) // 1024
+        match = re.search(r"VmRSS:\s+(\d+)", status)
+        assert match is not None
+        return int(match[1]) // 1024
 
 
 @contextmanager
@@ -131,9 +131,9 @@ def running(folder: Path) -> Iterator[Embedded]:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """A process with the applications above, each at the path that ends in its name."""
-    with running(tmp_path_factory.mktemp("embedded")) as found:
-        yield found
+    """A server with the applications above, each at the path that ends in its name."""
+    with running(tmp_path_factory.mktemp("embedded")) as running_server:
+        yield running_server
 
 
 def get(path: str) -> bytes:
@@ -190,7 +190,7 @@ def test_a_reader_that_leaves_in_the_middle_is_let_go(embedded):
     ],
 )
 def test_what_is_no_request_never_reaches_the_application(embedded, raw):
-    """It has no address that an ErrorBody could be asked for by."""
+    """Such a request has no path, so that its answer is no ErrorBody."""
     assert embedded.ask(raw)[0] == 400
 
 

@@ -25,7 +25,7 @@ numbers = count(1)
 
 @pytest.fixture
 def log(alice):
-    """A team whose log has `team-created` and as many `team-updated` as asked for, plus strangers.
+    """A team with `team-created`, the given number of `team-updated`, and events of other teams.
 
     Returns its scope, all ids oldest first, and a function that adds more.
     """
@@ -115,9 +115,9 @@ def test_scopes_are_for_those_who_may_read_them(api, carol, sam, acme, team_repo
 def test_scopes_and_kinds_are_joined_and_narrow_each_other(api, alice, team_repo):
     other = create_team(by=principal_of(alice), name="Other", slug="other")
     url = "/events?scope=team:acme&scope=team:other&kind=team-created&kind=repo-created"
-    found = api(alice).get(url).gives()["results"]
-    assert [event["kind"] for event in found] == ["team-created", "repo-created", "team-created"]
-    assert found[0]["target"] == {"kind": "team", "slug": other.slug}
+    results = api(alice).get(url).gives()["results"]
+    assert [event["kind"] for event in results] == ["team-created", "repo-created", "team-created"]
+    assert results[0]["target"] == {"kind": "team", "slug": other.slug}
     assert api(alice).get("/events?scope=self&kind=not-yet-known").gives()["results"] == []
 
 
@@ -156,11 +156,11 @@ def test_an_empty_page_can_be_polled(api, alice, log):
 @pytest.mark.parametrize("text", ["user:", "team:", "repo:x", "thread:teams/acme/api", "elsewhere"])
 def test_the_document_names_the_forms_of_scopes(text):
     parameters = described_paths()["/events"]["get"]["parameters"]
-    [schema] = [one["schema"] for one in parameters if one["name"] == "scope"]
+    [schema] = [parameter["schema"] for parameter in parameters if parameter["name"] == "scope"]
     forms = schema["items"]["pattern"]
     assert not re.search(forms, text)
-    for known in ("self", "user:alice", "repo:Teams/Acme/api", "pull:users/alice/api/1"):
-        assert re.search(forms, known)
+    for scope in ("self", "user:alice", "repo:Teams/Acme/api", "pull:users/alice/api/1"):
+        assert re.search(forms, scope)
 
 
 def test_only_a_page_without_a_cursor_and_events_has_no_previous(api, bob):
@@ -175,13 +175,13 @@ def test_only_a_page_without_a_cursor_and_events_has_no_previous(api, bob):
 @pytest.mark.parametrize("per_page", [1, 2, 3, 5, 6])
 def test_walking_back_shows_everything_once(api, alice, log, per_page):
     url, ids, _ = log(5)
-    seen, link = [], f"{url}&per_page={per_page}"
+    received, link = [], f"{url}&per_page={per_page}"
     while link:
         page = api(alice).get(link).gives()
         assert page["results"] and len(page["results"]) <= per_page
-        seen += ids_of(page)
+        received += ids_of(page)
         link = page["next"]
-    assert seen == ids[::-1]
+    assert received == ids[::-1]
 
 
 @settings(
@@ -192,28 +192,28 @@ def test_a_poller_misses_nothing_in_a_burst(api, alice, log, bursts, per_page):
     url, ids, add = log(1)
     client = api(alice)
     page = client.get(f"{url}&per_page={per_page}").gives()
-    seen = ids_of(page)
+    received = ids_of(page)
     for burst in [*bursts, 0]:
         add(burst)
         while (page := client.get(page["previous"]).gives())["results"]:
-            seen += ids_of(page)[::-1]
+            received += ids_of(page)[::-1]
             older = client.get(page["next"]).gives() if page["next"] else {"results": []}
             assert ids_of(older) == ids[: ids.index(ids_of(page)[-1])][::-1][:per_page]
-    assert seen == ids
+    assert received == ids
 
 
 def test_links_keep_what_was_asked_for(api, alice, log):
     url, _, _ = log(4)
     page = api(alice).get(f"{url}&scope=self&kind=team-updated&kind=x&per_page=2").gives()
-    kept = f"http://testserver/api/v1{url}&scope=self&kind=team-updated&kind=x&per_page=2"
-    assert page["next"] == f"{kept}&before_id={ids_of(page)[-1]}"
-    assert page["previous"] == f"{kept}&after_id={ids_of(page)[0]}"
+    expected = f"http://testserver/api/v1{url}&scope=self&kind=team-updated&kind=x&per_page=2"
+    assert page["next"] == f"{expected}&before_id={ids_of(page)[-1]}"
+    assert page["previous"] == f"{expected}&after_id={ids_of(page)[0]}"
 
 
 def test_the_list_takes_as_many_queries_for_many_events_as_for_few(api, alice, log, team_repo):
     url, _, add = log(2)
     client = api(alice)
-    client.get(url).gives()  # notes that the token was used
+    client.get(url).gives()  # updates the last use of the token
     counts = []
     for _ in range(2):
         with CaptureQueriesContext(connection) as queries:
@@ -246,8 +246,8 @@ def test_a_user_scope_leaves_out_what_its_reader_may_not_read(api, alice, carol,
     for visibility in ("private", "internal", "public"):
         make.repo(acme, visibility, by=alice, visibility=visibility)
     url = "/events?scope=user:alice&kind=repo-created"
-    shown = [event["repo_path"] for event in api(carol).get(url).gives()["results"]]
-    assert shown == ["teams/acme/public", "teams/acme/internal"]
+    paths = [event["repo_path"] for event in api(carol).get(url).gives()["results"]]
+    assert paths == ["teams/acme/public", "teams/acme/internal"]
     assert len(api(alice).get(url).gives()["results"]) == 3
 
 

@@ -1,4 +1,4 @@
-"""Scopes of list and stream are found by former slugs too; answers carry today's names."""
+"""Event scopes accept former slugs; responses have the current names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD = [
 
 @pytest.fixture
 def renamed(api, make, team_repo, alice):
-    """acme/api with a thread and a pull is guild/engine now."""
+    """acme/api, with a thread and a pull, renamed to guild/engine."""
     make.thread(team_repo, by=alice)
     make.pull(team_repo, by=alice)
     api(alice).put(team_repo.api_path, name="Api", slug="engine").gives()
@@ -35,12 +35,12 @@ def rows(answer):
 @pytest.mark.parametrize("old", OLD)
 def test_a_list_is_found_by_a_former_slug(api, renamed, alice, carol, old):
     now = old.replace("acme", "guild").replace("/api", "/engine")
-    found = rows(api(alice).get(f"/events?scope={old}"))
-    assert found == rows(api(alice).get(f"/events?scope={now}"))
-    for event in found:
+    results = rows(api(alice).get(f"/events?scope={old}"))
+    assert results == rows(api(alice).get(f"/events?scope={now}"))
+    for event in results:
         assert now in event["scopes"] and old not in event["scopes"]
-    assert found == rows(api(alice).get(f"/events?scope={old}&scope={now}"))
-    assert found == rows(api(alice).get(f"/events?scope={old.replace('acme', 'ACME')}"))
+    assert results == rows(api(alice).get(f"/events?scope={old}&scope={now}"))
+    assert results == rows(api(alice).get(f"/events?scope={old.replace('acme', 'ACME')}"))
     assert "guild" not in api(carol).get(f"/events?scope={old}").fails(403, "forbidden")
     api(alice).send("HEAD", f"/tail-events?scope={old}").gives()
     assert api(carol).send("HEAD", f"/tail-events?scope={old}").status == 403
@@ -98,23 +98,23 @@ def test_who_was_away_learns_from_the_stream_of_a_thread_that_it_was_deleted(fol
     number = alice.post(f"{followed.repo}/threads", **thread).gives(201)["number"]
     scope = f"scope=thread:teams/{followed.team}/api/{number}"
     with opened(server, "bob", f"{scope}&last_event_id=0") as stream:
-        [seen] = stream.take(1)
+        [frame] = stream.take(1)
     alice.delete(f"{followed.repo}/threads/{number}").gives(204)
-    with opened(server, "bob", f"{scope}&last_event_id={seen.id}") as stream:
+    with opened(server, "bob", f"{scope}&last_event_id={frame.id}") as stream:
         assert stream.kinds(1) == ["thread-deleted"]
 
 
 @ON_SERVE
 def test_a_stream_is_taken_up_by_the_slugs_that_its_reader_knew(followed):
-    """As a program does that was away while both were renamed."""
+    """A client that was disconnected during the renames reconnects with the former scope."""
     alice, old = followed.server.api("alice"), f"repo:teams/{followed.team}/api"
     with opened(followed.server, "alice", f"scope={old}") as stream:
         followed.describe("Seen")
-        [seen] = stream.take(1)
+        [frame] = stream.take(1)
     alice.put(followed.repo, name="Api", slug="renamed").gives()
     new = f"{followed.team}-new"
     alice.put(followed.path, name="Team", slug=new).gives()
-    query = f"scope={old}&scope=team:{followed.team}&last_event_id={seen.id}"
+    query = f"scope={old}&scope=team:{followed.team}&last_event_id={frame.id}"
     with opened(followed.server, "alice", query) as stream:
         repo, team = stream.take(2)
         assert repo.json["data"]["after"] == {"slug": "renamed"}

@@ -7,10 +7,9 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.events.frames import HEARTBEAT, OPENING, frame
+from apps.events.frames import HEARTBEAT, OPENING, frame, frames_of
 from apps.events.kinds import WORDS, Kind
 from apps.events.models import Event
-from apps.events.subscribers import render
 from tests.texts import LETTERS
 
 pytestmark = pytest.mark.once
@@ -37,22 +36,22 @@ def test_each_line_of_the_payload_is_a_data_line(data, lines):
 
 
 def read(stream: str) -> tuple[dict[str, str], str]:
-    """One frame as the standard tells a client to read it; returns also what is left over."""
+    """Parse one frame by the standard's algorithm; returns its fields and the remaining text."""
     stream = stream.replace("\r\n", "\n").replace("\r", "\n")
     text, _, rest = stream.partition("\n\n")
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.split("\n"):
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
-        found[name] = f"{found[name]}\n{value}" if name in found else value
-    return found, rest
+        fields[name] = f"{fields[name]}\n{value}" if name in fields else value
+    return fields, rest
 
 
 @given(st.text(alphabet=LETTERS | st.sampled_from("\r\n:< id")))
 def test_a_client_reads_what_was_sent_but_for_the_kind_of_line_end(text):
-    found, rest = read(frame(7, "pull-created", text.encode()).decode())
+    fields, rest = read(frame(7, "pull-created", text.encode()).decode())
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
-    assert found == {"id": "7", "event": "pull-created", "data": plain}
+    assert fields == {"id": "7", "event": "pull-created", "data": plain}
     assert rest == ""
 
 
@@ -62,9 +61,9 @@ def test_every_kind_has_words_of_its_own_for_people():
 
 
 def test_an_event_of_a_newer_version_is_shown_by_the_name_of_its_kind(db):
-    """Else one would end the streams of everybody, after a version has been taken back."""
+    """Otherwise such an event would end all streams after a downgrade."""
     made = {"kind": "moon-risen", "target": {"kind": "moon"}, "created_at": timezone.now()}
     row = Event.objects.create(**made)
-    [rendered] = render(Event.objects.filter(pk=row.pk).rows())
+    [rendered] = frames_of(Event.objects.filter(pk=row.pk).rows())
     assert b"moon risen" in rendered.frame(html=True)
     assert b"event: moon-risen" in rendered.frame(html=False)

@@ -1,4 +1,4 @@
-"""What a client cannot be waited for: the application in this process, with its limits lowered."""
+"""The hub, with the application in this process, and with lower limits than clients could reach."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from apps.accounts import actions as accounts
 from apps.accounts.models import ApiToken, User
-from apps.events import consumers, subscribers, wake
+from apps.events import consumers, wake
 from apps.events import hub as hub_module
 from apps.events.hub import hub, in_thread
 from apps.events.models import Event, EventQuerySet
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Client:
-    """An ASGI server's side of one stream."""
+    """The ASGI server's side of one stream."""
 
     def __init__(self, token: str, query: str, *, reading: bool = True) -> None:
         self.scope = {
@@ -43,30 +43,30 @@ class Client:
             "headers": [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())],
         }
         self.sent: asyncio.Queue[Any] = asyncio.Queue()
-        self.asked = False
+        self.has_sent_body = False
         self.reading = asyncio.Event()
         if reading:
             self.reading.set()
 
     async def receive(self) -> dict[str, Any]:
-        """A body that is empty; and then the client never leaves."""
-        if self.asked:
+        """An empty body. After it, the client never disconnects."""
+        if self.has_sent_body:
             await asyncio.Event().wait()
-        self.asked = True
+        self.has_sent_body = True
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(self, message: Any) -> None:
-        """As a connection does: what is sent is kept, and then waits until there is room."""
+        """Keep the message; then wait until the client reads, as a full connection does."""
         self.sent.put_nowait(message)
         if message.get("more_body"):
             await self.reading.wait()
 
     async def status(self) -> int:
-        """That of the answer, as soon as it begins."""
+        """The status of the response, as soon as it begins."""
         async with asyncio.timeout(PATIENCE):
             head = await self.sent.get()
-        found: int = head["status"]
-        return found
+        code: int = head["status"]
+        return code
 
     async def text(self) -> str:
         """The next piece of the body; "" at its end."""
@@ -92,7 +92,7 @@ async def following(token: str, query: str, **options: bool) -> AsyncIterator[Cl
 
 @pytest.fixture
 def rename(acme, alice) -> Callable[[str], Any]:
-    """Make one event of team acme, in a thread as the server would."""
+    """Record one event of team acme, in a thread as the server does."""
     return lambda name: in_thread(
         lambda: teams.update_team(by=team_access_of(alice, acme), name=name, slug="acme")
     )
@@ -100,8 +100,8 @@ def rename(acme, alice) -> Callable[[str], Any]:
 
 @pytest.fixture
 def quick(monkeypatch) -> None:
-    monkeypatch.setattr(hub_module, "LOOK_EVERY", 0.02)
-    monkeypatch.setattr(hub, "check_every", 0.0)
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(hub_module, "CHECK_SECONDS", 0.0)
 
 
 def ids(text: str) -> list[int]:
@@ -109,12 +109,12 @@ def ids(text: str) -> list[int]:
 
 
 async def read(client: Client, count: int) -> list[int]:
-    """The ids of the next events, which heartbeats do not stand for."""
-    found: list[int] = []
+    """The ids of the next events; skips heartbeats."""
+    event_ids: list[int] = []
     async with asyncio.timeout(PATIENCE):
-        while len(found) < count:
-            found += ids(await client.text())
-    return found
+        while len(event_ids) < count:
+            event_ids += ids(await client.text())
+    return event_ids
 
 
 def newest(count: int) -> list[int]:
@@ -122,7 +122,7 @@ def newest(count: int) -> list[int]:
 
 
 def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(hub_module, "LOOK_EVERY", 60.0)
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 60.0)
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -135,27 +135,28 @@ def test_a_wake_up_is_enough(monkeypatch, make, alice, rename):
 
 @pytest.mark.skipif("postgres" not in os.environ.get("DATABASE_URL", ""), reason="PostgreSQL's own")
 def test_a_lost_listener_comes_back(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(hub_module, "LOOK_EVERY", 60.0)
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 60.0)
     monkeypatch.setattr(wake, "RECONNECT_AFTER", 0.01)
     find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'guildhall-stream'"
 
     def listeners(kill: bool = False) -> list[int]:
         with connection.cursor() as cursor:
             cursor.execute(f"{find} AND datname = current_database()")
-            found = [row[0] for row in cursor.fetchall()]
+            pids = [row[0] for row in cursor.fetchall()]
             if kill:
-                cursor.execute("SELECT pg_terminate_backend(%s)", found)
-        return found
+                cursor.execute("SELECT pg_terminate_backend(%s)", pids)
+        return pids
 
     async def no_listener() -> bool:
         return not await in_thread(listeners)
 
     async def story() -> list[int]:
-        await eventually_in_loop(no_listener)  # that of an earlier stream is about to go
+        # The connection of an earlier stream may still be closing.
+        await eventually_in_loop(no_listener)
         async with following(make.token(alice), "scope=team:acme") as client:
             await rename("One")
             first = await read(client, 1)
-            # The log may have been read before there was one.
+            # The hub may have read the log before the listener had connected.
             await eventually_in_loop(lambda: in_thread(listeners))
             [gone] = await in_thread(lambda: listeners(kill=True))
             await eventually_in_loop(lambda: in_thread(lambda: set(listeners()) - {gone}))
@@ -179,7 +180,7 @@ def test_whoever_reads_nothing_is_closed_in_the_end(monkeypatch, make, alice, re
 
 
 def test_a_full_queue_is_thrown_away_and_the_log_read_instead(monkeypatch, make, alice, rename):
-    monkeypatch.setattr(subscribers, "QUEUE_LIMIT", 1)
+    monkeypatch.setattr(hub_module, "QUEUE_LIMIT", 1)
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -191,7 +192,7 @@ def test_a_full_queue_is_thrown_away_and_the_log_read_instead(monkeypatch, make,
 
 
 def test_a_stream_closes_when_its_token_expires(monkeypatch, alice):
-    """However long it takes to open: to the stream, then, it is a moment before the end."""
+    """Set the time to just before the end once the stream is open, however long that takes."""
     end, moment = timezone.now() + dt.timedelta(days=1), dt.timedelta(seconds=0.2)
     _, token = accounts.create_token(by=None, owner=alice, name="soon", expires_at=end)
     monkeypatch.setattr(consumers, "timezone", SimpleNamespace(now=lambda: end - moment))
@@ -206,7 +207,7 @@ def test_a_stream_closes_when_its_token_expires(monkeypatch, alice):
 
 
 def test_a_silent_stream_says_that_it_lives(monkeypatch, make, alice, acme):
-    monkeypatch.setattr(subscribers, "HEARTBEAT_AFTER", 0.01)
+    monkeypatch.setattr(hub_module, "HEARTBEAT_AFTER", 0.01)
 
     async def story() -> None:
         async with following(make.token(alice), "scope=team:acme") as client:
@@ -229,13 +230,13 @@ def test_what_came_before_a_loss_of_access_is_sent_though_it_is_read_later(make,
             await in_thread(change)
             return await read(client, 2)
 
-    found = asyncio.run(story())
-    assert found == [newest(4)[0], newest(4)[3]]
+    received = asyncio.run(story())
+    assert received == [newest(4)[0], newest(4)[3]]
 
 
 @pytest.mark.parametrize("end", [None, ""])
 def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acme, end):
-    """Before the hub knows of a stream, nobody else would tell it."""
+    """The hub does not check a stream that has not entered yet."""
 
     def change() -> None:
         teams.remove_member(by=team_access_of(alice, acme), member=acme.members.get(user=bob))
@@ -260,7 +261,7 @@ def test_access_that_is_lost_while_a_stream_begins_is_lost(make, alice, bob, acm
 def test_access_that_is_lost_after_the_view_has_looked_is_lost(
     monkeypatch, make, alice, bob, acme, noticed
 ):
-    """The hub reads of it before it knows the stream, or after."""
+    """The hub reads the event before the stream enters, or after."""
     gate = threading.Event()
     ask, reading = handler.ask, hub_module.read_after
     query = "scope=team:acme&scope=self&kind=team-updated&kind=team-created"
@@ -297,7 +298,7 @@ def test_access_that_is_lost_after_the_view_has_looked_is_lost(
 
 
 def test_a_token_that_is_revoked_while_the_view_looks_is_lost(monkeypatch, make, alice, bob):
-    """The hub has read of it before it knows the stream, which begins after that event."""
+    """The hub reads the event before the stream enters, and the stream begins after that event."""
     row, token = accounts.create_token(by=principal_of(bob), owner=bob, name="laptop")
     newest_id = EventQuerySet.newest_id
 
@@ -349,7 +350,7 @@ def test_what_no_event_tells_is_noticed_in_time(quick, make, sam, change):
                 assert await client.text() == ""
                 return
             await eventually_in_loop(
-                lambda: not any(one.selection.event_scopes for one in hub.present)
+                lambda: not any(subscriber.selection.event_scopes for subscriber in hub.present)
             )
 
     asyncio.run(story())
@@ -357,19 +358,19 @@ def test_what_no_event_tells_is_noticed_in_time(quick, make, sam, change):
 
 def test_the_hub_ends_with_the_last_and_begins_with_the_next(quick, make, alice, rename):
     async def story() -> list[int]:
-        found = []
+        received = []
         for name in ("One", "Two"):
             async with following(make.token(alice), "scope=team:acme") as client:
                 await rename(name)
-                found += await read(client, 1)
+                received += await read(client, 1)
             await eventually_in_loop(
                 lambda: "hub" not in {task.get_name() for task in asyncio.all_tasks()}
             )
             await rename(f"Nobody hears of {name}")
-        return found
+        return received
 
-    found = asyncio.run(story())
-    assert found == newest(4)[::2]
+    received = asyncio.run(story())
+    assert received == newest(4)[::2]
 
 
 def test_a_failing_hub_closes_its_streams(monkeypatch, caplog, make, alice, rename):
@@ -380,7 +381,7 @@ def test_a_failing_hub_closes_its_streams(monkeypatch, caplog, make, alice, rena
         async with following(make.token(alice), "scope=team:acme") as client:
             await rename("One")
             assert len(await read(client, 1)) == 1
-            monkeypatch.setattr(hub_module, "render", fail)
+            monkeypatch.setattr(hub_module, "frames_of", fail)
             await rename("Two")
             assert await client.text() == ""
 
@@ -392,10 +393,10 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
     failures = [OperationalError("busy"), OperationalError("busy")]
     looking = hub_module.visible_ids
 
-    def visible(wanted: Any) -> Any:
+    def visible(ids: Any) -> Any:
         if failures:
             raise failures.pop()
-        return looking(wanted)
+        return looking(ids)
 
     async def story() -> list[int]:
         async with following(make.token(alice), "scope=team:acme&scope=self") as client:
@@ -411,11 +412,11 @@ def test_a_database_that_fails_for_a_moment_loses_nothing(monkeypatch, quick, ma
 
 @pytest.fixture
 def one_stream(monkeypatch) -> None:
-    monkeypatch.setattr(subscribers, "STREAMS_PER_USER", 1)
+    monkeypatch.setattr(hub_module, "STREAMS_PER_USER", 1)
 
 
 async def refusal(token: str) -> int:
-    """The status of the answer to a request that is refused."""
+    """The status of the response to a refused request."""
     client = Client(token, "scope=self")
     await application(client.scope, client.receive, client.send)
     return await client.status()
@@ -423,7 +424,7 @@ async def refusal(token: str) -> int:
 
 @pytest.mark.parametrize("when", ["while the view looks", "when the stream begins"])
 def test_a_client_that_leaves_early_keeps_no_connection(monkeypatch, one_stream, make, alice, when):
-    """The view of a request that was cut off goes on in its thread."""
+    """The view of a disconnected request continues in its thread."""
     begun, left, ended = (threading.Event() for _ in range(3))
     newest_id = EventQuerySet.newest_id
     token = make.token(alice)
@@ -456,7 +457,7 @@ def test_a_client_that_leaves_early_keeps_no_connection(monkeypatch, one_stream,
 def test_of_two_who_come_for_the_last_connection_one_is_refused(
     monkeypatch, one_stream, make, alice
 ):
-    """Though the view has let both in before either has it."""
+    """The view accepts both before either takes the connection."""
     ask, let_in = handler.ask, asyncio.Barrier(2)
     first_answers = 2
 
@@ -473,17 +474,17 @@ def test_of_two_who_come_for_the_last_connection_one_is_refused(
         monkeypatch.setattr(handler, "ask", ask_together)
         clients = [Client(make.token(alice), "scope=self") for _ in range(2)]
         tasks = [asyncio.create_task(application(c.scope, c.receive, c.send)) for c in clients]
-        found = {await client.status() for client in clients}
+        statuses = {await client.status() for client in clients}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return found
+        return statuses
 
     assert asyncio.run(story()) == {200, 429}
 
 
 def test_nobody_is_let_in_while_the_process_ends(monkeypatch, make, alice):
-    """Also where the view has looked before."""
+    """Also if the view has accepted the request before."""
     ask = handler.ask
 
     async def ask_before_the_end(scope: Any) -> Any:
@@ -496,5 +497,5 @@ def test_nobody_is_let_in_while_the_process_ends(monkeypatch, make, alice):
 
 
 def test_the_end_of_the_process_waits_for_nobody_who_is_reading():
-    """A reading may wait for a lock of PostgreSQL's."""
+    """A reading may wait for a lock in PostgreSQL."""
     assert asyncio.run(in_thread(lambda: threading.current_thread().daemon))

@@ -1,4 +1,4 @@
-"""What the hub does when somebody loses access: the application in this process."""
+"""The hub when somebody loses access, with the application in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_whoever_is_no_longer_staff_gets_nothing_that_staff_alone_reads(make, sam):
-    """Not even what is read together with the loss: the uuid of an invite is its link."""
+    """Not even events that are read together with the loss: the uuid of an invite is its link."""
     sue = UserFactory.create(username="sue", staff=True)
 
     def change() -> None:
@@ -74,7 +74,7 @@ def test_whoever_is_deactivated_gets_nothing_that_is_read_together_with_it(
 def test_whoever_is_no_longer_staff_sees_no_links_to_what_staff_alone_reads(
     make, sam, alice, team_repo
 ):
-    """In what was written, by an event that is read together with the loss."""
+    """In the body of an event that is read together with the loss."""
     sue = UserFactory.create(username="sue", staff=True)
     make.thread(team_repo, by=alice)
     name = f"{team_repo.path}#1"

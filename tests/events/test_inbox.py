@@ -1,4 +1,4 @@
-"""The event scope `inbox`: in the stream as in the list, and for nobody else."""
+"""The event scope `inbox` in the stream and in the list; each person has only their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ pytestmark = ON_SERVE
 
 
 def talk(followed, text, by="alice"):
-    """A reply to a thread of alice's, which mentions whom the text does."""
+    """A reply with this body in a thread of alice's."""
     api = followed.server.api(by)
     threads = f"{followed.repo}/threads"
     if not api.get(threads).gives()["results"]:
@@ -18,7 +18,7 @@ def talk(followed, text, by="alice"):
 
 
 def listed(server, name, first):
-    """The ids of the inbox in the list, oldest first, from one on."""
+    """The ids of the inbox in the list after an id, oldest first."""
     page = server.api(name).get(f"/events?scope=inbox&after_id={first - 1}&per_page=100").gives()
     return [event["id"] for event in reversed(page["results"])]
 
@@ -63,10 +63,10 @@ def test_whoever_may_not_read_any_more_gets_nothing_more(followed):
         begin = stream.last_id
     with opened(server, "bob", f"scope=inbox&scope=self&last_event_id={begin - 20}") as stream:
         server.api("bob").post("/teams", name="Two", slug=f"{followed.team}-two").gives(201)
-        seen = stream.take(1)[0]
-        while seen.json["team_slug"] != f"{followed.team}-two":
-            assert seen.json["team_slug"] != followed.team
-            seen = stream.take(1)[0]
+        frame = stream.take(1)[0]
+        while frame.json["team_slug"] != f"{followed.team}-two":
+            assert frame.json["team_slug"] != followed.team
+            frame = stream.take(1)[0]
         followed.describe("Open", visibility="internal")
         talk(followed, "@bob")
         assert stream.take(1)[0].json["repo_path"] == f"teams/{followed.team}/api"

@@ -1,4 +1,4 @@
-"""What each kind of event says to people."""
+"""The sentence of each kind of event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = '<script>raise()</script>"'
 
 
 def record(kind: str, **changed: Any) -> dict[str, Any]:
-    """An event of bob's in team acme and its repository, with all that a sentence may ask for."""
+    """The record of an event by bob in team acme, with all values that a sentence may use."""
     data = {
         "username": "carol",
         "role": "viewer",
@@ -31,7 +31,7 @@ def record(kind: str, **changed: Any) -> dict[str, Any]:
         "scope": "write",
         "status": "approved",
     }
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "kind": kind,
         "actor_user_username": "bob",
         "repo_path": "teams/acme/api",
@@ -41,8 +41,8 @@ def record(kind: str, **changed: Any) -> dict[str, Any]:
         "summary": {"thread_title": "Slow pushes", "web_url": "/teams/acme/api/pulls/7"},
     }
     for name, value in changed.items():
-        found[name] = {**found[name], **value} if isinstance(value, dict) else value
-    return found
+        record[name] = {**record[name], **value} if isinstance(value, dict) else value
+    return record
 
 
 def said(kind: str, **changed: Any) -> str:
@@ -77,14 +77,14 @@ SAID = {
     Kind.SITE_SETTINGS_UPDATED: "changed the settings of the site: name, default branch",
     Kind.RATE_LIMIT_DELETED: "lifted the rate limit for write",
 }
-"""Of each sort of sentence one; a link has a space behind it here."""
+"""One sentence of each sort. Links are followed by a space here."""
 
 
 def test_every_kind_has_a_sentence_of_parts_that_there_are():
     assert set(SENTENCES) == set(Kind)
     for text in (*SENTENCES.values(), *OF_ONESELF.values(), *BY_SOMEBODY_ELSE.values()):
-        asked = {name for _, name, _, _ in string.Formatter().parse(text) if name}
-        assert asked <= set(PARTS), text
+        names = {name for _, name, _, _ in string.Formatter().parse(text) if name}
+        assert names <= set(PARTS), text
     assert {said(kind) for kind in Kind} >= {*SAID.values()}
     assert len({said(kind) for kind in Kind}) == len(Kind)
 
@@ -102,8 +102,8 @@ def test_what_somebody_does_with_themselves_is_said_so():
 
 
 def test_reviews_and_pushes_say_of_what_sort_they_are():
-    asked = said(Kind.REVIEW_CREATED, data={"status": "changes_requested"})
-    assert asked == f"requested changes on {WHERE}"
+    requested = said(Kind.REVIEW_CREATED, data={"status": "changes_requested"})
+    assert requested == f"requested changes on {WHERE}"
     assert said(Kind.REVIEW_CREATED, data={"status": "commented"}) == f"reviewed {WHERE}"
     forced = said(Kind.BRANCH_PUSHED, data={"commit_count": 1, "forced": True})
     assert forced == "pushed 1 commit by force to topic in acme/api"

@@ -1,4 +1,4 @@
-"""`manage.py serve` as an operator meets it, and how servers end."""
+"""`manage.py serve` for an operator, and the shutdown of servers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from tests.tail import opened
 from tests.waiting import eventually
 
 AT_ONCE = 10
-"""Seconds. Whoever waits for a lock of the database does so for twice as long, and gunicorn waits
-for open connections three times as long.
+"""Seconds. A database lock is waited for twice as long, and gunicorn waits three times as long for
+open connections.
 """
 
 
 @contextmanager
 def no_team_is_made(server: Server) -> Iterator[None]:
-    """Whoever wants to make one waits, for 20 seconds at most."""
+    """Hold the lock, for which creating a repository waits up to 20 seconds."""
     if url := server.environment.get("DATABASE_URL"):
         with psycopg.connect(url) as holding:
             holding.execute("LOCK TABLE teams_team")
@@ -47,11 +47,11 @@ def no_team_is_made(server: Server) -> Iterator[None]:
 
 @pytest.mark.once
 def test_the_first_start_shows_a_way_in_and_it_ends_at_once_whatever_is_under_way(tmp_path):
-    """The one server of the plain run that begins with nothing at all."""
+    """The only server of the default run that starts with an empty folder."""
     with Server(tmp_path) as first, ExitStack() as streams:
         [command] = re.findall(r"curl .*", first.log)
-        shown = subprocess.run(shlex.split(command), check=True, capture_output=True)
-        assert shown.stdout == b'{"results":[],"next":null,"previous":null}'
+        output = subprocess.run(shlex.split(command), check=True, capture_output=True)
+        assert output.stdout == b'{"results":[],"next":null,"previous":null}'
         assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
         first.tokens["admin"] = re.findall(r"Bearer (ght_\w+)", command)[0]
         unfinished = streams.enter_context(closing(first.connect()))
@@ -72,7 +72,7 @@ def test_the_first_start_shows_a_way_in_and_it_ends_at_once_whatever_is_under_wa
 
 
 def begin_push(connection: HTTPConnection, sent: dict[str, str]) -> None:
-    """Send the beginning of a push, of which git has to read the rest."""
+    """Send the beginning of a push, so that git waits for the rest."""
     command = f"{'0' * 40} {'1' * 40} refs/heads/x\0report-status".encode()
     connection.putrequest("POST", "/users/admin/r.git/git-receive-pack")
     connection.putheader("Authorization", sent["Authorization"])
@@ -83,7 +83,7 @@ def begin_push(connection: HTTPConnection, sent: dict[str, str]) -> None:
 
 @contextmanager
 def in_a_terminal(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
-    """Python with a process group of its own, which Ctrl-C reaches; nothing of it is left."""
+    """Python in its own process group, which Ctrl-C signals. Kills all its processes at the end."""
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(folder / "data"), "PORT": "0"}
     started = subprocess.Popen(
         ["env", "--default-signal=INT", sys.executable, *command],
@@ -103,14 +103,14 @@ def in_a_terminal(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]
 
 
 def wait_for(started: subprocess.Popen[str], words: str) -> None:
-    """Wait until it has written a line with these words."""
+    """Wait for a line of its output with these words."""
     assert started.stdout is not None
     while words not in started.stdout.readline():
         assert started.poll() is None
 
 
 def ctrl_c(started: subprocess.Popen[str]) -> tuple[int, str]:
-    """The status with which it ends, and what it still writes."""
+    """The exit status and the remaining output."""
     os.killpg(started.pid, signal.SIGINT)
     rest, _ = started.communicate(timeout=PATIENCE)
     return started.returncode, rest
@@ -119,9 +119,9 @@ def ctrl_c(started: subprocess.Popen[str]) -> tuple[int, str]:
 @pytest.mark.once
 @pytest.mark.parametrize("processes", [1, 2])
 def test_ctrl_c_while_it_starts_ends_it(tmp_path, tables, processes):
-    """A terminal tells all that there are by then.
+    """A terminal signals all processes of the group.
 
-    A shell has what it runs in the background ignore Ctrl-C, and so would the tests' own children.
+    Shells make background processes ignore Ctrl-C, and child processes of the tests inherit this.
     """
     (tmp_path / "data").mkdir()
     shutil.copy(tables, tmp_path / "data" / "guildhall.db")
@@ -148,7 +148,7 @@ Server(listen("127.0.0.1", 0), load).run()
 
 @pytest.mark.once
 def test_ctrl_c_while_a_worker_loads_ends_it_however_long_that_takes(tmp_path):
-    """gunicorn waits ten seconds for a worker, then kills it and says so."""
+    """gunicorn waits ten seconds for a worker, then kills it and reports that."""
     with in_a_terminal(
         tmp_path, "manage.py", "shell", "-v0", "-c", LOADED_FOR_A_MINUTE
     ) as starting:
@@ -169,10 +169,11 @@ def test_a_start_among_people_shows_no_secret(server):
 @ON_SERVE
 @pytest.mark.once
 def test_a_taken_port_is_one_line_on_standard_error_that_names_the_way_out(server, tmp_path):
-    """What any command does that refuses: one line there, nothing else, and a status."""
+    """A command that fails writes one line to standard error and exits with a status."""
     port = server.url.rpartition(":")[2]
     environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path / "data"), "PORT": port}
-    command = [sys.executable, "manage.py", "serve", "--skip-checks"]  # they load every view
+    # The checks would load every view.
+    command = [sys.executable, "manage.py", "serve", "--skip-checks"]
     refused = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (refused.returncode, refused.stdout) == (1, "")
     [line] = refused.stderr.splitlines()
@@ -184,9 +185,11 @@ def test_a_taken_port_is_one_line_on_standard_error_that_names_the_way_out(serve
 @pytest.mark.slow
 def test_gunicorn_ends_its_streams_before_it_ends_itself(server, tmp_path):
     with Server(tmp_path, "gunicorn-asgi", beside=server) as ending, ExitStack() as streams:
-        found = [streams.enter_context(opened(ending, "alice", "scope=self")) for _ in range(3)]
+        opened_streams = [
+            streams.enter_context(opened(ending, "alice", "scope=self")) for _ in range(3)
+        ]
         assert ending.stop(signal.SIGTERM) < AT_ONCE
-        assert [stream.next() for stream in found] == [None, None, None]
+        assert [stream.next() for stream in opened_streams] == [None, None, None]
         assert "error" not in ending.log.lower()
         assert ending.process.returncode == 0
 
@@ -194,7 +197,7 @@ def test_gunicorn_ends_its_streams_before_it_ends_itself(server, tmp_path):
 @pytest.mark.slow
 @pytest.mark.once
 def test_a_stopped_server_leaves_its_rows_in_one_file(tmp_path, new_server):
-    """On SQLite, though its threads have the file open to the last, as a stream's have."""
+    """On SQLite, although threads, such as those of a stream, have the file open until the end."""
     with new_server(tmp_path) as ending, opened(ending, "alice", "scope=self"):
         for number in range(5):
             ending.api("alice").post("/teams", name="A", slug=f"a{number}").gives(201)
@@ -207,7 +210,7 @@ def test_a_stopped_server_leaves_its_rows_in_one_file(tmp_path, new_server):
 @pytest.mark.slow
 @ON_SERVE
 def test_descriptors_do_not_grow_with_requests_and_streams(server):
-    """Threads that wait for a request keep a connection to SQLite, which is three files."""
+    """Threads that wait for a request keep a connection to SQLite, which has three open files."""
     followed = make_followed_team(server)
 
     def open_now() -> int:
@@ -227,19 +230,20 @@ def test_descriptors_do_not_grow_with_requests_and_streams(server):
 
 
 def connections(server: Server) -> int:
-    """To its database, from whoever has one, or how often the process has the file open."""
+    """The connections to the server's database; on SQLite, the open files of the process."""
     if "DATABASE_URL" in server.environment:
         count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
         return int(server.sql(count))
-    found = subprocess.run(["ls", "-l", f"/proc/{server.pid}/fd"], capture_output=True, text=True)
-    return found.stdout.count("guildhall.db\n")
+    listing = subprocess.run(["ls", "-l", f"/proc/{server.pid}/fd"], capture_output=True, text=True)
+    return listing.stdout.count("guildhall.db\n")
 
 
 @ON_SERVE
 def test_idle_streams_hold_no_database_connection(live):
-    """They are more than a pool of PostgreSQL's gives away, and than threads that keep a file open.
+    """The streams outnumber the connections that PostgreSQL allows, and the threads of the server.
 
-    Those that were needed at once, one for the listener too, are kept: how many, chance decides.
+    Connections that were in use at the same time stay open, one for the listener among them; their
+    number depends on timing.
     """
     most = connections(live) + 25
     with ExitStack() as streams:

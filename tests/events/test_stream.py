@@ -1,4 +1,4 @@
-"""GET /tail-events: beginning, resuming and choosing, against real servers."""
+"""GET /tail-events: opening, resuming and selecting, with real servers."""
 
 from __future__ import annotations
 

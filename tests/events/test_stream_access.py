@@ -1,4 +1,4 @@
-"""Who stops getting events, when, and whose stream closes."""
+"""Streams that lose events, or close, when their readers lose access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_removed_member_gets_neither_the_removal_nor_what_follows(live):
 
 
 def ended(stream):
-    """That the server has ended the stream, without another event."""
+    """Check that the server has ended the stream without another event."""
     assert stream.next() is None
 
 
@@ -61,7 +61,7 @@ def test_a_stream_ends_when_its_repository_becomes_private(live):
     ):
         followed.describe("Closed", visibility="private")
         ended(repo)
-        # It has another scope, and goes on: what is given back later is not taken up in it.
+        # The stream goes on with its other scope. It does not get the lost scope back.
         new = {"name": "New", "slug": f"{followed.team}-new", "visibility": "public"}
         live.api("alice").post("/users/alice/repos", **new).gives(201)
         assert both.kinds(1) == ["repo-created"]
@@ -103,7 +103,7 @@ def test_an_inactive_team_closes_its_repositories_to_strangers(followed):
         own = {"name": "Own", "slug": f"{followed.team}-c"}
         server.api("alice").put(followed.path, **team, is_active=False).gives()
         server.api("carol").post("/teams", **own).gives(201)
-        assert stream.kinds(1) == ["team-created"]  # and what came before has been seen
+        assert stream.kinds(1) == ["team-created"]  # earlier events have been received
         server.api("alice").put(followed.path, **team, is_active=True).gives()
         followed.describe("Not given back to an open stream")
         server.api("carol").put(f"/teams/{own['slug']}", **{**own, "name": "Ours"}).gives()
@@ -172,8 +172,8 @@ def test_a_user_scope_shows_only_what_its_reader_may_read(followed):
         server.api("bob").post(f"{followed.path}/repos", name="P", slug="p").gives(201)
         public = {"name": "Q", "slug": "q", "visibility": "public"}
         server.api("bob").post(f"{followed.path}/repos", **public).gives(201)
-        seen = [frame.json["repo_path"] for frame in member.take(2)]
-        assert seen == [f"teams/{followed.team}/p", f"teams/{followed.team}/q"]
+        paths = [frame.json["repo_path"] for frame in member.take(2)]
+        assert paths == [f"teams/{followed.team}/p", f"teams/{followed.team}/q"]
         assert stranger.take(1)[0].json["repo_path"] == f"teams/{followed.team}/q"
 
 

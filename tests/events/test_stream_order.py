@@ -1,4 +1,4 @@
-"""Every event once and in order, whatever happens at the same time."""
+"""Streams get every event once and in order, also with concurrent writers and readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with transaction.atomic():
 
 
 def at_once(*works: Callable[[], Any]) -> list[Any]:
-    """Run these together, each in a thread that waits for the others to be ready."""
+    """Run these functions concurrently, each in a thread; all threads start together."""
     gate = threading.Barrier(len(works))
 
     def run(work: Callable[[], Any]) -> Any:
@@ -43,13 +43,13 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
 
 def recorded(followed: FollowedTeam) -> list[int]:
     """The ids of all events of a team, oldest first, from the list."""
-    alice, found = followed.server.api("alice"), []
+    alice, ids = followed.server.api("alice"), []
     page: str | None = f"/events?{followed.scope}&per_page=100"
     while page:
         answer = alice.get(page.removeprefix(followed.server.url)).gives()
-        found += [event["id"] for event in answer["results"]]
+        ids += [event["id"] for event in answer["results"]]
         page = answer["next"]
-    return found[::-1]
+    return ids[::-1]
 
 
 def test_two_who_arrive_together_get_each_event_once_and_in_order(live, shared):
@@ -76,12 +76,12 @@ def test_nothing_is_missed_or_doubled_while_many_write(live):
 
     def come_and_go() -> list[int]:
         """Reconnects after every third event."""
-        seen: list[int] = []
-        while len(seen) < 39:
-            last = str(seen[-1]) if seen else "0"
+        received: list[int] = []
+        while len(received) < 39:
+            last = str(received[-1]) if received else "0"
             with opened(live, "bob", followed.scope, Last_Event_ID=last) as stream:
-                seen += stream.ids(3)
-        return seen
+                received += stream.ids(3)
+        return received
 
     with ExitStack() as streams:
         early = streams.enter_context(opened(live, "alice", whole))

@@ -1,4 +1,4 @@
-"""The live stream by the session of who is signed in to the pages: when it opens, and its end."""
+"""The live stream with the session of a signed-in browser: opening it, and its end."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def signed_in(server, name: str) -> FormClient:
 
 @pytest.fixture
 def name(server, visitors) -> str:
-    """Somebody whom no other test knows."""
+    """A person whom no other test uses."""
     return f"visitor{next(people)}"
 
 
 @pytest.fixture
 def visitor(server, name) -> FormClient:
-    """A browser in which they have signed in."""
+    """A browser in which this person has signed in."""
     return signed_in(server, name)
 
 
@@ -87,7 +87,7 @@ def test_a_stream_ends_when_another_password_has_ended_its_session(server, visit
 def test_a_stream_ends_with_its_session_and_those_of_other_sessions_go_on(
     server, visitor, name, end
 ):
-    """At once: the time-based check comes after a heartbeat, which fails the test."""
+    """The stream ends at once: the periodic check comes after a heartbeat, which fails the test."""
     other = signed_in(server, name)
     with ExitStack() as stack:
         ending, going_on = [

@@ -27,8 +27,8 @@ def listening() -> int:
 
 
 def test_its_connection_is_closed_when_its_task_is_forgotten():
-    """The garbage collector ends what waits in a loop that is gone by closing its coroutine,
-    which can then wait for nothing more: not for a rollback either.
+    """The garbage collector closes the coroutine of a task whose loop is gone. The coroutine cannot
+    await anything then, such as a rollback.
     """
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""A ping whose person may not read its event when it is delivered is delivered to nobody."""
+"""Pings are not delivered to people who may no longer read the event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def ping(make, alice, carol):
-    """`ping(repo)`: an event of it that pings carol, as if she had lost access just afterwards."""
+    """`ping(repo)` records an event that pings carol, as if she had lost access afterwards."""
 
     def pinged(repo):
         with transaction.atomic():
@@ -32,12 +32,12 @@ def ping(make, alice, carol):
 
 def test_the_stream_leaves_out_what_its_reader_may_not_read(make, alice, carol, api, ping):
     hidden = make.repo(alice, "hidden", by=alice)
-    shown = make.repo(alice, "shown", by=alice, visibility="public")
+    public = make.repo(alice, "shown", by=alice, visibility="public")
 
     async def story() -> list[int]:
         async with following(make.token(carol), "scope=inbox") as client:
             await eventually_in_loop(lambda: hub.joined)
-            for repo in (hidden, shown):
+            for repo in (hidden, public):
                 await in_thread(partial(ping, repo))
             first = await read(client, 1)
         async with following(make.token(carol), "scope=inbox&last_event_id=0") as client:
@@ -46,5 +46,5 @@ def test_the_stream_leaves_out_what_its_reader_may_not_read(make, alice, carol, 
     newest = Event.objects.newest_id
     assert asyncio.run(story()) == [newest(), newest()]
     for path in ("/events?scope=inbox", "/pings"):
-        [one] = api(carol).get(path).gives()["results"]
-        assert one.get("event_id", one.get("id")) == newest()
+        [ping_of_carol] = api(carol).get(path).gives()["results"]
+        assert ping_of_carol.get("event_id", ping_of_carol.get("id")) == newest()

@@ -19,7 +19,7 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 @pytest.fixture
 def thread(make, team_repo, alice, bob):
-    """alice's, which mentions bob."""
+    """A thread by alice that mentions bob."""
     return make.thread(team_repo, by=alice, title="Slow pushes", body="@bob")
 
 
@@ -47,10 +47,10 @@ def test_a_ping_says_what_has_happened_and_where(api, thread, make, alice, bob):
 def test_pings_are_read_one_by_one_or_all_at_once(api, thread, make, alice, bob, events):
     for _ in range(2):
         make.reply(thread, by=alice, body="@bob")
-    own, uuids = api(bob), [one["uuid"] for one in api(bob).get("/pings").gives()["results"]]
+    own, uuids = api(bob), [ping["uuid"] for ping in api(bob).get("/pings").gives()["results"]]
 
     def unread():
-        return [one["uuid"] for one in own.get("/pings?unread=true").gives()["results"]]
+        return [ping["uuid"] for ping in own.get("/pings?unread=true").gives()["results"]]
 
     with events():
         api(alice).put(f"/pings/{uuids[0]}/read").fails(404, "not_found")
@@ -65,8 +65,8 @@ def test_pings_are_read_one_by_one_or_all_at_once(api, thread, make, alice, bob,
         own.put("/pings/read-all").gives(204)
         assert unread() == []
     page = own.get("/pings?per_page=2&unread=false").gives()
-    assert [one["uuid"] for one in page["results"]] == uuids[:2] and page["next"]
-    assert [one["uuid"] for one in own.get(page["next"]).gives()["results"]] == uuids[2:]
+    assert [record["uuid"] for record in page["results"]] == uuids[:2] and page["next"]
+    assert [record["uuid"] for record in own.get(page["next"]).gives()["results"]] == uuids[2:]
 
 
 def test_what_one_may_not_read_any_more_pings_no_more(api, thread, make, acme, alice, bob):
@@ -78,9 +78,9 @@ def test_what_one_may_not_read_any_more_pings_no_more(api, thread, make, acme, a
     own.put(f"/pings/{ping['uuid']}/read").fails(404, "not_found")
     own.put("/pings/read-all").gives(204)
     add_member(by=by, user=bob, role="viewer")
-    kinds = [one["kind"] for one in own.get("/pings?unread=true").gives()["results"]]
+    kinds = [record["kind"] for record in own.get("/pings?unread=true").gives()["results"]]
     assert kinds == ["added", "mention"]
-    assert [one["kind"] for one in own.get("/events?scope=inbox").gives()["results"]] == [
+    assert [event["kind"] for event in own.get("/events?scope=inbox").gives()["results"]] == [
         "member-added",
         "thread-created",
     ]

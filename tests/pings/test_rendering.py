@@ -1,4 +1,4 @@
-"""To parse a text takes long: it is done before rows are locked, once for each text."""
+"""Parsing a text is slow: actions do it once for each text, before they lock rows."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.principals import access_of
 
 @pytest.fixture
 def parsed(monkeypatch) -> list[tuple[str, bool]]:
-    """Each text that is parsed, and whether that is inside a transaction."""
-    seen: list[tuple[str, bool]] = []
+    """The texts that are parsed, each with whether that was inside a transaction."""
+    texts: list[tuple[str, bool]] = []
     parse = markdown._html
 
     def note(text: str, budget: Budget) -> str:
-        seen.append((text, connection.in_atomic_block))
+        texts.append((text, connection.in_atomic_block))
         return parse(text, budget)
 
     monkeypatch.setattr(markdown, "_html", note)
-    return seen
+    return texts
 
 
 def age() -> None:
-    """As if another renderer had made all that is kept."""
+    """Mark all stored HTML as made by an older renderer."""
     for model in (Thread, Reply, Review):
         model.objects.update(body_html="", html_version=markdown.VERSION - 1)
 
@@ -60,7 +60,7 @@ def test_texts_are_parsed_once_and_under_no_lock(make, team_repo, alice, bob, pa
 
 @pytest.mark.django_db(transaction=True)
 def test_an_edit_of_what_another_renderer_made_pings_no_one_anew(make, team_repo, alice, bob):
-    """bob joined after he was named."""
+    """bob joined after the text had mentioned him."""
     thread = make.thread(team_repo, by=bob, body="@bob and @alice")
     Ping.objects.all().delete()
     age()

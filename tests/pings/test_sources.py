@@ -1,4 +1,4 @@
-"""What pings whom: mentions, replies, requests for a review, and being added to a team."""
+"""The reasons for pings: mentions, replies, review requests, and being added to a team."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.test_queries import costing
 
 @pytest.fixture(autouse=True)
 def everybody(alice, bob, carol, team_repo):
-    """alice and bob of team acme, which has `team_repo`; carol is a stranger, vera a viewer."""
+    """alice and bob, members of acme with `team_repo`; carol, a stranger; vera, a viewer."""
     vera = UserFactory.create(username="Vera")
     MemberFactory.create(team=team_repo.owner_team, user=vera, viewer=True)
     return vera
 
 
 def new_pings():
-    """Who has been pinged since the last call, and why."""
-    found = {f"{one.user.username} {one.kind}" for one in Ping.objects.select_related("user")}
+    """The people pinged since the last call, with the reasons."""
+    reasons = {f"{row.user.username} {row.kind}" for row in Ping.objects.select_related("user")}
     Ping.objects.update(kind="seen")
-    return {one for one in found if not one.endswith(" seen")}
+    return {reason for reason in reasons if not reason.endswith(" seen")}
 
 
 EVERYBODY = "@bob, @VERA and @carol; @nobody, `@alice`, and @alice herself"
@@ -85,13 +85,16 @@ def test_a_text_with_too_many_names_pings_nobody_by_them(make, team_repo, alice,
 
 
 def test_fifty_names_ping_and_fifty_one_do_not(make, team_repo, alice, bob):
-    """However much else the text refers to."""
+    """References of other kinds do not count."""
     people = UserFactory.create_batch(50)
     for person in people:
         MemberFactory.create(team=team_repo.owner_team, user=person)
     names, others = (
         " ".join(words)
-        for words in ((f"@{one.username}" for one in people), (f"#{n}" for n in range(1, 80)))
+        for words in (
+            (f"@{person.username}" for person in people),
+            (f"#{n}" for n in range(1, 80)),
+        )
     )
     make.thread(team_repo, by=alice, body=f"{others} {names}")
     assert len(new_pings()) == 50
@@ -222,4 +225,4 @@ def test_a_deleted_thread_takes_its_pings_along(make, team_repo, alice, bob):
     thread = make.thread(team_repo, by=alice, body="@bob")
     other = make.thread(team_repo, by=alice, body="@bob")
     threads.delete_thread(by=access_of(alice, team_repo), thread=thread)
-    assert [one.event.thread_id for one in Ping.objects.all()] == [other.pk]
+    assert [row.event.thread_id for row in Ping.objects.all()] == [other.pk]

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.git import run
 from apps.pulls.models import PullStatus
-from apps.threads.kinds import ThreadKind
+from apps.threads.models import ThreadKind
 from tests.factories import MemberFactory
 from tests.pulls import paths
 

@@ -6,7 +6,7 @@ import pytest
 
 from apps.repos.models import Repo
 from apps.teams.models import Member
-from apps.threads import across
+from apps.threads import pagination
 from tests.factories import PullFactory, RepoFactory
 from tests.pulls import paths
 from tests.threads import paths as of_threads
@@ -16,7 +16,7 @@ from tests.threads import paths as of_threads
 def asked(request, monkeypatch):
     """Both ways to ask: each repository for itself, and all rows in their order."""
     if request.param == "together":
-        monkeypatch.setattr(across, "FEW", 0)
+        monkeypatch.setattr(pagination, "FEW_REPOS", 0)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from apps.core.access import Level
 from apps.repos.access import access_to, level_on
 from apps.repos.models import Repo, Visibility
 from apps.teams.models import Member, Role, Team
-from apps.threads import across
+from apps.threads import pagination
 from apps.threads.models import Thread
 from tests.by_actions import MakeByActions
 from tests.factories import PullFactory, TeamFactory, ThreadFactory, UserFactory
@@ -174,7 +174,7 @@ def test_a_list_holds_what_the_level_says(api, people, repos, name):
 def asked(request, monkeypatch):
     """Both ways in which lists across repositories select readable ones."""
     if request.param == "together":
-        monkeypatch.setattr(across, "FEW", 0)
+        monkeypatch.setattr(pagination, "FEW_REPOS", 0)
 
 
 FEWER = [
@@ -230,8 +230,8 @@ def test_a_list_across_repositories_keeps_to_what_a_credential_reads(
     for person in people.values():
         who = replace(principal_of(person), **credential)
         for narrow in (False, True):
-            listed = across.Across(rows, ["number"], who, is_narrow=narrow)
-            page = listed.find(after=None, before=None, size=100, newest_first=True)
+            listed = pagination.CrossRepoList(rows, ["number"], who, is_narrow=narrow)
+            page = listed.page(after=None, before=None, size=100, newest_first=True)
             paths_listed = {row.repo.path for row in page}
             assert paths_listed == {
                 repo.path for repo in repos if access_to(who, repo).level >= Level.READ

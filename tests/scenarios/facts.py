@@ -1,4 +1,4 @@
-"""What is written down on a site: printed by `manage.py shell` on its data, read by a test."""
+"""The state of a site: `manage.py shell` prints it on the site's data, and a test reads it."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def repo_facts(repo: Repo) -> dict[str, Any]:
         "git": repo.git.refs(),
         "moves": [
             {
-                "ref": NAMESPACES[one.target["kind"]] + one.target["name"],
-                "before": one.data["before"],
-                "after": one.data["after"],
-                "actor": one.actor_id,
+                "ref": NAMESPACES[event.target["kind"]] + event.target["name"],
+                "before": event.data["before"],
+                "after": event.data["after"],
+                "actor": event.actor_id,
             }
-            for one in events
+            for event in events
         ],
     }

@@ -1,9 +1,9 @@
-"""docs/api.md says what is so: its examples run, and its tables are those of the code.
+"""docs/api.md is correct: its examples run, and its tables equal those of the code.
 
-The ```sh blocks run in order in one bash, against a server of their own. `# 201` behind a call is
-the status that `api` prints for it. A ```json block compares the fields that it shows with the
-last line of JSON that the block before it printed; a ```text block is how that output ends. `…`
-in either stands for any text. The ```python block is the client of the live stream.
+The ```sh blocks run in order in one bash, against a server of their own. `# 201` after a call is
+the status that `api` prints for it. The fields of a ```json block are compared with the last line
+of JSON that the block before it printed; a ```text block is the end of that output. `…` in both
+matches any text. The ```python block is a client of the live stream.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ BLOCKS = BLOCK.findall(PAGE)
 EVENTS = (ROOT / "docs" / "events.md").read_text()
 CODES = re.findall(r"`([^`\n]+)`", PAGE + EVENTS)
 WORDS = {*CODES, *(word for code in CODES for word in re.split(r'[\s=":{},]+', code))}
-"""What is set as code there or on the page of events, and each word of it."""
+"""All code spans of both pages, and each word in them."""
 DESCRIPTION = orjson.loads((ROOT / "docs" / "openapi.json").read_bytes())
 END = "-- end of the block --"
 STATUS = re.compile(r"^[1-5][0-9]{2}$", re.MULTILINE)
 SAID = re.compile(r"  # ([0-9]{3})$", re.MULTILINE)
 NEEDS = ("nobody", "signed in", "reader", "viewer", "writer", "admin", "owner", "staff", "author")
 COLUMNS = ("An", "S0", "S1", "V", "M", "D", "O", "St")
-"""Of permissions.csv: who is let in by the first eight of NEEDS, from each on."""
+"""The columns of permissions.csv, in the order of NEEDS: each of the first eight also admits all
+columns after its own.
+"""
 OF_ONESELF = ("own", "of own", "in own", "oneself", "deleted already")
-"""Cases in permissions.csv that are about who made something, not about levels."""
+"""Cases in permissions.csv that depend on the author of a resource, not on a level."""
 NO_WORDS_OF_THE_API = {"Service", "Theme"}
-"""Enums that name something else: git's two services, and the colours of pages."""
+"""Enums with words that the API does not use: git's services, and the themes of pages."""
 
 
-# What the examples print
+# The output of the examples
 
 
 @pytest.mark.slow
@@ -63,8 +65,8 @@ def test_the_examples_give_what_they_show(tmp_path):
     outputs = printed.split(f"{END}\n")
     assert len(outputs) == len(examples) + 1, printed
     for output, (code, kind, shown) in zip(outputs, examples, strict=False):
-        said = SAID.findall(code)
-        assert STATUS.findall(output)[: len(said)] == said, f"{code}\nprinted\n{output}"
+        statuses = SAID.findall(code)
+        assert STATUS.findall(output)[: len(statuses)] == statuses, f"{code}\nprinted\n{output}"
         if kind == "json":
             last = [line for line in output.splitlines() if line.startswith("{")][-1]
             assert fits(orjson.loads(shown), orjson.loads(last)), f"{shown}\nis not in\n{last}"
@@ -73,15 +75,15 @@ def test_the_examples_give_what_they_show(tmp_path):
 
 
 def shown_blocks() -> Iterator[tuple[str, str, str]]:
-    """Each shell block, with the kind and the text of what it is said to print, if anything is."""
-    for place, (kind, code) in enumerate(BLOCKS):
-        after = BLOCKS[place + 1] if place + 1 < len(BLOCKS) else ("", "")
+    """Each shell block, with the kind and text of the block of its output, if there is one."""
+    for index, (kind, code) in enumerate(BLOCKS):
+        following = BLOCKS[index + 1] if index + 1 < len(BLOCKS) else ("", "")
         if kind == "sh":
-            yield code, *(after if after[0] in {"json", "text"} else ("", ""))
+            yield code, *(following if following[0] in {"json", "text"} else ("", ""))
 
 
 def run(script: str, server: Server, folder: Path) -> str:
-    """What bash prints, with the address of the server instead of the one on the page."""
+    """The output of the script in bash, with the address of the server."""
     script = script.replace(".venv/bin/python", sys.executable)
     done = subprocess.run(
         ["bash", "-ec", script.replace("http://127.0.0.1:8000", server.url)],
@@ -97,17 +99,19 @@ def run(script: str, server: Server, folder: Path) -> str:
     return done.stdout
 
 
-def fits(shown: Any, got: Any) -> bool:
-    """Whether everything that is shown is there: fields of objects, all items of lists."""
+def fits(shown: Any, actual: Any) -> bool:
+    """Whether the actual value has all shown fields of objects, and the same items of lists."""
     if isinstance(shown, dict):
-        return isinstance(got, dict) and all(
-            name in got and fits(value, got[name]) for name, value in shown.items()
+        return isinstance(actual, dict) and all(
+            name in actual and fits(value, actual[name]) for name, value in shown.items()
         )
     if isinstance(shown, list):
-        return isinstance(got, list) and len(shown) == len(got) and all(map(fits, shown, got))
-    if isinstance(shown, str) and isinstance(got, str):
-        return re.fullmatch(pattern(shown), got) is not None
-    return type(shown) is type(got) and bool(shown == got)
+        return (
+            isinstance(actual, list) and len(shown) == len(actual) and all(map(fits, shown, actual))
+        )
+    if isinstance(shown, str) and isinstance(actual, str):
+        return re.fullmatch(pattern(shown), actual) is not None
+    return type(shown) is type(actual) and bool(shown == actual)
 
 
 def pattern(text: str) -> str:
@@ -115,10 +119,10 @@ def pattern(text: str) -> str:
 
 
 def test_an_answer_that_differs_does_not_fit():
-    got = {"a": 1, "b": ["x", "y"], "c": "http://host/path", "d": None}
-    assert fits({"a": 1, "b": ["x", "…"], "c": "…/path"}, got)
+    actual = {"a": 1, "b": ["x", "y"], "c": "http://host/path", "d": None}
+    assert fits({"a": 1, "b": ["x", "…"], "c": "…/path"}, actual)
     wrong: list[Any] = [{"a": 2}, {"a": True}, {"b": ["x"]}, {"c": "/path"}, {"d": {}}, {"e": None}]
-    assert not [one for one in wrong if fits(one, got)]
+    assert not [shown for shown in wrong if fits(shown, actual)]
 
 
 @pytest.mark.slow
@@ -126,27 +130,27 @@ def test_the_client_misses_nothing_while_it_or_the_server_is_away(tmp_path):
     [code] = [code for kind, code in BLOCKS if kind == "python"]
     (tmp_path / "follow.py").write_text(code)
     assert len(code.splitlines()) <= 40
-    seen: list[int] = []
+    printed: list[int] = []
     with Server(tmp_path) as server:
         server.environment["PORT"] = str(urlsplit(server.url).port)
         alice = server.api("alice")
         alice.post("/teams", name="Acme", slug="followed").gives(201)
         with client(tmp_path, server) as ids:
-            take(ids, seen, create_repos(server, "one", "two"))
+            take(ids, printed, create_repos(server, "one", "two"))
             server.kill()
             server.start()
-            take(ids, seen, create_repos(server, "three"))
+            take(ids, printed, create_repos(server, "three"))
         newest = create_repos(server, "four", "five")
         with client(tmp_path, server) as ids:
-            take(ids, seen, newest)
+            take(ids, printed, newest)
         page = alice.get("/events?scope=team:followed&per_page=100").gives()
-        there = sorted(event["id"] for event in page["results"])
-    assert list(dict.fromkeys(seen)) == there
+        recorded = sorted(event["id"] for event in page["results"])
+    assert list(dict.fromkeys(printed)) == recorded
 
 
 @contextmanager
 def client(folder: Path, server: Server) -> Iterator[Iterator[int]]:
-    """The page's client, which is killed in the end; yields the ids that it prints."""
+    """Run the client of the page; yields the ids that it prints. Kills the client at the end."""
     process = subprocess.Popen(
         [sys.executable, "follow.py", "team:followed"],
         cwd=folder,
@@ -170,7 +174,7 @@ def client(folder: Path, server: Server) -> Iterator[Iterator[int]]:
 
 
 def create_repos(server: Server, *slugs: str) -> int:
-    """Make something happen; returns the id of its last event."""
+    """Create repositories; returns the id of the last event."""
     alice = server.api("alice")
     for slug in slugs:
         alice.post("/teams/followed/repos", name=slug, slug=slug).gives(201)
@@ -178,37 +182,39 @@ def create_repos(server: Server, *slugs: str) -> int:
     return int(newest["results"][0]["id"])
 
 
-def take(ids: Iterator[int], seen: list[int], last: int) -> None:
-    """Read on until the client has printed this id."""
-    while last not in seen:
-        found = next(ids, None)
-        assert found is not None, f"event {last} has not come, but {seen}"
-        seen.append(found)
+def take(ids: Iterator[int], printed: list[int], last: int) -> None:
+    """Read ids into `printed` until the client has printed `last`."""
+    while last not in printed:
+        event_id = next(ids, None)
+        assert event_id is not None, f"event {last} has not come, but {printed}"
+        printed.append(event_id)
 
 
-# What the tables say
+# The tables
 
 
 def test_every_error_stands_on_the_page_with_its_status_and_no_other():
-    told = {(int(status), code.strip("`")) for status, code, _ in table("Status", "`error`")}
-    assert told == raised()
-    assert told == {(status, code) for code, (status, _) in refusals.CODES.items()}
+    documented = {(int(status), code.strip("`")) for status, code, _ in table("Status", "`error`")}
+    assert documented == raised()
+    assert documented == {(status, code) for code, (status, _) in refusals.CODES.items()}
 
 
 def raised() -> set[tuple[int, str]]:
-    """Status and code of every refusal in `apps/`."""
-    known = {one.__name__: one.status for one in errors.ApiError.__subclasses__()}
-    status_of = {**known, "Blocker": 409}
-    found = {(status, code) for status, (code, _) in errors.PLAIN.items()}
-    found |= {(409, rule.code) for rule in RULES}
+    """The status and the code of every error that `apps/` raises."""
+    statuses = {error.__name__: error.status for error in errors.ApiError.__subclasses__()}
+    status_of = {**statuses, "Blocker": 409}
+    raised_errors = {(status, code) for status, (code, _) in errors.PLAIN.items()}
+    raised_errors |= {(409, rule.code) for rule in RULES}
     for tree in trees():
-        found |= {(status_of[name], code) for name, code in calls(tree) if name in status_of}
-    return found
+        raised_errors |= {
+            (status_of[name], code) for name, code in calls(tree) if name in status_of
+        }
+    return raised_errors
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The name of what is called with a text first, and the text; `super().__init__` in a class
-    counts as a call of the class.
+    """The names and first arguments of all calls with a string as first argument. In a class,
+    `super().__init__` counts as a call of the class.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -233,12 +239,12 @@ def words_of_enums() -> Iterator[str]:
             if not isinstance(node, ast.ClassDef) or node.name in NO_WORDS_OF_THE_API:
                 continue
             if any(getattr(base, "id", "") == "StrEnum" for base in node.bases):
-                values = [one.value for one in node.body if isinstance(one, ast.Assign)]
-                yield from (str(one.value) for one in values if isinstance(one, ast.Constant))
+                values = [child.value for child in node.body if isinstance(child, ast.Assign)]
+                yield from (str(child.value) for child in values if isinstance(child, ast.Constant))
 
 
 def enums(part: Any) -> Iterator[Any]:
-    """Every word of every `enum` in the description."""
+    """All values of all `enum`s in the description."""
     if isinstance(part, dict):
         yield from part["enum"] if isinstance(part.get("enum"), list) else ()
     for inner in (
@@ -249,46 +255,50 @@ def enums(part: Any) -> Iterator[Any]:
 
 def test_every_field_tag_and_parameter_of_the_description_stands_on_the_page():
     schemas = DESCRIPTION["components"]["schemas"].items()
-    described = [one for name, one in schemas if name != "Document"]
+    described = [schema for name, schema in schemas if name != "Document"]
     names = {name for schema in described for name in schema.get("properties", {})}
     for operations in DESCRIPTION["paths"].values():
         for operation in operations.values():
             names |= {*operation["tags"]}
-            names |= {one["name"] for one in operation.get("parameters", []) if one["in"] != "path"}
+            names |= {
+                item["name"] for item in operation.get("parameters", []) if item["in"] != "path"
+            }
     missing = names - WORDS
     assert not missing
 
 
 def test_every_operation_stands_on_the_page_with_what_it_needs():
-    told = {code.strip("`"): needs for code, needs, _ in table("Operation", "Needs", "Note")}
-    told = {short.replace("…", "/{owner}/repos/{repo_slug}"): told[short] for short in told}
+    documented = {code.strip("`"): needs for code, needs, _ in table("Operation", "Needs", "Note")}
+    documented = {
+        short.replace("…", "/{owner}/repos/{repo_slug}"): documented[short] for short in documented
+    }
     with (ROOT / "tests" / "permissions.csv").open() as file:
-        found = [row for row in csv.DictReader(file) if not row["case"].startswith(OF_ONESELF)]
-    let_in: dict[str, set[str]] = {}
-    for row in found:
+        cases = [row for row in csv.DictReader(file) if not row["case"].startswith(OF_ONESELF)]
+    allowed_by_operation: dict[str, set[str]] = {}
+    for row in cases:
         allowed = {name for name in COLUMNS if row[name] not in {"401", "403", "404"}}
-        let_in.setdefault(row["operation"], set()).update(allowed)
-    assert told == {name: least(who) for name, who in let_in.items()}
+        allowed_by_operation.setdefault(row["operation"], set()).update(allowed)
+    assert documented == {name: least(columns) for name, columns in allowed_by_operation.items()}
 
 
-def least(who: set[str]) -> str:
-    """The word for these people: the first of them, and all after them."""
-    first = min((COLUMNS.index(name) for name in who), default=len(COLUMNS))
-    assert who == {*COLUMNS[first:]}
+def least(columns: set[str]) -> str:
+    """The need that admits exactly these columns."""
+    first = min((COLUMNS.index(name) for name in columns), default=len(COLUMNS))
+    assert columns == {*COLUMNS[first:]}
     return NEEDS[first]
 
 
 def test_every_operation_of_the_description_stands_on_the_page():
-    told = {code.strip("`") for code, _, _ in table("Operation", "Needs", "Note")}
-    told = {one.replace("…", "/{owner}/repos/{repo_slug}") for one in told}
+    documented = {code.strip("`") for code, _, _ in table("Operation", "Needs", "Note")}
+    documented = {operation.replace("…", "/{owner}/repos/{repo_slug}") for operation in documented}
     owners = ("teams/{team_slug}", "users/{username}")
-    spread = {one.replace("{owner}", owner) for one in told for owner in owners}
+    expanded = {operation.replace("{owner}", owner) for operation in documented for owner in owners}
     routed = {
         f"{method.upper()} {path}"
         for path, operations in DESCRIPTION["paths"].items()
         for method in operations
     }
-    assert spread == routed
+    assert expanded == routed
 
 
 def table(*header: str) -> Iterator[list[str]]:

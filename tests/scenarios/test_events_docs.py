@@ -1,4 +1,4 @@
-"""docs/events.md says of each kind what its schema and its events say."""
+"""docs/events.md describes each kind of event like its schema and its events."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def words(cell: str) -> set[str]:
     return {*re.findall(r"`([a-z_-]+)`", cell)}
 
 
-def told() -> dict[str, tuple[set[str], set[str], set[str]]]:
-    """Of each kind the fields of its target and data, and the scopes that it can be in."""
+def documented() -> dict[str, tuple[set[str], set[str], set[str]]]:
+    """The fields of the target and data of each kind, and the forms of its event scopes."""
     rows = [[words(cell) for cell in row] for row in ROW.findall(PAGE)]
     return {kind: (target, data, forms) for kinds, target, data, forms in rows for kind in kinds}
 
@@ -37,19 +37,19 @@ def test_the_page_has_the_fields_of_every_kind():
     for kind in Kind:
         target, data = SHAPES[kind]
         described[str(kind)] = ({*target().fields}, {*data().fields} if data else set())
-    assert {kind: (target, data) for kind, (target, data, _) in told().items()} == described
+    assert {kind: (target, data) for kind, (target, data, _) in documented().items()} == described
 
 
 @pytest.mark.django_db
 def test_events_are_in_the_scopes_that_the_page_names(sample):
-    """Of the sample, which has events of most kinds."""
-    table, seen = told(), set()
+    """The sample data has events of most kinds."""
+    table, checked = documented(), set()
     for event in event_records(Event.objects.all().rows(), ""):
-        found = forms(event)
+        actual = forms(event)
         _, _, named = table[event["kind"]]
-        assert found <= named, event
-        seen.add(event["kind"])
-    assert len(seen) >= 9
+        assert actual <= named, event
+        checked.add(event["kind"])
+    assert len(checked) >= 9
 
 
 def forms(event: dict[str, Any]) -> set[str]:

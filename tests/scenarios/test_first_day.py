@@ -1,4 +1,6 @@
-"""From an invite to a closed account, by API and pages of a real server; no secret is logged."""
+"""From an invite to a closed account, with the API and pages of a real server, without logging
+secrets.
+"""
 
 import re
 from pathlib import Path
@@ -25,7 +27,7 @@ def token_in(html):
 
 
 def link_in(folder: Path, page: str) -> str:
-    """The link to this page in a message in the folder, as soon as it is there."""
+    """Wait for a message in the folder with a link to this page; returns the link."""
 
     def links() -> list[str]:
         messages = "\n".join(message.read_text() for message in folder.glob("*"))
@@ -35,17 +37,17 @@ def link_in(folder: Path, page: str) -> str:
 
 
 def join(server, person):
-    """Staff invites over the API, and the person signs up on the page. The secrets of it."""
+    """Staff invite a person by the API, who signs up on the page; returns the invite's secret."""
     made = server.api("sam").post("/signup-invites", expires_at="1 day", email=ADDRESS).gives(201)
-    wanted = {"username": "zoe", "password": PASSWORD, "again": PASSWORD}
-    assert person.send(made["invite_url"], **wanted, email="eve@example.org").status == 422
-    assert person.send(made["invite_url"], **wanted, email=ADDRESS).location == "/"
+    fields = {"username": "zoe", "password": PASSWORD, "again": PASSWORD}
+    assert person.send(made["invite_url"], **fields, email="eve@example.org").status == 422
+    assert person.send(made["invite_url"], **fields, email=ADDRESS).location == "/"
     assert person.get(made["invite_url"]).status == 409
     return made["uuid"]
 
 
 def confirm(person, folder):
-    """The address is not the account's before the link is opened that was sent to it."""
+    """The account gets the address only when the link that was sent to it is opened."""
     assert person.send("/reset", email=ADDRESS).status == 303
     assert ADDRESS not in person.get("/settings").html
     link = link_in(folder, "/settings/email")
@@ -56,7 +58,7 @@ def confirm(person, folder):
 
 
 def forget(person, folder):
-    """The password is forgotten, and made anew by mail; the last link does not work again."""
+    """Reset the password by mail. The link works only once."""
     person.ask("POST", "/signout", {"csrfmiddlewaretoken": person.cookies["csrftoken"]})
     assert person.get("/settings").status == 302
     assert person.send("/signin", username="zoe", password="guessed wrong").status == 422
@@ -70,12 +72,12 @@ def forget(person, folder):
 
 
 def deactivate(staff):
-    """Staff looks for zoe in the admin and closes the account; not without the form's token."""
+    """Staff deactivate zoe's account in the admin. The form needs its CSRF token."""
     assert staff.get("/admin/accounts/user/?q=zoe").status == 302
     assert staff.send("/signin?next=/admin/", username="sam", password=STAFF).location == "/admin/"
-    found = re.findall(r"/admin/accounts/user/\d+/", staff.get("/admin/accounts/user/?q=zoe").html)
-    assert staff.ask("POST", f"{found[0]}deactivate/", {"csrfmiddlewaretoken": "x"}).status == 403
-    assert staff.send(f"{found[0]}deactivate/").location == f"{found[0]}change/"
+    paths = re.findall(r"/admin/accounts/user/\d+/", staff.get("/admin/accounts/user/?q=zoe").html)
+    assert staff.ask("POST", f"{paths[0]}deactivate/", {"csrfmiddlewaretoken": "x"}).status == 403
+    assert staff.send(f"{paths[0]}deactivate/").location == f"{paths[0]}change/"
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""kill -9, over and over: whatever dies, what was reported as done is there, and all agrees.
+"""After repeated kill -9, all reported changes exist, and git, rows and events are consistent.
 
-People push, fork, merge and rename; the server, one of its processes or the worker is killed at
-random moments and started again on the same data. On PostgreSQL the worker is a process of its own.
+People push, fork, merge and rename. The server, one of its processes or the worker is killed at
+random moments, and started again on the same data. On PostgreSQL the worker has its own process.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import orjson
 import pytest
 
 from apps.repos.rules import ZERO
-from tests.scenarios.crowd import Person, Place
+from tests.scenarios.people import Person, SharedState
 from tests.server import PATIENCE, ROOT, Server
 from tests.waiting import eventually
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "10"))
-"""How often processes are killed and started again."""
+"""How many times processes are killed and started again."""
 MOVES, KILLS = 6, 3
-"""So many refs have to move, and so many times has something to die, for a run to say anything."""
+"""The minimum numbers of ref updates and kills of a meaningful run."""
 SEED = int(os.environ.get("KILL_SEED", "1"))
 LEFTOVERS = ("**/*.lock", "**/tmp_*", "??/??/*.tmp-*")
 TIME_PASSES = (
     "UPDATE repos_fork SET lease_until = created_at WHERE lease_until IS NOT NULL RETURNING 1"
 )
-"""The minute after which a dead worker's fork is taken over."""
+"""Ends the leases of forks, as if the minute had passed after which others take them over."""
 PAUSE = Event()
 pytestmark = pytest.mark.slow
 
 
 class Site:
-    """A server, on PostgreSQL with its worker beside it, that can be killed and started again."""
+    """A server, on PostgreSQL with a separate worker, that can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         self.temporary = folder / "tmp"
@@ -67,10 +67,10 @@ class Site:
             self.worker.wait(PATIENCE)
 
     def kill(self, random: Random) -> str:
-        """Kill all or a part; returns what has to be started again."""
+        """Kill all processes or one; returns the part that has to be started again."""
         what = random.choice(["all", "worker", "serving"]) if self.worker else "all"
         if what == "serving":
-            os.kill(self.server.pid, 9)  # its master starts another one
+            os.kill(self.server.pid, 9)  # the master process starts another
         if what == "all":
             self.server.kill()
         if what in {"all", "worker"}:
@@ -78,14 +78,14 @@ class Site:
         return what
 
     def wait_for_a_move(self, uuid: str, people: list[Person]) -> None:
-        """Until git has just touched a branch, whose rows are not written then."""
+        """Wait until git has just locked a branch: its rows have not been written yet."""
         store = self.data / "repositories" / uuid[:2] / uuid[2:4] / f"{uuid}.git"
         heads = store / "refs" / "heads"
         before = heads.stat().st_mtime_ns
         eventually(
             lambda: heads.stat().st_mtime_ns != before or not all_alive(people), pause_for=0.002
         )
-        PAUSE.wait(0.01)  # from its lock to the move
+        PAUSE.wait(0.01)  # from git's lock to the update
 
     def let_time_pass(self) -> None:
         if self.worker is not None:
@@ -97,7 +97,7 @@ class Site:
         connection.close()
 
     def wait_for_orphans(self) -> None:
-        """The gits of a killed server end by themselves, and may still move a ref before."""
+        """Wait for the git processes of a killed server, which may still update refs."""
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 line = (folder / "cmdline").read_bytes()
@@ -124,49 +124,49 @@ def site(tmp_path):
 
 def test_what_was_reported_as_done_outlives_every_kill(site, tmp_path):
     print(f"KILL_SEED={SEED}")
-    place = Place(site.server)
-    place.build(tmp_path / "seed")
-    people = [Person(place, name, tmp_path / name, SEED) for name in ("alice", "bob", "carol")]
-    killed = live_through(site, place, people)
-    settle(site, place)
-    counted = sum((person.count for person in people), Counter[str]())
-    found = orjson.loads(site.server.run("from tests.scenarios.facts import show; show()"))
-    print(dict(killed), dict(counted), Counter(fork["status"] for fork in found["forks"]))
-    assert counted["refs moved"] >= MOVES and killed.total() >= KILLS, "nothing was tried"
-    check_chains(found)
-    check_told(found, people)
-    check_ends(found, place)
-    check_disk(site, found)
+    state = SharedState(site.server)
+    state.build(tmp_path / "seed")
+    people = [Person(state, name, tmp_path / name, SEED) for name in ("alice", "bob", "carol")]
+    killed = live_through(site, state, people)
+    settle(site, state)
+    counts = sum((person.count for person in people), Counter[str]())
+    facts = orjson.loads(site.server.run("from tests.scenarios.facts import show; show()"))
+    print(dict(killed), dict(counts), Counter(fork["status"] for fork in facts["forks"]))
+    assert counts["refs moved"] >= MOVES and killed.total() >= KILLS, "too few updates or kills"
+    check_chains(facts)
+    check_reported(facts, people)
+    check_ends(facts, state)
+    check_disk(site, facts)
     assert "Internal Server Error" not in site.server.log
 
 
-def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]:
-    """People at work while processes die; how often each was killed."""
+def live_through(site: Site, state: SharedState, people: list[Person]) -> Counter[str]:
+    """Let people work while processes are killed; returns the number of kills of each process."""
     random, killed = Random(SEED), Counter[str]()  # noqa: S311
-    place.up.set()
+    state.up.set()
     for person in people:
         person.start()
     for _ in range(ROUNDS):
         if random.random() < 0.5:
-            PAUSE.wait(random.uniform(0.2, 3))  # any moment
+            PAUSE.wait(random.uniform(0.2, 3))  # a random moment
         else:
-            site.wait_for_a_move(place.uuid, people)
-        place.up.clear()
+            site.wait_for_a_move(state.uuid, people)
+        state.up.clear()
         killed[what := site.kill(random)] += 1
         site.let_time_pass()
         if what == "all":
             site.server.start()
         if what in {"all", "worker"}:
             site.start_worker()
-        place.up.set()
-    # On a slow machine hardly any push may come through between two kills.
+        state.up.set()
+    # On a slow machine, few pushes may succeed between two kills.
     eventually(
         lambda: (
             sum(person.count["refs moved"] for person in people) >= MOVES or not all_alive(people)
         ),
         within=5 * PATIENCE,
     )
-    place.over.set()
+    state.done.set()
     for person in people:
         person.join(2 * PATIENCE)
         assert not person.is_alive()
@@ -176,12 +176,12 @@ def live_through(site: Site, place: Place, people: list[Person]) -> Counter[str]
 
 
 def all_alive(people: list[Person]) -> bool:
-    """Whether all go on: one ends early only with a failure, which the test raises."""
+    """Whether all people still work. A person stops early only with a failure."""
     return all(person.is_alive() for person in people)
 
 
-def settle(site: Site, place: Place) -> None:
-    """Once more kill and start; when all forks have ended, nothing is left to do but to sweep."""
+def settle(site: Site, state: SharedState) -> None:
+    """Kill and start once more, wait for all forks, and check that only leftovers remain."""
     site.server.kill()
     site.kill_worker()
     site.wait_for_orphans()
@@ -197,77 +197,75 @@ def settle(site: Site, place: Place) -> None:
         statuses = {fork: alice.get(f"/forks/{fork}").gives()["status"] for fork in forks}
         return [fork for fork in forks if statuses[fork] not in {"completed", "failed"}]
 
-    forks = [*place.forks, last]
+    forks = [*state.forks, last]
     eventually(lambda: not unfinished(), within=5 * PATIENCE, pause_for=0.1)
     site.server.kill()
     site.kill_worker()
     assert ", 0 moves recorded" in site.server.manage("reconcile")
     print(mended := site.server.manage("check_repos", "--fix", "--older-than=0s"))
-    assert "HEAD is" not in mended, "the worker has left it"
+    assert "HEAD is" not in mended, "the worker has not fixed HEAD"
     assert " 0 differences" in site.server.manage("check_repos")
 
 
-def check_chains(found: dict[str, Any]) -> None:
-    """Heads are git's, and the events of each ref lead from its beginning to its head."""
-    beginnings = {fork["repo"]: fork["upstream"] for fork in found["forks"]}
-    for uuid, repo in found["repos"].items():
+def check_chains(facts: dict[str, Any]) -> None:
+    """Stored heads equal git's, and the events of each ref form a chain to its head."""
+    beginnings = {fork["repo"]: fork["upstream"] for fork in facts["forks"]}
+    for uuid, repo in facts["repos"].items():
         assert repo["stored"] == repo["git"]
-        upstream = found["repos"].get(beginnings.get(uuid), {"moves": []})
+        upstream = facts["repos"].get(beginnings.get(uuid), {"moves": []})
         ever = {(move["ref"], move["after"]) for move in upstream["moves"]}
         last: dict[str, str | None] = {}
         for move in repo["moves"]:
             ref, before = move["ref"], move["before"]
             assert before == last.get(ref) or (ref not in last and (ref, before) in ever), move
-            assert move["actor"] is not None, f"nobody explains {move}"
+            assert move["actor"] is not None, f"{move} has no actor"
             last[ref] = move["after"]
         for ref, sha in repo["stored"].items():
             assert last.get(ref) == sha or (ref not in last and (ref, sha) in ever), ref
         assert {ref for ref, sha in last.items() if sha} <= set(repo["stored"])
 
 
-def check_told(found: dict[str, Any], people: list[Person]) -> None:
-    """What each was told happened, in the order in which they were told; so the head is that or
-    a later one, as the chain leads there.
-    """
+def check_reported(facts: dict[str, Any], people: list[Person]) -> None:
+    """All updates that a person saw reported are in the events, in the same order."""
     written: dict[tuple[str, str], list[str]] = {}
-    for uuid, repo in found["repos"].items():
+    for uuid, repo in facts["repos"].items():
         for move in repo["moves"]:
             written.setdefault((uuid, move["ref"]), []).append(move["after"] or ZERO)
     for person in people:
-        for key in {(told.repo, told.ref) for told in person.told}:
+        for key in {(update.repo, update.ref) for update in person.reported}:
             rest = iter(written[key])
-            for told in person.told:
-                if (told.repo, told.ref) == key:
-                    assert told.sha in rest, f"{person.name} was told of {told}"
+            for update in person.reported:
+                if (update.repo, update.ref) == key:
+                    assert update.sha in rest, f"{person.name} saw {update} reported"
 
 
-def check_ends(found: dict[str, Any], place: Place) -> None:
-    """Forks have ended, each merge is one, and what is left over is explained."""
-    ends = {fork["uuid"]: fork["status"] for fork in found["forks"]}
+def check_ends(facts: dict[str, Any], state: SharedState) -> None:
+    """All forks have ended, each merge has one event, and leftovers are of interrupted changes."""
+    ends = {fork["uuid"]: fork["status"] for fork in facts["forks"]}
     assert set(ends.values()) <= {"completed", "failed"}
-    assert set(place.forks) <= set(ends)
-    assert all(fork["error"] for fork in found["forks"] if fork["status"] == "failed")
-    assert len(found["merged"]) == found["pull-merged"]
+    assert set(state.forks) <= set(ends)
+    assert all(fork["error"] for fork in facts["forks"] if fork["status"] == "failed")
+    assert len(facts["merged"]) == facts["pull-merged"]
     moved = {
         (uuid, move["ref"], move["after"])
-        for uuid, repo in found["repos"].items()
+        for uuid, repo in facts["repos"].items()
         for move in repo["moves"]
     }
-    assert {tuple(merge) for merge in found["merged"]} <= moved
-    # A step that git has not carried out is kept for as long as a push may last, also if the same
-    # commit has come from elsewhere since; a merge that died before its ref moved waits for the
-    # next one.
+    assert {tuple(merge) for merge in facts["merged"]} <= moved
+    # The journal keeps a step that git has not performed until no push can be running any more,
+    # also if another push has brought the same commit. An attempt of a merge that died before it
+    # moved the ref stays until the next merge.
     steps = {
         (uuid, move["ref"], move["before"] or ZERO, move["after"] or ZERO)
-        for uuid, repo in found["repos"].items()
+        for uuid, repo in facts["repos"].items()
         for move in repo["moves"]
     }
-    assert not {tuple(step) for step in found["journal"]} & steps
-    assert "merged" not in found["attempts"]
+    assert not {tuple(step) for step in facts["journal"]} & steps
+    assert "merged" not in facts["attempts"]
 
 
-def check_disk(site: Site, found: dict[str, Any]) -> None:
-    stores = {Path(repo["store"]) for repo in found["repos"].values()}
+def check_disk(site: Site, facts: dict[str, Any]) -> None:
+    stores = {Path(repo["store"]) for repo in facts["repos"].values()}
     root = next(iter(stores)).parent.parent.parent
     assert set(root.glob("??/??/*")) == stores
     assert [path for pattern in LEFTOVERS for path in root.glob(pattern)] == []

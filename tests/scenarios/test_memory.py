@@ -1,4 +1,4 @@
-"""A large push and a clone of it leave the server's memory as it was."""
+"""A large push, and a clone of it, do not increase the server's memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PLAIN = ("-c", "core.compression=0", "-c", "core.bigFileThreshold=1m")
 
 
 def peak(server: Server) -> int:
-    """The most memory that the serving process has had, in bytes."""
+    """The peak memory of the server process, in bytes."""
     status = Path(f"/proc/{server.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 @pytest.mark.slow

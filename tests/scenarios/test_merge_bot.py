@@ -1,4 +1,4 @@
-"""The bot of docs/events.md merges each approved pull once, whatever dies meanwhile."""
+"""The bot of docs/events.md merges each approved pull once, also if it or the server is killed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.once]
 BOT = ROOT / "docs" / "examples" / "merge_bot.py"
 ROUNDS = 10
 PULLS = 2
-"""How many of them are approved in each round, at the end of which something is killed."""
+"""Pulls that are approved in each round. Each round ends with a kill."""
 SEED = 1
 REPO = "/teams/bots/repos/hello"
 
 
 class Bot:
-    """The example as a process, which can be killed and begins again where it was."""
+    """The process of the example bot. After a kill it resumes where it was."""
 
     def __init__(self, folder: Path, server: Server) -> None:
         folder.mkdir()
@@ -60,7 +60,7 @@ class Bot:
 
 
 def test_the_bot_merges_each_pull_once_through_ten_kills(tmp_path, new_server):
-    random = Random(SEED)  # noqa: S311 - to be repeated
+    random = Random(SEED)  # noqa: S311 - the run has to be repeatable
     with new_server(tmp_path) as server:
         server.environment["PORT"] = str(urlsplit(server.url).port)
         bot = Bot(tmp_path / "bot", server)
@@ -69,8 +69,7 @@ def test_the_bot_merges_each_pull_once_through_ten_kills(tmp_path, new_server):
         killed: Counter[str] = Counter()
         for before in range(0, len(numbers), PULLS):
             approve(server, numbers[before:][:PULLS])
-            so_many = before + random.randrange(PULLS)
-            merges_at_least(server, so_many)
+            merges_at_least(server, before + random.randrange(PULLS))
             victim = random.choice(["bot", "server", "both"])
             killed[victim] += 1
             end_and_begin(victim, bot, server)
@@ -85,7 +84,7 @@ def test_the_bot_merges_each_pull_once_through_ten_kills(tmp_path, new_server):
 
 
 def open_pulls(server: Server, folder: Path) -> list[int]:
-    """As many pulls as will be approved, each of one commit."""
+    """Open all pulls that will be approved, with one commit each."""
     alice = server.api("alice")
     alice.post("/teams", name="Bots", slug="bots").gives(201)
     alice.post("/teams/bots/members", username="bob", role="member").gives(201)
@@ -112,17 +111,17 @@ def approve(server: Server, numbers: list[int]) -> None:
 
 
 def merges_at_least(server: Server, count: int) -> list[int]:
-    """The pulls that have been merged, as soon as there are so many."""
+    """Wait until at least `count` pulls have been merged; returns their numbers."""
 
     def enough() -> tuple[list[int], ...]:
-        found = merges(server)
-        return (found,) if len(found) >= count else ()
+        numbers = merges(server)
+        return (numbers,) if len(numbers) >= count else ()
 
     return eventually(enough)[0]
 
 
 def merges(server: Server) -> list[int]:
-    """The pulls of all events of a merge."""
+    """The numbers of the pulls of all `pull-merged` events."""
     query = "scope=team:bots&kind=pull-merged&per_page=100"
     page = server.api("alice").get(f"/events?{query}").gives()
     return [event["target"]["number"] for event in page["results"]]

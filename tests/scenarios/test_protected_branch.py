@@ -1,4 +1,4 @@
-"""A protected branch from its first push to a merge, with the real git and a real server."""
+"""A protected branch from its first push to a merge, with real git and a real server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.one_server
 
 @pytest.fixture
 def slug(server):
-    """alice's team, of which bob is a member, with an empty repository `api`."""
+    """A team of alice's with an empty repository `api`. bob is a member."""
     slug, alice = f"p{uuid4().hex[:10]}", server.api("alice")
     alice.post("/teams", name="Acme", slug=slug).gives(201)
     alice.post(f"/teams/{slug}/members", username="bob", role="member").gives(201)
@@ -23,7 +23,7 @@ def slug(server):
 
 @pytest.fixture
 def git(server, slug, tmp_path):
-    """A work tree of somebody."""
+    """A working tree of this person."""
     url = f"{server.url}/teams/{slug}/api.git"
     return lambda person: Git(tmp_path / uuid4().hex, url, server.token(person))
 

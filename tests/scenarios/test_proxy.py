@@ -1,4 +1,4 @@
-"""git, the API and the live stream behind nginx, with the configuration that `deploy/` offers."""
+"""git, the API and the live stream behind nginx, with the configuration in `deploy/`."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ http {{
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def listens(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until it does: it says so to nobody."""
+    """Wait until the process listens; nginx does not report that."""
 
     def connects() -> bool:
         assert process.poll() is None, "nginx does not start"
@@ -62,7 +62,7 @@ def listens(process: subprocess.Popen[bytes], port: int) -> None:
 
 @contextmanager
 def nginx(folder: Path, pages: Server, stream: Server) -> Iterator[str]:
-    """A proxy in front of these two; its address."""
+    """Run nginx in front of these two servers; yields its address."""
     port = free_port()
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     for written, meant in (
@@ -95,7 +95,7 @@ HAS_NGINX = pytest.mark.skipif(
 @HAS_NGINX
 @pytest.mark.parametrize("server", ["gunicorn"], indirect=True)
 def test_everything_works_behind_nginx(server, tmp_path):
-    """A push that nginx would not hold in memory, its clone, and its events in a stream."""
+    """A push that is too large for nginx's memory, its clone, and its events in a stream."""
     with Server(tmp_path / "stream", "gunicorn-asgi", beside=server) as stream:
         (tmp_path / "nginx").mkdir()
         with nginx(tmp_path / "nginx", server, stream) as url:
@@ -119,7 +119,7 @@ def test_everything_works_behind_nginx(server, tmp_path):
 
 
 def named(url: str, path: str, token: str) -> str:
-    """The name of what is at a path, which goes out as it stands here."""
+    """The name of the resource at a path, which is sent unchanged."""
     with closing(HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)) as line:
         line.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         answer = line.getresponse()
@@ -135,7 +135,7 @@ SECRETS += [f"/settings/invites/{INVITE}/delete"]
 
 @HAS_NGINX
 def test_no_log_of_nginx_holds_what_is_secret_in_an_address(tmp_path):
-    """Nobody listens behind it: a failure is what nginx tells most of."""
+    """No server listens behind nginx, which logs most about failures."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         dead: Any = SimpleNamespace(url=f"http://127.0.0.1:{nobody.getsockname()[1]}")
@@ -145,12 +145,12 @@ def test_no_log_of_nginx_holds_what_is_secret_in_an_address(tmp_path):
                     headers = {"Authorization": f"Basic {b64encode(b'ght_hush:').decode()}"}
                     connection.request("GET", path, headers=headers)
                     assert connection.getresponse().status == 502
-    written, told = ((tmp_path / f"{name}.log").read_text() for name in ("access", "error"))
-    assert "/teams/acme" in told and written.count(" 502 ") == 1 + len(SECRETS)
-    for known in ("/reset/new", "/api/v1/signup-invites/-", "/settings/invites/-"):
-        assert known in written
+    access, error = ((tmp_path / f"{name}.log").read_text() for name in ("access", "error"))
+    assert "/teams/acme" in error and access.count(" 502 ") == 1 + len(SECRETS)
+    for path in ("/reset/new", "/api/v1/signup-invites/-", "/settings/invites/-"):
+        assert path in access
     for secret in ("hush", INVITE):
-        assert secret not in written + told
+        assert secret not in access + error
 
 
 def half_a_fetch(url: str) -> socket.socket:
@@ -165,7 +165,10 @@ def half_a_fetch(url: str) -> socket.socket:
 
 @HAS_NGINX
 def test_a_fetch_is_handed_on_when_it_has_come(tmp_path):
-    """One that comes slowly would hold a thread. Nobody listens behind: who is handed on fails."""
+    """nginx passes a fetch on when it is complete, as a slow one would hold a thread of the server.
+
+    No server listens behind nginx: a request that is passed on fails.
+    """
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         dead: Any = SimpleNamespace(url=f"http://127.0.0.1:{nobody.getsockname()[1]}")

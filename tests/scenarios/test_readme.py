@@ -1,4 +1,4 @@
-"""The README's tour works as it stands, pasted into a shell."""
+"""The tour of the README works when it is pasted into a shell."""
 
 import re
 import subprocess
@@ -12,8 +12,8 @@ README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!http)([^)#]+)\)")
 WATCHED = ["team-created", "member-added", "repo-created", "branch-created", "branch-created"]
-TOLD = ["pull-merged", "branch-pushed", "review-created"]
-"""Newest first."""
+LISTED = ["pull-merged", "branch-pushed", "review-created"]
+"""The events that the tour lists, newest first."""
 
 
 @pytest.mark.slow
@@ -35,7 +35,7 @@ def test_the_tour_can_be_pasted(tmp_path):
         )
     assert done.returncode == 0 and '"error"' not in done.stdout, done.stdout
     assert re.findall(r"^event: (\S+)", done.stdout, re.MULTILINE)[:5] == WATCHED
-    assert re.findall(r'"kind":"([a-z-]+)","actor', done.stdout) == TOLD, done.stdout
+    assert re.findall(r'"kind":"([a-z-]+)","actor', done.stdout) == LISTED, done.stdout
     assert "Merge pull #1: Greet the world" in done.stdout
 
 

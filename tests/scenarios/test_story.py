@@ -1,6 +1,6 @@
-"""The whole story: from an empty repository to a merged pull, with the stream watching.
+"""From an empty repository to a merged pull, with a client that follows the live stream.
 
-A real server of each kind, the real git, this project's own history.
+It uses a real server of each kind, real git, and this project's own history.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.tail import opened
 
 
 class Story:
-    """A team with a repository, people who push to it, and somebody who watches."""
+    """A team with a repository, people who push to it, and a client that follows its events."""
 
     def __init__(self, server: Server, watched: Server, folder: Path) -> None:
         self.server, self.watched, self.folder = server, watched, folder
         self.slug = f"s{uuid4().hex[:10]}"
         self.alice, self.bob = server.api("alice"), server.api("bob")
-        self.seen: list[tuple[int, str]] = []
+        self.received: list[tuple[int, str]] = []
         self.alice.post("/teams", name="Acme", slug=self.slug).gives(201)
         self.alice.post(self.members, username="bob", role="member").gives(201)
         self.alice.post(f"/teams/{self.slug}/repos", name="Api", slug="api").gives(201)
@@ -39,13 +39,13 @@ class Story:
         return Git(self.folder / uuid4().hex, url, self.server.token(person))
 
     def watch(self, *kinds: str) -> None:
-        """Come back to the stream, resume it, see exactly these events, and be cut off."""
-        after = self.seen[-1][0] if self.seen else 0
+        """Resume the stream, receive exactly these events, and disconnect."""
+        after = self.received[-1][0] if self.received else 0
         query = f"scope={self.scope}&last_event_id={after}"
         with opened(self.watched, "bob", query) as stream:
             frames = stream.take(len(kinds))
         assert [frame.kind for frame in frames] == list(kinds)
-        self.seen += [(frame.id, frame.kind) for frame in frames]
+        self.received += [(frame.id, frame.kind) for frame in frames]
 
     def pull(self, title: str, source: str) -> str:
         body = {"title": title, "body": "", "source_branch": source, "target_branch": "main"}
@@ -55,7 +55,7 @@ class Story:
 
 @pytest.fixture
 def story(server, tmp_path, tmp_path_factory):
-    """gunicorn answers WSGI; its stream is a process of its own beside it, as in production."""
+    """A story on each server. With gunicorn, which serves WSGI, another process has the stream."""
     with ExitStack() as running:
         watched = server
         if server.kind == "gunicorn":
@@ -65,7 +65,7 @@ def story(server, tmp_path, tmp_path_factory):
 
 
 def push_history(git: Git) -> None:
-    """This project's history, and two branches on top that cannot both be merged."""
+    """Push this project's history, and two branches on top of it that conflict."""
     git("pull", "--quiet", str(ROOT), "HEAD")
     git.commit("notes.txt", "one\n")
     git("push", "--quiet", git.url, "main")
@@ -96,15 +96,15 @@ def test_from_an_empty_repository_to_a_merged_pull(story):
 
 
 def discuss(story: Story, pull: str) -> None:
-    """Replies nest; one in the middle is deleted, and what answers it keeps its place."""
+    """Replies nest. When one in the middle is deleted, the reply below it keeps its position."""
     thread = pull.replace("/pulls/", "/threads/")
     replies = f"{thread}/replies"
     for person, parent in ((story.bob, None), (story.alice, 1), (story.bob, 2)):
         below = {"parent_reply_number": parent} if parent else {}
         person.post(replies, kind="comment", body="Because.", **below).gives(201)
     story.alice.delete(f"{replies}/2").gives(204)
-    shown = story.bob.get(thread).gives()["replies"]
-    assert [(one["number"], one["depth"], one["is_deleted"]) for one in shown] == [
+    records = story.bob.get(thread).gives()["replies"]
+    assert [(reply["number"], reply["depth"], reply["is_deleted"]) for reply in records] == [
         (1, 0, False),
         (2, 1, True),
         (3, 2, False),
@@ -114,7 +114,7 @@ def discuss(story: Story, pull: str) -> None:
 
 
 def resolve_conflict(story: Story, git: Git, pull: str, target: str) -> None:
-    """Merge the target in by hand and push: the pull follows, and is merged."""
+    """Merge the target into the source by hand, push, and merge the pull."""
     git("fetch", "--quiet", git.url, "main")
     assert git("rev-parse", "FETCH_HEAD") == target
     git("checkout", "--quiet", "rival")
@@ -129,8 +129,8 @@ def resolve_conflict(story: Story, git: Git, pull: str, target: str) -> None:
 
 
 def everything_once_and_in_order(story: Story) -> None:
-    """What the cut and resumed stream has shown is what the feed lists, each event once."""
+    """The resumed streams together received the events of the list, each event once."""
     listed = story.bob.get(f"/events?scope={story.scope}&per_page=100").gives()["results"]
     feed = [(event["id"], event["kind"]) for event in reversed(listed)]
-    assert story.seen == feed
+    assert story.received == feed
     assert [number for number, _ in feed] == sorted({number for number, _ in feed})

@@ -1,4 +1,4 @@
-"""An open repository, and threads in it."""
+"""An internal repository, and threads in it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import pytest
 
 from apps.accounts.models import User
 from apps.repos.models import Repo, Visibility
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Thread
+from apps.threads.models import Thread, ThreadKind
 from tests.by_actions import MakeByActions
 
 
 @pytest.fixture
 def open_repo(repo: Repo) -> Repo:
-    """`repo`, but internal: carol, a stranger, reads it under both owners."""
+    """`repo` as an internal repository, which carol, a stranger, may read."""
     repo.visibility = Visibility.INTERNAL
     repo.save(update_fields=["visibility"])
     return repo
@@ -21,7 +20,7 @@ def open_repo(repo: Repo) -> Repo:
 
 @pytest.fixture
 def companion(open_repo: Repo, alice: User) -> Thread:
-    """The thread of a pull of alice's."""
+    """The companion thread of a pull by alice."""
     return Thread.open(
         open_repo, created_by=alice, kind=ThreadKind.PULL, title="Renew the lease", body=""
     )
@@ -29,7 +28,7 @@ def companion(open_repo: Repo, alice: User) -> Thread:
 
 @pytest.fixture
 def thread(make: MakeByActions, open_repo: Repo, alice: User) -> Thread:
-    """A thread of alice's in the open repository."""
+    """A thread by alice in the internal repository."""
     return make.thread(open_repo, by=alice)
 
 

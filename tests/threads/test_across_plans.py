@@ -1,4 +1,4 @@
-"""How PostgreSQL finds the rows of lists across repositories among many: along indexes."""
+"""PostgreSQL finds the rows of lists across repositories by indexes, also in large tables."""
 
 from __future__ import annotations
 
@@ -25,38 +25,54 @@ REPOS, ROWS = 10_000, 40_000
 LARGE = {"threads_thread", "pulls_pull", "repos_repo", "threads_reply", "pulls_review"}
 LARGE |= {"repos_protection", "repos_approver"}
 MOST = ROWS // 8
-"""Rows that a page may look at; each of those that are read."""
+"""Maximum number of rows that one page may read."""
 CALLERS = ("stranger", "crowd-777", "staff")
-"""Who reads what all may read, beside that one team's, and everything."""
+"""A reader of public rows only, a member of one team, and a reader of all rows."""
 FILTERS = [
-    *("", "status=open", "status=open&status=closed", "created_by=crowd-6", "created_by=stranger"),
-    *("participant=crowd-6", "participant=stranger", "participant=self", "team=crowd-778"),
-    *("team=crowd-777&status=open", "search=slow", "search=pushes 30081", "search=zebra"),
-    *("before=1-" + "0" * 32, "after=1-" + "0" * 32, "created_by=self&search=pushes&status=open"),
+    "",
+    "status=open",
+    "status=open&status=closed",
+    "created_by=crowd-6",
+    "created_by=stranger",
+    "participant=crowd-6",
+    "participant=stranger",
+    "participant=self",
+    "team=crowd-778",
+    "team=crowd-777&status=open",
+    "search=slow",
+    "search=pushes 30081",
+    "search=zebra",
+    "before=1-" + "0" * 32,
+    "after=1-" + "0" * 32,
+    "created_by=self&search=pushes&status=open",
 ]
 OF_THREADS = ["kind=announcement", "kind=question", "priority=urgent", "priority=low"]
 OF_PULLS = [f"awaiting_review_from={name}" for name in ("crowd-1", "crowd-778", "self")]
 OF_PULLS += ["status=draft", "status=merged"]
 CASES = [
-    *(f"/threads?{one}" for one in FILTERS + OF_THREADS),
-    *(f"/pulls?{one}" for one in FILTERS + OF_PULLS if one != "status=open&status=closed"),
+    *(f"/threads?{filters}" for filters in FILTERS + OF_THREADS),
+    *(
+        f"/pulls?{filters}"
+        for filters in FILTERS + OF_PULLS
+        if filters != "status=open&status=closed"
+    ),
 ]
 
 
 @pytest.fixture(scope="module")
 def people(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, Any]]:
-    """The callers with the texts of their tokens, on a site that has been filled once."""
+    """The callers, with tokens, on a large site that is filled once."""
     with django_db_blocker.unblock(), transaction.atomic():
         crowded.fill(REPOS, ROWS)
         make = MakeByActions()
-        found = {
+        people = {
             "stranger": UserFactory.create(username="stranger"),
             "staff": UserFactory.create(username="staff", staff=True),
             "crowd-777": User.objects.get(username="crowd-777"),
         }
-        for person in found.values():
+        for person in people.values():
             make.token(person)
-        yield {"make": make, **found}
+        yield {"make": make, **people}
         transaction.set_rollback(True)
 
 
@@ -66,8 +82,8 @@ def make(people: dict[str, Any]) -> Any:
 
 
 @pytest.fixture(params=["none", "a few", "many"])
-def shown(request: pytest.FixtureRequest, db: None, people: dict[str, Any]) -> str:
-    """How many repositories all may read."""
+def public_repos(request: pytest.FixtureRequest, db: None, people: dict[str, Any]) -> str:
+    """The number of public repositories."""
     each = {"none": 0, "a few": 200, "many": 7}[request.param]
     if each:
         some = Repo.objects.alias(rest=F("pk") % each).filter(rest=0)
@@ -78,12 +94,12 @@ def shown(request: pytest.FixtureRequest, db: None, people: dict[str, Any]) -> s
 
 
 @pytest.mark.parametrize("caller", CALLERS)
-def test_no_large_table_is_read_from_end_to_end(api, people, shown, caller):
+def test_no_large_table_is_read_from_end_to_end(api, people, public_repos, caller):
     wrong = []
     for path in CASES:
         with CaptureQueriesContext(connection) as captured:
             page = api(people[caller]).get(path).gives()
-        plans = [plan_of(one["sql"]) for one in captured.captured_queries]
+        plans = [plan_of(query["sql"]) for query in captured.captured_queries]
         scanned = {one["Relation Name"] for plan in plans for one in nodes(plan) if is_scan(one)}
         read = sum(rows_read(one) for plan in plans for one in nodes(plan))
         if scanned & LARGE or read > MOST:
@@ -92,13 +108,13 @@ def test_no_large_table_is_read_from_end_to_end(api, people, shown, caller):
 
 
 def plan_of(sql: str) -> dict[str, Any]:
-    """What PostgreSQL did for a SELECT."""
+    """The executed plan of a SELECT."""
     if not sql.lstrip("( ").startswith("SELECT"):
         return {}
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {sql}")
-        found = cursor.fetchone()[0]
-    plan: dict[str, Any] = (orjson.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+        answer = cursor.fetchone()[0]
+    plan: dict[str, Any] = (orjson.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
     return plan
 
 
@@ -114,7 +130,7 @@ def is_scan(node: dict[str, Any]) -> bool:
 
 
 def rows_read(node: dict[str, Any]) -> int:
-    """The rows of a table that a step looked at, also those that it left out."""
+    """The rows of a table that a node of the plan read, including rows that it filtered out."""
     if "Relation Name" not in node:
         return 0
     rows = node["Actual Rows"] + node.get("Rows Removed by Filter", 0)

@@ -1,4 +1,4 @@
-"""The actions of threads and replies refuse by themselves, whoever calls them."""
+"""The actions of threads and replies check permissions themselves, for every caller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTIONS = {
 
 @pytest.fixture
 def reply(make, team_repo, bob):
-    """bob's, in a thread of his."""
+    """A reply by bob, in his own thread."""
     return make.reply(make.thread(team_repo, by=bob), by=bob)
 
 
@@ -36,7 +36,7 @@ NOBODY = (401, "not_authenticated")
 
 
 def refusal(call):
-    """Status and code of what the call raises."""
+    """The status and the code of the error that the call raises."""
     with pytest.raises(ApiError) as refused:
         call()
     return refused.value.status, refused.value.code

@@ -1,4 +1,4 @@
-"""The thread that belongs to a pull: its pull speaks for it."""
+"""Companion threads: threads that belong to a pull and mirror it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_what_mirrors_the_pull_is_not_changed_here(api, companion, alice, events
 
 
 def test_its_priority_is_its_own_and_reported_by_the_pull(api, companion, alice, events):
-    with events("pull-updated") as found:
+    with events("pull-updated") as recorded:
         changed = api(alice).patch(paths.thread(companion), priority="high").gives()
     assert changed["priority"] == "high"
-    assert found[0].data == {"changed": ["priority"]}
-    assert found[0].target == {"kind": "pull", "number": companion.number}
-    assert (found[0].is_pull, found[0].thread_id) == (True, companion.pk)
-    assert found[0].web_suffix == found[0].api_suffix == "/pulls/1"
+    assert recorded[0].data == {"changed": ["priority"]}
+    assert recorded[0].target == {"kind": "pull", "number": companion.number}
+    assert (recorded[0].is_pull, recorded[0].thread_id) == (True, companion.pk)
+    assert recorded[0].web_suffix == recorded[0].api_suffix == "/pulls/1"
 
 
 def test_a_companion_stays_with_its_pull(api, companion, alice, carol):
@@ -47,15 +47,15 @@ def test_a_companion_stays_with_its_pull(api, companion, alice, carol):
 
 def test_replies_in_it_are_events_of_the_thread_and_the_pull(api, companion, carol, events):
     url = paths.replies(companion)
-    with events("reply-created", "reply-updated", "reply-deleted") as found:
+    with events("reply-created", "reply-updated", "reply-deleted") as recorded:
         api(carol).post(url, kind="comment", body="Good.").gives(201)
         api(carol).patch(f"{url}/1", body="Very good.").gives()
         api(carol).delete(f"{url}/1").gives(204)
-    assert {event.is_pull for event in found} == {True}
-    assert {event.thread_id for event in found} == {companion.pk}
-    assert found[0].target == {"kind": "reply", "number": 1, "thread_number": companion.number}
-    assert found[0].web_suffix == "/pulls/1#reply-1"
-    assert found[0].api_suffix == "/threads/1/replies/1"
+    assert {event.is_pull for event in recorded} == {True}
+    assert {event.thread_id for event in recorded} == {companion.pk}
+    assert recorded[0].target == {"kind": "reply", "number": 1, "thread_number": companion.number}
+    assert recorded[0].web_suffix == "/pulls/1#reply-1"
+    assert recorded[0].api_suffix == "/threads/1/replies/1"
 
 
 def test_a_closed_companion_still_takes_replies(api, make, companion, alice):

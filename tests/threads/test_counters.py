@@ -1,4 +1,4 @@
-"""Whatever is written and deleted, in whatever order, what is stored equals a recount."""
+"""After any sequence of replies and deletions, the stored counters equal a recount."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apps.threads.queries import Participants, list_replies
 from tests.principals import access_of
 
 PEOPLE = 3
-# Who writes below which reply (0: at the top), or None and whose reply goes.
+# Each move: the author of a reply and its parent (0: none), or None and a reply to delete.
 MOVES = st.lists(
     st.tuples(st.booleans(), st.integers(0, PEOPLE - 1), st.integers(0, 12)), max_size=25
 )
@@ -49,7 +49,7 @@ def stored(thread: Thread) -> dict[str, Any]:
 
 
 def recounted(pk: int) -> dict[str, Any]:
-    """The same by plain walking over rows and parents, without paths or counters."""
+    """The same counts from the rows and their parents, without paths or counters."""
     thread = Thread.objects.get(pk=pk)
     rows = list(thread.replies.select_related("created_by").order_by("number"))
     live = [row for row in rows if row.deleted_at is None]
@@ -71,7 +71,7 @@ def recounted(pk: int) -> dict[str, Any]:
 
 
 def walk_up(row: Reply, rows: list[Reply]) -> Iterator[Reply]:
-    by_id = {one.pk: one for one in rows}
+    by_id = {row.pk: row for row in rows}
     while row.parent_id is not None:
         row = by_id[row.parent_id]
         yield row

@@ -1,4 +1,4 @@
-"""Targets of links are looked up when they are set: 422 `link_target_not_found`."""
+"""Link targets are looked up when a reply is written: 422 `link_target_not_found`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def secret(make, acme, alice):
 
 
 def refusal(api, person, thread, kind: str, target: str) -> str | None:
-    """The words in which a link is refused; None where it is taken."""
+    """The error message for a link; None if the link is accepted."""
     links = [{"kind": "url", "target": "https://example.org"}, {"kind": kind, "target": target}]
     answer = api(person).post(paths.replies(thread), **BODY, links=links)
     if answer.status == 201:
@@ -35,13 +35,13 @@ def test_what_is_absent_and_what_is_hidden_are_refused_in_the_same_words(
 ):
     hidden = f"{secret.repo.path}#{secret.number}"
     reply = make.reply(secret, by=alice)
-    wanted = [("thread", hidden), ("reply", f"{hidden}/{reply.number}")]
+    existing = [("thread", hidden), ("reply", f"{hidden}/{reply.number}")]
     absent = [("thread", "99"), ("pull", "1"), ("reply", "9"), ("reply", "9/1"), ("commit", "abcd")]
     absent += [("thread", "teams/nobody/api#1"), ("pull", "users/nobody/api/1")]
     absent += [("commit", f"{secret.repo.path}@abcdef")]
-    words = {refusal(api, carol, thread, *link) for link in [*wanted, *absent]}
+    words = {refusal(api, carol, thread, *link) for link in [*existing, *absent]}
     assert len(words) == 1 and None not in words
-    assert [refusal(api, alice, thread, *link) for link in wanted] == [None, None]
+    assert [refusal(api, alice, thread, *link) for link in existing] == [None, None]
     assert {refusal(api, alice, thread, *link) for link in absent} == words
 
 

@@ -1,4 +1,4 @@
-"""Threads with very many replies, or with very long ones."""
+"""Threads with many replies, or with long replies."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.threads import serializers
-from apps.threads.models import Reply
+from apps.threads.models import Reply, child_path
 from apps.threads.serializers import StoredHtml, stored_html
-from apps.threads.tree import child_path
 from tests.threads import paths
 
 
@@ -37,7 +36,7 @@ def cost(api, path: str) -> int:
 
 
 def queries(api, thread, last: int) -> list[int]:
-    """How many statements the single read and the first and a late page take, also as HTML."""
+    """The numbers of queries of the single read, the first page and a late page, also with HTML."""
     pages = ["", "/replies", f"/replies?page={last}", "?render=html", "/replies?render=html"]
     return [cost(api, paths.thread(thread) + page) for page in pages]
 
@@ -46,23 +45,23 @@ def queries(api, thread, last: int) -> list[int]:
 def test_reads_of_a_long_thread_take_as_many_queries_as_of_a_short_one(api, thread, alice, count):
     reader = api(alice)
     fill(thread, alice, 1, 3)
-    cost(reader, paths.thread(thread))  # the first request looks up more
+    cost(reader, paths.thread(thread))  # the first request runs more queries
     short = queries(reader, thread, 1)
     fill(thread, alice, 3, count + 1)
     assert queries(reader, thread, count // 30) == short
     whole = reader.get(paths.thread(thread) + "?render=html").gives()
     assert len(whole["replies"]) == min(count, 500)
     assert whole["replies_truncated"] == (count > 500)
-    assert all(one["body_html"].count("<a ") == 2 for one in whole["replies"])
+    assert all(reply["body_html"].count("<a ") == 2 for reply in whole["replies"])
 
 
 def test_the_read_holds_so_many_bytes_of_bodies(api, make, thread, alice, monkeypatch):
     monkeypatch.setattr(serializers, "BODIES_MAX", 12)
-    wanted = [("aaaa", 1, False), ("ééé", 2, False), ("bb", 3, False), ("x", 3, True)]
-    for body, shown, truncated in wanted:
+    cases = [("aaaa", 1, False), ("ééé", 2, False), ("bb", 3, False), ("x", 3, True)]
+    for body, count, truncated in cases:
         make.reply(thread, by=alice, body=body)
         whole = api(alice).get(paths.thread(thread)).gives()
-        assert (len(whole["replies"]), whole["replies_truncated"]) == (shown, truncated)
+        assert (len(whole["replies"]), whole["replies_truncated"]) == (count, truncated)
     assert len(api(alice).get(paths.replies(thread)).gives()["results"]) == 4
     monkeypatch.setattr(serializers, "BODIES_MAX", 9)
     whole = api(alice).get(paths.thread(thread)).gives()
@@ -70,7 +69,7 @@ def test_the_read_holds_so_many_bytes_of_bodies(api, make, thread, alice, monkey
 
 
 LONG = "- a\n" * 4000
-"""A text that becomes 44 KB of HTML."""
+"""A body with 44 KB of HTML."""
 
 
 def test_an_answer_has_so_many_bytes_of_html(api, make, thread, alice, monkeypatch):

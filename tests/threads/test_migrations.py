@@ -1,4 +1,4 @@
-"""What the migrations of threads do with rows that are there already."""
+"""The migrations of threads, with existing rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def test_what_was_said_before_versions_were_kept_is_the_newest_version(make, acm
     assert (first.version, first.title, first.body) == (1, thread.title, thread.body)
     assert (first.edited_by, first.created_at) == (alice, thread.created_at)
     assert (unknown.version, unknown.edited_by, unknown.created_at) == (1, None, later)
-    [kept], [third] = reply.versions.all(), edited.versions.all()
-    assert (kept.version, kept.body, kept.links, kept.edited_by) == (1, reply.body, [], bob)
+    [only], [third] = reply.versions.all(), edited.versions.all()
+    assert (only.version, only.body, only.links, only.edited_by) == (1, reply.body, [], bob)
     assert (third.version, third.body, third.edited_by) == (3, "Third.", None)
 
 

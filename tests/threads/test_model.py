@@ -1,6 +1,6 @@
-"""The tree of replies that readers see, after any replies, edits and deletions, is that of a model.
+"""After any replies, edits and deletions, readers see the tree of replies that a model predicts.
 
-Random stories are told over the API and to a model of a few lines; each answer must agree.
+The same random steps are applied to the API and to the model; each response must agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30)), max_size
 
 
 class Model:
-    """Replies by number: parent and body; a body of None is that of a deleted reply."""
+    """Parents and bodies of replies, by number. The body of a deleted reply is None."""
 
     def __init__(self) -> None:
         self.parents: dict[int, int | None] = {}
@@ -30,35 +30,36 @@ class Model:
         self.parents[number], self.bodies[number] = parent, body
 
     def below(self, number: int | None) -> list[int]:
-        return [one for one, parent in self.parents.items() if parent == number]
+        return [reply for reply, parent in self.parents.items() if parent == number]
 
     def shown(self, number: int) -> bool:
-        """A deleted reply is shown where a live one is below it, however deep."""
+        """Whether readers see a reply. A deleted reply is shown above a live one, at any depth."""
         return self.bodies[number] is not None or any(map(self.shown, self.below(number)))
 
     def tree(self, number: int | None = None, depth: int = 0) -> list[tuple[Any, ...]]:
-        """Number, parent, depth, whether deleted, and body, in the order of reading."""
-        found = []
-        for one in filter(self.shown, self.below(number)):
-            body = self.bodies[one]
-            found += [(one, number, depth, body is None, body or ""), *self.tree(one, depth + 1)]
-        return found
+        """Number, parent, depth, whether deleted, and body of the shown replies, in tree order."""
+        rows = []
+        for reply in filter(self.shown, self.below(number)):
+            body = self.bodies[reply]
+            rows += [(reply, number, depth, body is None, body or "")]
+            rows += self.tree(reply, depth + 1)
+        return rows
 
 
-def as_told(record: dict[str, Any]) -> tuple[Any, ...]:
+def as_model(record: dict[str, Any]) -> tuple[Any, ...]:
     names = ("number", "parent_reply_number", "depth", "is_deleted", "body")
     return tuple(record.get(name) for name in names)
 
 
 class Story:
-    """Steps of one thread, told to the API and to the model."""
+    """Steps in one thread, applied to the API and to the model."""
 
     def __init__(self, api: Any, thread: Any) -> None:
         self.api, self.thread, self.model = api, thread, Model()
 
     def tell(self, step: str, at: int) -> None:
-        known = [*self.model.parents]
-        number = known[at % len(known)] if known else None
+        numbers = [*self.model.parents]
+        number = numbers[at % len(numbers)] if numbers else None
         if step == "reply" or number is None:
             self.reply(None)
         elif step == "answer":
@@ -99,19 +100,21 @@ class Story:
     def compare(self) -> None:
         tree = self.model.tree()
         whole = self.api.get(paths.thread(self.thread)).gives()
-        assert [as_told(one) for one in whole["replies"]] == tree
+        assert [as_model(reply) for reply in whole["replies"]] == tree
         listed = self.api.get(f"{paths.replies(self.thread)}?per_page=100&render=html").gives()
-        assert [as_told(one) for one in listed["results"]] == tree
-        assert [bool(one["body_html"]) for one in listed["results"]] == [not one[3] for one in tree]
+        assert [as_model(record) for record in listed["results"]] == tree
+        assert [bool(record["body_html"]) for record in listed["results"]] == [
+            not is_deleted for _, _, _, is_deleted, _ in tree
+        ]
         for number in self.model.parents:
             read = self.api.get(f"{paths.replies(self.thread)}/{number}")
             assert read.status == (200 if self.model.shown(number) else 404)
-        live = [one for one in self.model.bodies.values() if one is not None]
+        live = [body for body in self.model.bodies.values() if body is not None]
         assert (whole["reply_count"], whole["participant_count"]) == (len(live), 1)
 
 
 def play(api: Any, thread: Any, steps: list[tuple[str, int]]) -> None:
-    """Tell a story, and undo it in the database."""
+    """Run the steps, and roll the database back."""
     with transaction.atomic():
         story = Story(api, thread)
         for step, at in steps:

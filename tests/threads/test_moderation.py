@@ -1,4 +1,4 @@
-"""Staff blanks what somebody else wrote; nobody else does, over the API nobody at all."""
+"""Only staff blank replies of others, and only by the action: the API has no such operation."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.races import Outcome, at_once
 
 @pytest.fixture
 def reply(make, team_repo, bob, alice):
-    """bob's, which alice has answered."""
+    """A reply by bob, to which alice has replied."""
     reply = make.reply(make.thread(team_repo, by=alice), by=bob, body="Rude words.")
     make.reply(reply.thread, by=alice, to=reply)
     return reply

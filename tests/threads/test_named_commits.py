@@ -1,5 +1,5 @@
-"""Commits that texts name: looked for when the text is written and when commits come, and read
-without git.
+"""Commits that texts name: git looks for them when a text is written and when commits are pushed,
+and reads run no git.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def clone(thread, alice, tmp_path):
 
 @pytest.fixture
 def committing(django_capture_on_commit_callbacks):
-    """Inside, what follows a commit happens."""
+    """Run the callbacks of `on_commit` at the end of the context."""
     return lambda: django_capture_on_commit_callbacks(execute=True)
 
 
 def links(api, person, path: str) -> list[tuple[str, str]]:
-    """Where the body of this record leads, and by which words."""
+    """The targets and the texts of the links in the body of this record."""
     html = api(person).get(path + ASKED).gives()["body_html"]
     return re.findall(r'<a href="https?://[^/]+/([^"]*)">(\w+)</a>', html)
 
@@ -85,19 +85,19 @@ def test_a_commit_that_is_pushed_later_is_found_after_the_push(
     assert not commits.find_next_commits()
     clone.push("main")
     assert links(api, alice, paths.reply(reply)) == []
-    told: list[str] = []
-    assert commits.find_next_commits(told.append)
+    messages: list[str] = []
+    assert commits.find_next_commits(messages.append)
     assert links(api, alice, paths.reply(reply)) == [
         (f"{thread.repo.path}/commits/{sha}", sha[:10])
     ]
-    assert told == ["1 commits found that texts name"]
+    assert messages == ["1 commits found that texts name"]
     assert not commits.find_next_commits()
 
 
 def test_what_a_process_leaves_that_dies_after_its_commit_is_the_workers(
     api, make, thread, clone, alice
 ):
-    """Nothing follows the commit in this test."""
+    """Run no callback of `on_commit` in this test."""
     sha = clone.commit("main", {"a": "1\n"}, message="x")
     clone.push("main")
     commits.find_next_commits()
@@ -111,10 +111,10 @@ def test_what_is_wanted_while_git_is_asked_is_looked_for_again(make, thread, clo
     make.reply(thread, by=alice, body="f" * 40)
     search, ask = CommitSearch.objects.get(), find_commits
 
-    def push_meanwhile(*asked):
-        found = ask(*asked)
+    def push_meanwhile(*arguments):
+        answer = ask(*arguments)
         commits.seek_commits(thread.repo_id)
-        return found
+        return answer
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commits, "find_commits", push_meanwhile)
@@ -145,12 +145,12 @@ def test_the_newest_names_are_looked_for(make, thread, clone, alice, monkeypatch
     make.reply(thread, by=alice, body=sha[:8])
     clone.push("main")
     commits.find_next_commits()
-    assert [one.name for one in NamedCommit.objects.exclude(sha="")] == [sha[:8]]
+    assert [row.name for row in NamedCommit.objects.exclude(sha="")] == [sha[:8]]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_each_of_the_first_two_texts_at_once_wants_a_search(team_repo):
-    """Else that of the first might end before the second has been committed."""
+    """With one search for both, it might end before the second text has been committed."""
 
     def write(name):
         with transaction.atomic():

@@ -60,10 +60,10 @@ def test_deleted_replies_do_not_count(api, make, thread, alice, bob, carol):
 def test_participants_come_in_pages_with_the_author_on_the_first(api, make, thread, alice):
     for number in range(4):
         make.reply(thread, by=UserFactory.create(username=f"newt{number}"))
-    seen, page = [], people(api, thread, alice, "?per_page=2")
+    pages, page = [], people(api, thread, alice, "?per_page=2")
     while page["next"]:
-        seen.append(names(page))
+        pages.append(names(page))
         page = api(alice).get(page["next"]).gives()
-    assert [*seen, names(page)] == [["alice", "newt0"], ["newt1", "newt2"], ["newt3"]]
+    assert [*pages, names(page)] == [["alice", "newt0"], ["newt1", "newt2"], ["newt3"]]
     assert names(people(api, thread, alice, "?per_page=1")) == ["alice"]
     assert names(people(api, thread, alice, "?page=4&per_page=2")) == []

@@ -1,4 +1,4 @@
-"""A list or a read asks the database the same number of questions however much there is."""
+"""The number of queries of a list or a read does not depend on the number of rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.factories import UserFactory
 from tests.threads import paths
 
 ACCESS = 2
-"""The token with its person; the repository with its owner and the caller's role."""
+"""The queries of each request: the token with its user, the repository with its owner and role."""
 QUERIES = {
     "": 1,
     "?status=open&kind=discussion&created_by=bob&search=slow&ordering=-last_activity_at": 1,
@@ -28,7 +28,10 @@ def test_reads_ask_a_constant_number_of_questions(api, make, open_repo, alice):
     client.get(paths.thread(thread)).gives()
     for _ in range(2):
         counts.append(
-            {path: asked(client, paths.threads(open_repo) + path) - ACCESS for path in QUERIES}
+            {
+                path: count_queries(client, paths.threads(open_repo) + path) - ACCESS
+                for path in QUERIES
+            }
         )
         for _ in range(3):
             last = make.reply(thread, by=UserFactory.create(), to=last)
@@ -36,7 +39,7 @@ def test_reads_ask_a_constant_number_of_questions(api, make, open_repo, alice):
     assert counts == [QUERIES, QUERIES]
 
 
-def asked(client, url):
+def count_queries(client, url):
     with CaptureQueriesContext(connection) as queries:
         client.get(url).gives()
     return len(queries)
@@ -49,7 +52,7 @@ def test_writing_a_reply_asks_no_more_the_deeper_it_is(api, make, repo, alice):
     client.get(paths.thread(thread)).gives()
     for number in range(1, 6):
         body = {"kind": "comment", "body": "x", "parent_reply_number": number}
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as captured:
             client.post(paths.replies(thread), **body).gives(201)
-        counts.append(len(asked))
+        counts.append(len(captured))
     assert len(set(counts)) == 1, counts

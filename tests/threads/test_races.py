@@ -1,4 +1,4 @@
-"""What happens at the same time happens in some order."""
+"""Concurrent requests have the outcome of some sequential order."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ BODY = {"kind": "comment", "body": "Me too."}
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
-    """Run all at once, each in a thread with a connection of its own; the answers in order."""
+    """Run the calls concurrently, each in its own thread and connection; the responses in order."""
     gate, answers = Barrier(len(calls)), [None] * len(calls)
 
-    def run(place: int) -> None:
+    def run(index: int) -> None:
         try:
             gate.wait(60)
-            answers[place] = calls[place]()
+            answers[index] = calls[index]()
         finally:
             connection.close()
 
-    threads = [Thread(target=run, args=(place,)) for place in range(len(calls))]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(60)
+    threads = [Thread(target=run, args=(index,)) for index in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
     return answers
 
 
@@ -97,8 +97,8 @@ def test_of_a_reply_and_the_delete_of_its_parent_both_are_whole(api, make, threa
     )
     assert delete.status == 204
     assert reply.status in {201, 409}
-    shown = api(alice).get(paths.replies(thread)).gives()["results"]
-    assert [row["is_deleted"] for row in shown] == ([True, False] if reply.status == 201 else [])
+    replies = api(alice).get(paths.replies(thread)).gives()["results"]
+    assert [row["is_deleted"] for row in replies] == ([True, False] if reply.status == 201 else [])
 
 
 def test_whoever_comes_after_the_delete_of_a_thread_finds_none(make, thread, alice):

@@ -1,4 +1,4 @@
-"""`render=html`: bodies as HTML, with links for whoever may read what they lead to."""
+"""`render=html`: bodies as HTML, with links to targets that the reader may read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ASKED = "?render=html"
 
 
 def html(api, person, path: str) -> str:
-    """The body of a record as this person sees it, without the paragraph around it."""
+    """The HTML of a record's body for this person, without its paragraph."""
     record: dict[str, str] = api(person).get(path + ASKED).gives()
     return record["body_html"].strip().removeprefix("<p>").removesuffix("</p>")
 
@@ -47,9 +47,9 @@ def test_pulls_and_reviews_have_html_too(api, make, open_repo, alice, bob):
     path = f"{home}/{pull.number}"
     assert html(api, bob, path) == "<s>no</s>"
     assert html(api, bob, f"{path}/reviews/{review.uuid}") == "<strong>go</strong>"
-    for listed, wanted in ((home, "<s>no</s>"), (f"{path}/reviews", "<strong>go</strong>")):
+    for listed, expected in ((home, "<s>no</s>"), (f"{path}/reviews", "<strong>go</strong>")):
         [record] = api(bob).get(listed + ASKED).gives()["results"]
-        assert wanted in record["body_html"]
+        assert expected in record["body_html"]
         assert "body_html" not in api(bob).get(listed).gives()["results"][0]
     api(alice).put(path, body="*yes*").gives()
     api(bob).put(f"{path}/reviews/{review.uuid}", body="`stop`").gives()
@@ -84,7 +84,7 @@ def test_what_another_renderer_made_is_rendered_anew(api, make, thread, alice):
 
 @pytest.fixture
 def secret(make, acme, alice):
-    """A thread that carol cannot read."""
+    """A thread that carol may not read."""
     repo = make.repo(acme, "secret", by=alice, visibility=Visibility.PRIVATE)
     return make.thread(repo, by=alice)
 
@@ -112,7 +112,7 @@ def test_a_page_of_references_takes_few_queries(
     api, make, thread, secret, alice, django_assert_max_num_queries
 ):
     text = f"#1 @alice {secret.repo.path}#{secret.number} @bob @carol #2"
-    api(alice).get(paths.thread(thread) + ASKED).gives()  # the first request looks up more
+    api(alice).get(paths.thread(thread) + ASKED).gives()  # the first request runs more queries
     counts = []
     for number in (1, 8):
         for _ in range(number):
@@ -130,4 +130,4 @@ def test_what_texts_refer_to_is_found_along_indexes(api, make, thread, alice):
     thread = make.thread(thread.repo, by=alice, body=body)
     with planned(""" UNION ALL SELECT 'thread'""") as steps:
         assert html(api, alice, paths.thread(thread)).count("<a ") == 3
-    assert not [one for one in steps if "SCAN" in one], steps
+    assert not [step for step in steps if "SCAN" in step], steps

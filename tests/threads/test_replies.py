@@ -1,4 +1,4 @@
-"""…/threads/{number}/replies: the list, and writing one."""
+"""…/threads/{number}/replies: listing replies, and replying."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BODY = {"kind": "comment", "body": "Same here."}
 
 def test_a_reader_replies(api, thread, carol, events):
     api().post(paths.replies(thread), **BODY).fails(401, "not_authenticated")
-    with events("reply-created") as found:
+    with events("reply-created") as recorded:
         made = api(carol).post(paths.replies(thread), **BODY).gives(201)
     assert {name: made[name] for name in BODY} == BODY
     assert "parent_reply_number" not in made
@@ -21,7 +21,7 @@ def test_a_reader_replies(api, thread, carol, events):
     assert made["created_by_username"] == "carol"
     assert made["created_at"] == made["updated_at"]
     assert len(made["uuid"]) == 36
-    assert found[0].web_suffix == f"/threads/{thread.number}#reply-1"
+    assert recorded[0].web_suffix == f"/threads/{thread.number}#reply-1"
     assert api(carol).get(f"{paths.replies(thread)}/1").gives() == made
 
 

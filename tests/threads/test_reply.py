@@ -1,4 +1,4 @@
-"""…/replies/{reply_number}: read, change, delete, and the placeholder that stays."""
+"""…/replies/{reply_number}: reading, changing and deleting a reply, and its placeholder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.threads import paths
 
 @pytest.fixture
 def reply(make, thread, carol):
-    """Carol's reply to alice's thread."""
+    """A reply by carol in alice's thread."""
     return make.reply(thread, by=carol)
 
 
@@ -27,11 +27,11 @@ def test_only_its_creator_changes_a_reply(api, reply, alice, carol, sam, events)
         both = {"body": "No.", "status": "rejected"}
         api(person).patch(paths.reply(reply), **both).fails(403, "not_creator")
         api(person).patch(paths.reply(reply)).fails(403, "not_creator")
-    with events("reply-updated") as found:
+    with events("reply-updated") as recorded:
         body = api(carol).patch(paths.reply(reply), body="Better.", kind="answer").gives()
     assert (body["body"], body["kind"], body["version"]) == ("Better.", "answer", 2)
     assert body["edited_at"] == body["updated_at"] > body["created_at"]
-    assert found[0].data == {"changed": ["kind", "body"]}
+    assert recorded[0].data == {"changed": ["kind", "body"]}
     read = api(alice).get(paths.thread(reply.thread)).gives()
     assert read["replies"] == [body]
     assert read["last_activity_at"] == body["edited_at"]
@@ -88,9 +88,9 @@ def test_only_the_creator_deletes_a_reply(api, reply, alice, carol, sam, events)
     api().delete(url).fails(401, "not_authenticated")
     for person in (alice, sam):
         api(person).delete(url).fails(403, "not_creator")
-    with events("reply-deleted") as found:
+    with events("reply-deleted") as recorded:
         api(carol).delete(url).gives(204)
-    assert found[0].target["number"] == reply.number
+    assert recorded[0].target["number"] == reply.number
     with events():
         for person in (alice, carol, sam):
             api(person).delete(url).fails(409, "reply_already_deleted")
@@ -126,9 +126,9 @@ def test_a_deleted_reply_with_live_ones_below_is_shown_as_a_placeholder(
         "created_by_uuid": None,
         "created_by_username": None,
     }
-    shown = api(alice).get(paths.thread(reply.thread)).gives()["replies"]
-    assert shown[0] == {**placeholder, "deleted_at": deleted_at}
-    assert [row["number"] for row in shown] == [reply.number, child.number]
+    replies = api(alice).get(paths.thread(reply.thread)).gives()["replies"]
+    assert replies[0] == {**placeholder, "deleted_at": deleted_at}
+    assert [row["number"] for row in replies] == [reply.number, child.number]
     api(carol).patch(paths.reply(reply), body="x").fails(409, "reply_already_deleted")
 
 
@@ -138,16 +138,16 @@ def test_a_placeholder_in_the_middle_keeps_its_parent_and_goes_with_the_last_bel
     middle = make.reply(reply.thread, by=carol, to=reply)
     leaf = make.reply(reply.thread, by=carol, to=middle)
     api(carol).delete(paths.reply(middle)).gives(204)
-    shown = api(carol).get(paths.replies(reply.thread)).gives()["results"]
-    assert [(row["number"], row["is_deleted"]) for row in shown] == [
+    replies = api(carol).get(paths.replies(reply.thread)).gives()["results"]
+    assert [(row["number"], row["is_deleted"]) for row in replies] == [
         (1, False),
         (2, True),
         (3, False),
     ]
-    assert (shown[1]["parent_reply_number"], shown[1]["depth"]) == (1, 1)
+    assert (replies[1]["parent_reply_number"], replies[1]["depth"]) == (1, 1)
     api(carol).delete(paths.reply(leaf)).gives(204)
-    shown = api(carol).get(paths.replies(reply.thread)).gives()["results"]
-    assert [row["number"] for row in shown] == [1]
+    replies = api(carol).get(paths.replies(reply.thread)).gives()["results"]
+    assert [row["number"] for row in replies] == [1]
     api(carol).delete(paths.reply(middle)).fails(409, "reply_already_deleted")
 
 

@@ -32,8 +32,8 @@ def test_only_readers_follow_a_thread(make, repo, alice, carol):
     with pytest.raises(ApiError) as refused:
         resolve(principal_of(carol), [scope])
     assert (refused.value.status, refused.value.code) == (403, "forbidden")
-    (found,) = resolve(principal_of(alice), [scope])
-    assert (found.key, found.filtered) == (Key("thread_id", thread.pk), False)
+    (event_scope,) = resolve(principal_of(alice), [scope])
+    assert (event_scope.key, event_scope.key.is_personal) == (Key("thread_id", thread.pk), False)
 
 
 def test_a_thread_that_is_not_there_is_not_followed(scope, alice):
@@ -43,8 +43,10 @@ def test_a_thread_that_is_not_there_is_not_followed(scope, alice):
 
 
 def test_a_companion_is_followed_as_a_thread(companion, carol):
-    (found,) = resolve(principal_of(carol), [f"thread:{companion.repo.path}/{companion.number}"])
-    assert found.key == Key("thread_id", companion.pk)
+    (event_scope,) = resolve(
+        principal_of(carol), [f"thread:{companion.repo.path}/{companion.number}"]
+    )
+    assert event_scope.key == Key("thread_id", companion.pk)
 
 
 def test_events_of_a_thread_name_its_scope(make, thread, scope, alice):

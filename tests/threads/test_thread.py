@@ -1,4 +1,4 @@
-"""…/threads/{number}: read, change, delete."""
+"""…/threads/{number}: reading, changing and deleting a thread."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def copied(reply, number):
 
 def test_its_author_changes_a_thread(api, make, open_repo, alice, carol, events):
     thread = make.thread(open_repo, by=carol)
-    with events("thread-updated") as found:
+    with events("thread-updated") as recorded:
         changed = api(carol).patch(paths.thread(thread), title="Fast", kind="question").gives()
     assert (changed["title"], changed["kind"], changed["body"]) == ("Fast", "question", "")
     assert changed["updated_at"] == changed["last_activity_at"] > changed["created_at"]
-    assert found[0].data == {"changed": ["title", "kind"]}
-    assert found[0].title == "Fast"
+    assert recorded[0].data == {"changed": ["title", "kind"]}
+    assert recorded[0].title == "Fast"
     assert api(alice).get(paths.thread(thread)).gives()["title"] == "Fast"
 
 
@@ -70,9 +70,9 @@ def test_who_may_not_change_it_is_told_so_before_the_body_is_read(api, thread, c
 
 
 def test_a_change_of_status_speaks_for_the_whole_request(api, thread, alice, events):
-    with events("thread-status-changed") as found:
+    with events("thread-status-changed") as recorded:
         body = api(alice).patch(paths.thread(thread), status="closed", title="Done").gives()
-    assert found[0].data == {"changed": ["title", "status"], "before": "open", "after": "closed"}
+    assert recorded[0].data == {"changed": ["title", "status"], "before": "open", "after": "closed"}
     assert body["closed_at"] == body["updated_at"]
     with events("thread-status-changed"):
         body = api(alice).patch(paths.thread(thread), status="in_progress").gives()
@@ -108,9 +108,9 @@ def test_a_thread_is_not_put(api, thread, alice):
 def test_its_author_deletes_a_thread_and_it_is_gone_everywhere(api, make, open_repo, carol, events):
     thread = make.thread(open_repo, by=carol)
     reply = make.reply(thread, by=carol)
-    with events("thread-deleted") as found:
+    with events("thread-deleted") as recorded:
         api(carol).delete(paths.thread(thread)).gives(204)
-    assert (found[0].number, found[0].title) == (thread.number, None)
+    assert (recorded[0].number, recorded[0].title) == (thread.number, None)
     for url in (paths.thread(thread), paths.replies(thread), paths.reply(reply)):
         api(carol).get(url).fails(404, "not_found")
     api(carol).get(f"{paths.thread(thread)}/participants").fails(404, "not_found")
@@ -151,14 +151,14 @@ def test_write_access_is_not_enough_to_delete_somebody_elses(api, make, team_rep
 
 
 def test_events_of_a_deleted_thread_do_not_tell_its_title(api, make, thread, alice, carol):
-    """Nor does the one that says so; those of others stay as they are."""
+    """The event of the deletion has no title either. Events of other threads keep theirs."""
     other = make.thread(thread.repo, by=alice)
     for row in (thread, other):
         make.reply(row, by=carol)
     api(alice).delete(paths.thread(thread)).gives(204)
     for person in (alice, carol):
         page = api(person).get(f"/events?scope=repo:{thread.repo.path}").gives()["results"]
-        titles = [(one["kind"], one["summary"]["thread_title"]) for one in page]
+        titles = [(record["kind"], record["summary"]["thread_title"]) for record in page]
         assert titles[:5] == [
             ("thread-deleted", None),
             ("reply-created", other.title),

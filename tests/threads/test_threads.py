@@ -1,4 +1,4 @@
-"""…/threads: the list, and opening one."""
+"""…/threads: listing and opening threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BODY = {"title": "Slow pushes", "body": "Since Monday.", "kind": "issue"}
 def test_a_reader_opens_a_thread(api, open_repo, carol, events):
     url = paths.threads(open_repo)
     api().post(url, **BODY).fails(401, "not_authenticated")
-    with events("thread-created") as found:
+    with events("thread-created") as recorded:
         made = api(carol).post(url, **BODY).gives(201)
     assert {name: made[name] for name in BODY} == BODY
     assert (made["number"], made["priority"], made["status"]) == (1, "normal", "open")
@@ -20,8 +20,8 @@ def test_a_reader_opens_a_thread(api, open_repo, carol, events):
     assert made["created_at"] == made["updated_at"] == made["last_activity_at"]
     assert made["api_url"] == f"http://testserver/api/v1{url}/1"
     assert made["web_url"] == f"http://testserver/{open_repo.path}/threads/1"
-    assert found[0].target == {"kind": "thread", "number": 1}
-    assert (found[0].title, found[0].number) == ("Slow pushes", 1)
+    assert recorded[0].target == {"kind": "thread", "number": 1}
+    assert (recorded[0].title, recorded[0].number) == ("Slow pushes", 1)
 
 
 def test_a_stranger_opens_and_lists_nothing_in_a_private_repository(api, repo, carol):
@@ -113,11 +113,11 @@ def test_the_list_shows_what_the_read_shows_but_for_the_replies(api, make, repo,
 
 
 def test_deleted_threads_and_other_repositories_are_not_listed(api, make, repo, alice):
-    gone, kept = make.thread(repo, by=alice), make.thread(repo, by=alice)
+    deleted, listed = make.thread(repo, by=alice), make.thread(repo, by=alice)
     make.thread(make.repo(alice, "other", by=alice), by=alice)
-    api(alice).delete(paths.thread(gone)).gives(204)
+    api(alice).delete(paths.thread(deleted)).gives(204)
     rows = api(alice).get(paths.threads(repo)).gives()["results"]
-    assert [row["number"] for row in rows] == [kept.number]
+    assert [row["number"] for row in rows] == [listed.number]
 
 
 FILTERS = {
@@ -142,8 +142,8 @@ ORDERINGS = {
 
 
 def numbers(api, user, repo, query):
-    found = api(user).get(f"{paths.threads(repo)}?{query}").gives()["results"]
-    return [row["number"] for row in found]
+    threads = api(user).get(f"{paths.threads(repo)}?{query}").gives()["results"]
+    return [thread["number"] for thread in threads]
 
 
 def test_the_list_can_be_filtered(api, make, team_repo, alice, bob):

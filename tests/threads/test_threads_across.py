@@ -1,4 +1,4 @@
-"""/threads: what somebody may read of all repositories, newest activity first."""
+"""/threads: the threads of all readable repositories, newest activity first."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import pytest
 
 from apps.repos.models import Visibility
 from apps.teams.models import Member, Team
-from apps.threads import across
+from apps.threads import pagination
 from apps.threads.models import Thread
 from tests.threads import paths
 
 
 @pytest.fixture(params=["one by one", "together"])
-def asked(request, monkeypatch):
-    """Both ways to ask: each repository for itself, and all rows in their order."""
+def each_query(request, monkeypatch):
+    """Both kinds of queries: by repository, and over all rows in order."""
     if request.param == "together":
-        monkeypatch.setattr(across, "FEW", 0)
+        monkeypatch.setattr(pagination, "FEW_REPOS", 0)
 
 
 @pytest.fixture
 def far(make, carol):
-    """A private repository of carol's, of which others know nothing."""
+    """A private repository of carol's."""
     return make.repo(carol, "far", by=carol)
 
 
 @pytest.fixture
 def three(make, team_repo, far, alice, bob, carol):
-    """Three threads, of which carol alone reads the last."""
+    """Three threads. Only carol may read the last."""
     first = make.thread(team_repo, by=alice, title="First", kind="issue")
     second = make.thread(team_repo, by=bob, title="Second", kind="question", priority="high")
     hidden = make.thread(far, by=carol, title="Hidden", status="closed")
@@ -37,7 +37,7 @@ def three(make, team_repo, far, alice, bob, carol):
 
 
 def titles(answer) -> list[str]:
-    return [one["title"] for one in answer.gives()["results"]]
+    return [record["title"] for record in answer.gives()["results"]]
 
 
 def test_nobody_lists_threads_without_a_token(api):
@@ -45,24 +45,24 @@ def test_nobody_lists_threads_without_a_token(api):
 
 
 def test_one_lists_what_one_may_read_as_its_repository_does(
-    api, asked, three, team_repo, alice, carol
+    api, each_query, three, team_repo, alice, carol
 ):
     assert titles(api(carol).get("/threads")) == ["Hidden"]
     page = api(alice).get("/threads").gives()
     assert page["results"] == api(alice).get(paths.threads(team_repo)).gives()["results"]
-    assert [one["repo_path"] for one in page["results"]] == [team_repo.path] * 2
-    for one in page["results"]:
-        assert api(alice).get(one["api_url"]).gives()["title"] == one["title"]
+    assert [record["repo_path"] for record in page["results"]] == [team_repo.path] * 2
+    for record in page["results"]:
+        assert api(alice).get(record["api_url"]).gives()["title"] == record["title"]
 
 
-def test_threads_of_pulls_and_deleted_ones_are_left_out(api, asked, make, team_repo, alice):
+def test_threads_of_pulls_and_deleted_ones_are_left_out(api, each_query, make, team_repo, alice):
     make.pull(team_repo, by=alice)
     gone = make.thread(team_repo, by=alice)
     api(alice).delete(f"{paths.threads(team_repo)}/{gone.number}").gives(204)
     assert titles(api(alice).get("/threads")) == []
 
 
-def test_what_had_activity_comes_first(api, asked, make, three, alice, bob):
+def test_what_had_activity_comes_first(api, each_query, make, three, alice, bob):
     assert titles(api(alice).get("/threads")) == ["Second", "First"]
     reply = make.reply(three[0], by=bob)
     assert titles(api(alice).get("/threads")) == ["First", "Second"]
@@ -72,11 +72,11 @@ def test_what_had_activity_comes_first(api, asked, make, three, alice, bob):
     assert titles(api(alice).get("/threads")) == ["First", "Second"]
 
 
-def test_staff_lists_all_of_the_site(api, asked, three, sam):
+def test_staff_lists_all_of_the_site(api, each_query, three, sam):
     assert titles(api(sam).get("/threads")) == ["Hidden", "Second", "First"]
 
 
-def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme):
+def test_a_former_member_lists_nothing_of_the_team(api, each_query, three, bob, acme):
     assert titles(api(bob).get("/threads?created_by=bob")) == ["Second"]
     Member.objects.filter(team=acme, user=bob).delete()
     for query in ("", "?created_by=bob", "?participant=self", "?team=acme", "?search=second"):
@@ -84,7 +84,7 @@ def test_a_former_member_lists_nothing_of_the_team(api, asked, three, bob, acme)
 
 
 def test_an_inactive_team_is_listed_to_its_members_and_staff(
-    api, asked, three, team_repo, acme, alice, carol, sam
+    api, each_query, three, team_repo, acme, alice, carol, sam
 ):
     team_repo.visibility = Visibility.PUBLIC
     team_repo.save()
@@ -120,37 +120,47 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("query", FILTERS)
-def test_filters_choose(api, asked, three, sam, query):
+def test_filters_choose(api, each_query, three, sam, query):
     assert titles(api(sam).get(f"/threads{query}")) == FILTERS[query]
 
 
-def test_a_team_is_found_by_a_former_slug(api, asked, make, three, team_repo, alice, sam):
+def test_a_team_is_found_by_a_former_slug(api, each_query, make, three, team_repo, alice, sam):
     make.pull(team_repo, by=alice, title="Pulled")
     api(alice).put("/teams/acme", name="Acme", slug="zenith").gives()
     for slug in ("acme", "ACME", "zenith"):
         for person in (alice, sam):
             page = api(person).get(f"/threads?team={slug}").gives()
-            assert [one["title"] for one in page["results"]] == ["Second", "First"]
-            assert {one["repo_path"] for one in page["results"]} == {"teams/zenith/api"}
+            assert [record["title"] for record in page["results"]] == ["Second", "First"]
+            assert {record["repo_path"] for record in page["results"]} == {"teams/zenith/api"}
             assert titles(api(person).get(f"/pulls?team={slug}")) == ["Pulled"]
 
 
-def test_who_replies_takes_part_until_the_reply_is_deleted(api, asked, make, three, alice, bob):
+def test_who_replies_takes_part_until_the_reply_is_deleted(
+    api, each_query, make, three, alice, bob
+):
     reply = make.reply(three[0], by=bob)
     assert titles(api(alice).get("/threads?participant=bob")) == ["First", "Second"]
     api(bob).delete(f"{paths.thread(three[0])}/replies/{reply.number}").gives(204)
     assert titles(api(bob).get("/threads?participant=self")) == ["Second"]
 
 
-def test_a_search_looks_at_titles_alone(api, asked, make, team_repo, alice):
+def test_a_search_looks_at_titles_alone(api, each_query, make, team_repo, alice):
     make.thread(team_repo, by=alice, title="Über", body="zebra")
     assert titles(api(alice).get("/threads?search=%C3%BCBER")) == ["Über"]
     assert titles(api(alice).get("/threads?search=zebra")) == []
 
 
 BAD = [
-    *("status=merged", "status=open&status=", "status=open&status=none", "kind=pull", "kind="),
-    *("priority=highest", "search=a%00b", "created_by=%00", "team=%00", "per_page=0"),
+    "status=merged",
+    "status=open&status=",
+    "status=open&status=none",
+    "kind=pull",
+    "kind=",
+    "priority=highest",
+    "search=a%00b",
+    "created_by=%00",
+    "team=%00",
+    "per_page=0",
 ]
 
 
@@ -187,7 +197,7 @@ def test_the_list_of_a_repository_takes_several_statuses(api, make, repo, alice)
 
 @pytest.fixture
 def seven(make, far, team_repo, alice, carol):
-    """Threads in two repositories, by turns; three of them at the same moment. sam reads all."""
+    """Threads alternating between two repositories; three have the same time. sam may read all."""
     places = [(team_repo, alice), (far, carol)] * 4
     made = [make.thread(repo, by=one, title=f"{n}") for n, (repo, one) in enumerate(places[:7])]
     same = Thread.objects.filter(title__in=["2", "3", "4"])
@@ -198,12 +208,12 @@ def seven(make, far, team_repo, alice, carol):
 def walk(api, path: str, way: str) -> list[list[str]]:
     pages = []
     while path and (page := api.get(path).gives())["results"]:
-        pages.append([one["title"] for one in page["results"]])
+        pages.append([record["title"] for record in page["results"]])
         path = page[way]
     return pages
 
 
-def test_pages_lead_through_all_of_it_and_back(api, asked, seven, sam):
+def test_pages_lead_through_all_of_it_and_back(api, each_query, seven, sam):
     everything = titles(api(sam).get("/threads"))
     assert sorted(everything) == [f"{n}" for n in range(7)]
     assert (everything[:2], everything[-2:]) == (["6", "5"], ["1", "0"])
@@ -224,7 +234,9 @@ def test_addresses_of_pages_are_whole_and_keep_the_filters(api, seven, alice):
     assert page["next"].count("before=") == page["previous"].count("after=") == 1
 
 
-def test_the_first_page_leads_to_what_comes_later(api, asked, make, seven, team_repo, alice, sam):
+def test_the_first_page_leads_to_what_comes_later(
+    api, each_query, make, seven, team_repo, alice, sam
+):
     page = api(sam).get("/threads?per_page=3").gives()
     empty = api(sam).get(page["previous"]).gives()
     assert (empty["results"], empty["previous"]) == ([], page["previous"])
@@ -235,33 +247,33 @@ def test_the_first_page_leads_to_what_comes_later(api, asked, make, seven, team_
 
 
 def test_what_gets_activity_meanwhile_is_not_shown_twice_further_back(
-    api, asked, make, seven, team_repo, alice, sam
+    api, each_query, make, seven, team_repo, alice, sam
 ):
-    """It has moved to the front, where `previous` finds it."""
+    """The thread has moved to the front, where `previous` finds it."""
     page = api(sam).get("/threads?per_page=3").gives()
-    for thread in (seven[6], seven[0]):  # one that was shown, and one that was not yet
+    for thread in (seven[6], seven[0]):  # a thread that was on the page, and a thread that was not
         make.reply(thread, by=thread.created_by)
-    shown = [one["title"] for one in page["results"]]
+    first = [record["title"] for record in page["results"]]
     rest = [*chain(*walk(api(sam), page["next"], "next"))]
-    assert sorted(shown + rest) == ["1", "2", "3", "4", "5", "6"]
+    assert sorted(first + rest) == ["1", "2", "3", "4", "5", "6"]
     assert titles(api(sam).get(page["previous"])) == ["0", "6"]
 
 
-def test_an_empty_list_has_no_neighbours(api, asked, carol):
+def test_an_empty_list_has_no_neighbours(api, each_query, carol):
     page = api(carol).get("/threads").gives()
     assert page == {"results": [], "next": None, "previous": None}
 
 
-def test_before_and_after_together_bound_the_page(api, asked, seven, sam):
+def test_before_and_after_together_bound_the_page(api, each_query, seven, sam):
     first = api(sam).get("/threads?per_page=1").gives()
     older = api(sam).get(first["next"].replace("per_page=1", "per_page=3")).gives()
     places = [older["previous"].partition("after=")[2], older["next"].partition("before=")[2]]
-    newest, oldest = (one.partition("&")[0] for one in places)
-    found = titles(api(sam).get(f"/threads?before={newest}&after={oldest}"))
-    assert found == [one["title"] for one in older["results"]][1:-1]
+    newest, oldest = (place.partition("&")[0] for place in places)
+    between = titles(api(sam).get(f"/threads?before={newest}&after={oldest}"))
+    assert between == [record["title"] for record in older["results"]][1:-1]
 
 
-def test_a_moment_long_ago_or_far_ahead_is_a_place_as_well(api, asked, seven, sam):
+def test_a_moment_long_ago_or_far_ahead_is_a_place_as_well(api, each_query, seven, sam):
     start, end = f"0-{ZEROS}", "9" * 17 + "-" + "f" * 32
     assert titles(api(sam).get(f"/threads?before={start}")) == []
     assert len(titles(api(sam).get(f"/threads?before={end}"))) == 7

@@ -1,4 +1,4 @@
-"""…/versions of threads, pulls and replies: what stood there before an edit."""
+"""…/versions of threads, pulls and replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.threads.test_races import together
 
 @pytest.fixture
 def reply(make, thread, carol):
-    """Carol's reply to alice's thread."""
+    """A reply by carol in alice's thread."""
     return make.reply(thread, by=carol)
 
 
@@ -21,11 +21,11 @@ def test_each_edit_of_a_reply_keeps_what_was_there(api, reply, alice, carol):
     api(carol).patch(paths.reply(reply), body="Better.", links=links).gives()
     api(alice).patch(paths.reply(reply), status="accepted").gives()
     versions = api(alice).get(paths.versions(reply)).gives()["results"]
-    assert [one["version"] for one in versions] == [1, 2, 3]
-    assert [one["body"] for one in versions] == [first["body"], "Better.", "Better."]
-    assert [one["links"] for one in versions] == [[], links, links]
-    assert [one["status"] for one in versions] == ["open", "open", "accepted"]
-    assert [one["edited_by_username"] for one in versions] == ["carol", "carol", "alice"]
+    assert [version["version"] for version in versions] == [1, 2, 3]
+    assert [version["body"] for version in versions] == [first["body"], "Better.", "Better."]
+    assert [version["links"] for version in versions] == [[], links, links]
+    assert [version["status"] for version in versions] == ["open", "open", "accepted"]
+    assert [version["edited_by_username"] for version in versions] == ["carol", "carol", "alice"]
     now = api(alice).get(paths.reply(reply)).gives()
     common = ("version", "kind", "status", "body", "links")
     assert {name: versions[-1][name] for name in common} == {name: now[name] for name in common}
@@ -33,8 +33,8 @@ def test_each_edit_of_a_reply_keeps_what_was_there(api, reply, alice, carol):
         first["created_at"],
         now["edited_at"],
     )
-    for one in versions:
-        assert api(alice).get(f"{paths.versions(reply)}/{one['version']}").gives() == one
+    for version in versions:
+        assert api(alice).get(f"{paths.versions(reply)}/{version['version']}").gives() == version
     api(alice).get(f"{paths.versions(reply)}/4").fails(404, "not_found")
 
 
@@ -48,9 +48,9 @@ def test_versions_come_in_pages(api, reply, carol):
     for number in range(3):
         api(carol).patch(paths.reply(reply), body=f"Body {number}").gives()
     page = api(carol).get(f"{paths.versions(reply)}?per_page=3").gives()
-    assert [one["version"] for one in page["results"]] == [1, 2, 3]
+    assert [record["version"] for record in page["results"]] == [1, 2, 3]
     rest = api(carol).get(page["next"]).gives()
-    assert [one["version"] for one in rest["results"]] == [4]
+    assert [record["version"] for record in rest["results"]] == [4]
 
 
 def test_versions_of_a_deleted_reply_are_for_staff(api, make, reply, alice, carol, sam):
@@ -59,8 +59,8 @@ def test_versions_of_a_deleted_reply_are_for_staff(api, make, reply, alice, caro
     for person in (alice, carol):
         api(person).get(paths.versions(reply)).fails(404, "not_found")
         api(person).get(f"{paths.versions(reply)}/1").fails(404, "not_found")
-    [kept] = api(sam).get(paths.versions(reply)).gives()["results"]
-    assert kept["body"] == reply.body != ""
+    [version] = api(sam).get(paths.versions(reply)).gives()["results"]
+    assert version["body"] == reply.body != ""
     api(sam).get(f"{paths.versions(reply)}/1").gives()
 
 
@@ -69,10 +69,10 @@ def test_each_title_and_body_of_a_thread_is_kept(api, thread, alice, bob, sam):
     changed = api(sam).patch(paths.thread(thread), body="More.", status="resolved").gives()
     api(alice).patch(paths.thread(thread), status="closed").gives()
     versions = api(bob).get(paths.versions(thread)).gives()["results"]
-    assert [one["version"] for one in versions] == [1, 2, 3]
-    assert [one["title"] for one in versions] == [thread.title, "Anew", "Anew"]
-    assert [one["body"] for one in versions] == [thread.body, thread.body, "More."]
-    assert [one["edited_by_username"] for one in versions] == ["alice", "alice", "sam"]
+    assert [version["version"] for version in versions] == [1, 2, 3]
+    assert [version["title"] for version in versions] == [thread.title, "Anew", "Anew"]
+    assert [version["body"] for version in versions] == [thread.body, thread.body, "More."]
+    assert [version["edited_by_username"] for version in versions] == ["alice", "alice", "sam"]
     assert (changed["version"], changed["updated_at"]) == (3, versions[-1]["created_at"])
     assert api(bob).get(f"{paths.versions(thread)}/2").gives() == versions[1]
     api(bob).get(f"{paths.versions(thread)}/9").fails(404, "not_found")
@@ -84,7 +84,7 @@ def test_a_pull_has_versions_of_its_title_and_body_in_its_thread(api, make, open
         f"{open_repo.api_path}/pulls/{pull.number}", title="Anew", status="draft"
     ).gives()
     versions = api(alice).get(paths.versions(pull.thread)).gives()["results"]
-    assert [one["title"] for one in versions] == [pull.thread.title, "Anew"]
+    assert [version["title"] for version in versions] == [pull.thread.title, "Anew"]
     assert versions[-1]["edited_by_username"] == "alice"
 
 
@@ -100,6 +100,6 @@ def test_parallel_edits_of_a_reply_have_a_version_each(api, reply, alice, carol)
     )
     assert {answer.status for answer in answers} == {200}
     versions = api(alice).get(paths.versions(reply)).gives()["results"]
-    assert [one["version"] for one in versions] == [*range(1, 10)]
-    assert sorted(one["body"] for one in versions[1:]) == texts
+    assert [version["version"] for version in versions] == [*range(1, 10)]
+    assert sorted(version["body"] for version in versions[1:]) == texts
     assert versions[-1]["body"] == api(alice).get(paths.reply(reply)).gives()["body"]

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Page, expect
 
-from apps.events.subscribers import STREAMS_PER_USER
+from apps.events.hub import STREAMS_PER_USER
 from tests.server import Server
 from tests.tail import follow
 from tests.waiting import eventually

@@ -8,7 +8,7 @@ import pytest
 from django.template.loader import render_to_string
 
 from apps.pulls.models import PullStatus
-from apps.threads.kinds import ReplyStatus, ThreadStatus
+from apps.threads.models import ReplyStatus, ThreadStatus
 from tests.web.page_client import plain
 from tests.web.signs import colour_alone
 

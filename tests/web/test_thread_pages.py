@@ -8,7 +8,7 @@ import pytest
 
 from apps.threads import serializers
 from apps.threads.models import Reply, Thread
-from apps.threads.queries import place_of
+from apps.threads.queries import index_of
 from apps.web import replies as reply_pages
 from apps.web import threads as pages
 from tests.web.page_client import PageResponse
@@ -119,7 +119,7 @@ def test_the_link_of_a_reply_leads_to_its_page(visit, make, thread, bob, monkeyp
     monkeypatch.setattr("apps.web.replies.REPLIES", 2)
     made = [make.reply(thread, by=bob) for _ in range(5)]
     nested = make.reply(thread, by=bob, to=made[0])
-    assert [place_of(reply) for reply in [*made, nested]] == [0, 2, 3, 4, 5, 1]
+    assert [index_of(reply) for reply in [*made, nested]] == [0, 2, 3, 4, 5, 1]
     address = f"/{thread.repo.path}/threads/{thread.number}"
     person = visit(bob)
     person.get(f"{address}/replies/{made[1].number}").redirects_to(f"{address}?page=2#reply-2", 302)

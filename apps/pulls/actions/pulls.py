@@ -25,8 +25,7 @@ from apps.pulls.versions import note_base, write_versions
 from apps.repos.access import RepoAccess, level_on
 from apps.repos.mentions import pings_of_edit, pings_of_text
 from apps.repos.models import Approver, protections_of
-from apps.threads.kinds import ThreadKind
-from apps.threads.models import Thread
+from apps.threads.models import Thread, ThreadKind
 
 
 def create_pull(

@@ -19,8 +19,7 @@ from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
-from apps.threads.kinds import ThreadStatus
-from apps.threads.models import Thread
+from apps.threads.models import Thread, ThreadStatus
 
 REF_MAX = 255
 SHA_MAX = 40

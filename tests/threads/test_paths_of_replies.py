@@ -1,4 +1,4 @@
-"""Paths sort as trees do, whatever the tree."""
+"""Sorting replies by their paths gives the order of the tree, for all trees."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.threads.tree import (
+from apps.threads.models import (
     DEPTH_MAX,
     PATH_MAX,
-    WIDTH,
+    STEP_WIDTH,
     ancestor_paths,
     child_path,
     parent_number,
@@ -17,7 +17,7 @@ from apps.threads.tree import (
 
 pytestmark = pytest.mark.once
 
-BIGGEST = 36**WIDTH - 1
+BIGGEST = 36**STEP_WIDTH - 1
 steps = st.lists(st.integers(1, BIGGEST), min_size=1, max_size=DEPTH_MAX + 1)
 
 
@@ -33,7 +33,7 @@ def test_steps_sort_as_numbers_do(one, other):
     step = child_path("", one)
     assert (step < child_path("", other)) == (one < other)
     assert int(step, 36) == one
-    assert len(step) == WIDTH
+    assert len(step) == STEP_WIDTH
 
 
 @given(steps, steps)

@@ -1,7 +1,7 @@
-"""People who work on a site at the same time, while its processes die and come back.
+"""People who work on a site concurrently, while its processes are killed and restarted.
 
-Each remembers what they were told: a push that git has reported, a merge and a fork that the API
-has answered. What is then true on the site is `facts.py`'s part.
+Each person stores the results that git or the API reported: pushes, merges and forks. `facts.py`
+reads the state of the site to compare them with.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from tests.server import PATIENCE, Server
 
 HOME = "/teams/crew"
 GONE = (OSError, HTTPException)
-"""What a client meets whose server has died."""
+"""The errors of a client whose server dies."""
 REPORTED = re.compile(r"^[ +*-]\t([0-9a-f]*):(refs/\S+)\t", re.MULTILINE)
-"""A line of `git push --porcelain` for a ref that has moved."""
+"""A line of `git push --porcelain` for an updated ref."""
 CUT = re.compile(
     r"unable to access|RPC failed|hung up|early EOF|remote failed to report|unexpected disconnect"
-    r"|Authentication failed"  # so git says when the server dies after it has asked who is there
+    r"|Authentication failed"  # git's message if the server dies after the 401
 )
 BEHIND = re.compile(r"fetch first|non-fast-forward|stale info|cannot lock ref|failed to update ref")
 
 
-class Told(NamedTuple):
-    """A ref of a repository stands at `sha` now, or is gone (`ZERO`): so said git or the API."""
+class RefUpdate(NamedTuple):
+    """A ref update that git or the API reported: the ref is at `sha` now; `ZERO`: it is deleted."""
 
     repo: str
     ref: str
     sha: str
 
 
-class Place:
-    """The site as its people know it: where it is today, and what they share."""
+class SharedState:
+    """The state that all people share: the server, and the current address of the repository."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.up = Event()
-        self.over = Event()
+        self.done = Event()
         self.slug = "engine"
         self.uuid = ""
         self.seed = ""
         self.forks: list[str] = []
 
     def build(self, folder: Path) -> None:
-        """A team whose repository is large enough that a copy takes a moment."""
+        """Create a team and a repository that is large enough for a fork to take a moment."""
         alice = self.server.api("alice")
         alice.post("/teams", name="Crew", slug="crew").gives(201)
         for name in ("bob", "carol"):
@@ -78,16 +78,16 @@ class Place:
 
 
 class Person(Thread):
-    """Does one thing after the other until the place is `over`, whatever dies meanwhile."""
+    """Performs one action after the other until the shared state is `done`."""
 
-    def __init__(self, place: Place, name: str, folder: Path, seed: int) -> None:
+    def __init__(self, state: SharedState, name: str, folder: Path, seed: int) -> None:
         super().__init__(name=name, daemon=True)
-        self.place = place
+        self.state = state
         self.random = Random(f"{seed} {name}")  # noqa: S311
         self.git = Git(folder, "", None)
-        self.git("fetch", "--quiet", self.url(place.path), "main")
-        self.heads = dict.fromkeys(("main", "own", "other"), place.seed)
-        self.told: list[Told] = []
+        self.git("fetch", "--quiet", self.url(state.path), "main")
+        self.heads = dict.fromkeys(("main", "own", "other"), state.seed)
+        self.reported: list[RefUpdate] = []
         self.fork: tuple[str, str] | None = None
         self.count: Counter[str] = Counter()
         self.number = 0
@@ -95,20 +95,20 @@ class Person(Thread):
 
     def run(self) -> None:
         try:
-            while not self.place.over.is_set():
-                if self.place.up.wait(PATIENCE):
+            while not self.state.done.is_set():
+                if self.state.up.wait(PATIENCE):
                     with suppress(*GONE):
                         self.random.choices(ACTIONS, WEIGHTS)[0](self)
         except BaseException as failure:  # the test raises it
             self.failure = failure
 
     def url(self, path: str) -> str:
-        address = self.place.server.url.replace("://", f"://any:{self.token}@")
+        address = self.state.server.url.replace("://", f"://any:{self.token}@")
         return f"{address}/{path}.git"
 
     @property
     def token(self) -> str:
-        return self.place.server.token(self.name)
+        return self.state.server.token(self.name)
 
     def next(self, word: str) -> str:
         self.number += 1
@@ -119,37 +119,37 @@ class Person(Thread):
         return self.git.commit(f"{self.name}-{self.random.randrange(20)}.txt")
 
     def push(self, repo: str, path: str, *specs: str, force: bool = False) -> bool:
-        """Push, and remember what git has reported; True when that is everything."""
+        """Push, and store the updates that git reports; True if git succeeds."""
         options = ["--porcelain", *(["--force"] if force else [])]
-        done = self.git.run("push", *options, self.url(path), *specs)
-        moved = REPORTED.findall(done.stdout)
-        self.told += [Told(repo, ref, sha or ZERO) for sha, ref in moved]
+        result = self.git.run("push", *options, self.url(path), *specs)
+        moved = REPORTED.findall(result.stdout)
+        self.reported += [RefUpdate(repo, ref, sha or ZERO) for sha, ref in moved]
         self.count["refs moved"] += len(moved)
-        if done.returncode:
-            self.refused(done.stdout)
-        return done.returncode == 0
+        if result.returncode:
+            self.check_failure(result.stdout)
+        return result.returncode == 0
 
-    def refused(self, said: str) -> None:
-        """A push fails because the server has died or somebody was first, and never else."""
-        if CUT.search(said) and "error: 500" not in said:
+    def check_failure(self, output: str) -> None:
+        """Check that git failed because the server died, or because somebody else pushed first."""
+        if CUT.search(output) and "error: 500" not in output:
             self.count["pushes cut off"] += 1
-        elif BEHIND.search(said):
+        elif BEHIND.search(output):
             self.count["pushes too late"] += 1
         else:
-            raise AssertionError(said)
+            raise AssertionError(output)
 
     def push_here(self, *specs: str, force: bool = False) -> bool:
-        return self.push(self.place.uuid, self.place.path, *specs, force=force)
+        return self.push(self.state.uuid, self.state.path, *specs, force=force)
 
-    # What people do
+    # The actions of people
 
     def move_on(self) -> None:
-        """A commit on a branch of one's own."""
+        """Push a commit to the person's own branch."""
         self.heads["own"] = self.commit(self.heads["own"])
         self.push_here(f"{self.heads['own']}:refs/heads/{self.name}")
 
     def push_several(self) -> None:
-        """Two branches and a tag at once."""
+        """Push two branches and a tag together."""
         own, other = (self.commit(self.heads[name]) for name in ("own", "other"))
         self.heads.update(own=own, other=other)
         names = (f"heads/{self.name}", f"heads/{self.name}-other", f"tags/{self.next('v')}")
@@ -158,37 +158,37 @@ class Person(Thread):
         )
 
     def force(self) -> None:
-        """Throw the branch's history away."""
-        self.heads["own"] = self.commit(self.place.seed)
+        """Replace the history of the own branch."""
+        self.heads["own"] = self.commit(self.state.seed)
         self.push_here(f"{self.heads['own']}:refs/heads/{self.name}", force=True)
 
     def delete(self) -> None:
-        self.heads["other"] = self.place.seed
-        done = self.git.run("ls-remote", self.url(self.place.path), f"{self.name}-other")
+        self.heads["other"] = self.state.seed
+        done = self.git.run("ls-remote", self.url(self.state.path), f"{self.name}-other")
         if f"refs/heads/{self.name}-other" in done.stdout:
             self.push_here(f":refs/heads/{self.name}-other")
 
     def share(self) -> None:
-        """A commit on the branch that everybody pushes to."""
+        """Push a commit to `main`, to which everybody pushes."""
         if self.fetch_main():
             self.push_here(f"{self.commit(self.heads['main'])}:refs/heads/main")
 
     def fetch_main(self) -> bool:
-        done = self.git.run("fetch", "--quiet", self.url(self.place.path), "main")
-        if done.returncode:
-            self.refused(done.stdout)
+        result = self.git.run("fetch", "--quiet", self.url(self.state.path), "main")
+        if result.returncode:
+            self.check_failure(result.stdout)
             return False
         self.heads["main"] = self.git("rev-parse", "FETCH_HEAD")
         return True
 
     def merge(self) -> None:
-        """A topic branch, its pull, what that lacks, and the merge."""
+        """Push a topic branch, open its pull, and merge it."""
         topic = self.next("topic")
         if not self.fetch_main():
             return
         if not self.push_here(f"{self.commit(self.heads['main'])}:refs/heads/{topic}"):
             return
-        api, pulls = self.api, f"{self.place.api_path}/pulls"
+        api, pulls = self.api, f"{self.state.api_path}/pulls"
         body = {"title": topic, "body": "", "source_branch": topic, "target_branch": "main"}
         opened = api.post(pulls, **body)
         if opened.status != 201:
@@ -199,41 +199,43 @@ class Person(Thread):
         if merged.status != 200:
             return self.check(merged, {404, 409, 503})
         self.count["merges"] += 1
-        self.told.append(Told(self.place.uuid, "refs/heads/main", merged.json["merge_commit_sha"]))
+        sha = merged.json["merge_commit_sha"]
+        self.reported.append(RefUpdate(self.state.uuid, "refs/heads/main", sha))
 
     def make_fork(self) -> None:
-        """A copy into a new team."""
+        """Fork the repository into a new team."""
         team = self.next("team")
         made = self.api.post("/teams", name=team, slug=team)
         if made.status != 201:
             return self.check(made, {503})
-        asked = self.api.post(f"{self.place.api_path}/forks?team_slug={team}")
-        if asked.status != 201:
-            return self.check(asked, {404, 503})
-        self.place.forks.append(asked.json["uuid"])
+        fork = self.api.post(f"{self.state.api_path}/forks?team_slug={team}")
+        if fork.status != 201:
+            return self.check(fork, {404, 503})
+        self.state.forks.append(fork.json["uuid"])
         self.count["forks"] += 1
 
     def push_to_fork(self) -> None:
-        """To whatever fork is complete: another history for `main`, and a branch."""
-        if not self.place.forks:
+        """Push another history of `main`, and a branch, to a completed fork of this person."""
+        if not self.state.forks:
             return
-        fork = self.api.get(f"/forks/{self.random.choice(self.place.forks)}").json
+        fork = self.api.get(f"/forks/{self.random.choice(self.state.forks)}").json
         if fork["status"] != "completed" or fork["created_by_username"] != self.name:
             return
         path = fork["repo_path"]
         _, team, slug = path.split("/")
-        found = self.api.get(f"/teams/{team}/repos/{slug}")
-        sha = self.commit(self.place.seed)
+        forked_repo = self.api.get(f"/teams/{team}/repos/{slug}")
+        sha = self.commit(self.state.seed)
         specs = (f"{sha}:refs/heads/main", f"{sha}:refs/heads/{self.next('x')}")
-        self.push(found.gives()["uuid"], path, *specs, force=True)
+        self.push(forked_repo.gives()["uuid"], path, *specs, force=True)
 
     def rename(self) -> None:
-        """One person's business, or nobody would know the name. A clone checks out another branch
-        from then on.
+        """Rename the repository and change its default branch.
+
+        Only alice does so, because with two people nobody would know the current name.
         """
         if self.name != "alice":
             return
-        before, slug = self.place.slug, self.next("engine")
+        before, slug = self.state.slug, self.next("engine")
         body = {
             "name": "Engine",
             "slug": slug,
@@ -241,23 +243,23 @@ class Person(Thread):
         }
         answer = self.api.put(f"{HOME}/repos/{before}", **body)
         if answer.status == 200:
-            self.place.slug = slug
+            self.state.slug = slug
             self.count["renames"] += 1
         else:
             self.check(answer, {404, 422, 503})
 
     @property
     def api(self) -> Any:
-        return self.place.server.api(self.name)
+        return self.state.server.api(self.name)
 
     def check(self, answer: Any, expected: set[int]) -> None:
-        """The answer is one of those that others' work or a crash explains."""
+        """Check that other people's work, or a crash, explains the status of the response."""
         assert answer.status in expected, f"{answer.status} {answer.json}"
         self.count[f"answers {answer.status}"] += 1
         if answer.status in {301, 404}:
-            # renamed, and perhaps nobody was told
+            # The repository has been renamed, perhaps by a request whose response was lost.
             for repo in self.api.get(f"{HOME}/repos").gives()["results"]:
-                self.place.slug = repo["slug"]
+                self.state.slug = repo["slug"]
 
 
 ACTIONS: tuple[Callable[[Person], None], ...] = (
