@@ -1,19 +1,30 @@
-"""`/activity`: what goes on, newest first; of a team and of a repository as one of their tabs."""
+"""`/activity`: the newest events, of all teams and repositories of a person or of one scope."""
 
 from __future__ import annotations
 
-from django.http import HttpResponse
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from django.http import HttpRequest, HttpResponse
+
+from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.pagination import with_parameters
+from apps.events.activity import DAYS
 from apps.events.models import EventRow, Key
+from apps.events.pagination import PAST_ALL, read_cursor
 from apps.events.queries import newest_events
 from apps.events.scopes import Selection, resolve
+from apps.events.sentences import sentence
+from apps.events.serializers import event_records
 from apps.repos.access import RepoAccess
+from apps.repos.models import Repo
 from apps.repos.queries import list_own_repos
 from apps.teams.access import TeamAccess
+from apps.teams.models import Team
 from apps.teams.queries import list_teams
 from apps.web.decorators import page, repo_page, team_page
-from apps.web.feed import ROWS, before_of, feed_page, places_of
 from apps.web.frame import render_repo_page
 from apps.web.responses import PageRequest, render_page
 from apps.web.teams import context_of
@@ -70,3 +81,88 @@ def team_activity(request: PageRequest, access: TeamAccess) -> HttpResponse:
 def events_of(request: PageRequest, key: Key) -> list[EventRow]:
     """The events of this page under one key, of which all may be read, and one more."""
     return newest_events([key], before=before_of(request), size=ROWS + 1)
+
+
+ROWS = 50
+"""Events on a page."""
+HEIGHT = 36
+"""Of the tallest bar, in units of the drawing; a day without events has one of 1."""
+STEP = 4
+NAMES = {
+    "pulls_created": ("pull", "pulls"),
+    "reviews_created": ("review", "reviews"),
+    "threads_created": ("thread", "threads"),
+    "replies_created": ("reply", "replies"),
+    "pushes": ("push", "pushes"),
+}
+"""What is said below the drawing: the totals of the API, one of them and several."""
+MOST_SCOPES = 20
+"""Scopes that one page follows; each costs the stream, and stands in its address."""
+
+
+def before_of(request: HttpRequest) -> int:
+    """Before which event the page begins: `?before_id=`, else past all; 422."""
+    text = request.GET.get("before_id")
+    return PAST_ALL if text is None else read_cursor("before_id", text)
+
+
+def feed_of(records: Sequence[dict[str, Any]], scopes: Iterable[str] = ()) -> dict[str, Any]:
+    """What the template of a list of events shows; `scopes`: what it follows where it is live, by
+    the words of the stream, from the newest event that is shown.
+    """
+    return {
+        "items": [{"event": record, "words": sentence(record)} for record in records],
+        "scopes": " ".join([*scopes][:MOST_SCOPES]),
+        "after": records[0]["id"] if records else 0,
+    }
+
+
+def feed_page(
+    request: HttpRequest, found: Sequence[EventRow], scopes: Iterable[str]
+) -> dict[str, Any]:
+    """A page of `ROWS` events, of which one more has been asked for, with the way to older ones.
+
+    Only the first page is live.
+    """
+    shown, is_first = found[:ROWS], "before_id" not in request.GET
+    older = with_parameters(request.GET, before_id=shown[-1].id) if len(found) > ROWS else None
+    newest = with_parameters(request.GET, before_id=None)
+    return {
+        **feed_of(event_records(shown, ""), scopes if is_first else ()),
+        "next": f"{request.path}?{older}" if older else None,
+        "previous": None if is_first else f"{request.path}?{newest}".removesuffix("?"),
+    }
+
+
+def places_of(principal: Principal, teams: Iterable[Team], repos: Iterable[Repo]) -> dict[str, Key]:
+    """Where events of one's teams and own repositories are found, by the scopes of the stream."""
+    own = [repo for repo in repos if repo.owner_user_id == principal.person_id]
+    return {
+        **{f"team:{team.slug}": Key("team_id", team.pk) for team in teams},
+        **{f"repo:{repo.path}": Key("repo_id", repo.pk) for repo in own},
+    }
+
+
+def graph(record: dict[str, Any]) -> dict[str, Any]:
+    """The drawing of a person's or team's activity: a bar a day, from the record of the API."""
+    days = record["days"]
+    top = max(days, key=lambda day: day["count"])
+    heights = [max(1, round(HEIGHT * day["count"] / max(top["count"], 1))) for day in days]
+    bars = [f"M{place * STEP} {HEIGHT}v-{high}h3v{high}z" for place, high in enumerate(heights)]
+    totals = record["totals"]
+    return {
+        "bars": "".join(bars),
+        "width": DAYS * STEP,
+        "height": HEIGHT,
+        "first": dt.date.fromisoformat(record["from"]),
+        "last": dt.date.fromisoformat(record["to"]),
+        "total": sum(day["count"] for day in days),
+        "most": top["count"],
+        "most_on": dt.date.fromisoformat(top["date"]),
+        "words": [many(totals[name], *names) for name, names in NAMES.items() if totals[name]],
+    }
+
+
+def many(count: int, one: str, several: str) -> str:
+    """`1 pull`, `2 pulls`."""
+    return f"{count} {one if count == 1 else several}"

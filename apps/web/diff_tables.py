@@ -1,15 +1,138 @@
-"""Rows of a diff and lines of a file as tables. Thousands of them are made faster here than by a
-template; whatever comes from people has been escaped by `colours`.
+"""The hunks of a diff as rows, with colours and with marks inside of lines, and these rows and the
+lines of a file as tables. Thousands of rows are made faster here than by a template; `colours` has
+escaped all text of people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
 
 from django.utils.safestring import SafeString, mark_safe
 
-from apps.web.colours import Line, html_of
-from apps.web.diff_rows import Row, side_by_side
+from apps.git.hunks import Hunk, parse_hunks
+from apps.git.hunks import Line as HunkLine
+from apps.web.colours import LINE_MAX, Line, escaped, html_of, plain_lines, text_of
+
+Row = tuple[str, int | None, int | None, str]
+"""A sign, the numbers of the line in the old file and in the new one, and the line as HTML. Signs
+are those of git; `@` is the beginning of a hunk, and backslash says that a line has no end.
+"""
+Pair = tuple[Row | None, Row | None]
+"""What stands side by side: the row of the old file, and that of the new one."""
+CHANGED_MAX = 0.7
+"""The part of two lines that may be marked; where more has changed, marks help nobody."""
+WORD = re.compile(r"\w")
+
+
+def rows_of(patch: bytes, old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
+    """The rows of one file's hunks. `old` and `new`: its lines with colours, or nothing."""
+    rows: list[Row] = []
+    for hunk in parse_hunks(patch):
+        heading = escaped(hunk.heading.decode("utf-8", "replace"))
+        rows.append(("@", hunk.old_start, hunk.new_start, heading))
+        rows += hunk_rows(hunk, old, new)
+    return rows
+
+
+def hunk_rows(hunk: Hunk, old: Sequence[Line], new: Sequence[Line]) -> Iterator[Row]:
+    """The lines of a hunk: those that went and those that came in their place are compared."""
+    before, after = hunk.old_start, hunk.new_start
+    for is_same, group in groupby(hunk.lines, key=lambda line: line.sign == " "):
+        lines = list(group)
+        if is_same:
+            for line in lines:
+                yield " ", before, after, html_of(coloured(line, new, after))
+                yield from ends_without(line)
+                before, after = before + 1, after + 1
+            continue
+        gone = [one for one in lines if one.sign == "-"]
+        come = [one for one in lines if one.sign == "+"]
+        left = [coloured(line, old, before + at) for at, line in enumerate(gone)]
+        right = [coloured(line, new, after + at) for at, line in enumerate(come)]
+        marks = [marks_of(*pair) for pair in zip(left, right, strict=False)]
+        for at, (line, shown) in enumerate(zip(gone, left, strict=True)):
+            yield "-", before + at, None, html_of(shown, marks[at][0] if at < len(marks) else None)
+            yield from ends_without(line)
+        for at, (line, shown) in enumerate(zip(come, right, strict=True)):
+            yield "+", None, after + at, html_of(shown, marks[at][1] if at < len(marks) else None)
+            yield from ends_without(line)
+        before, after = before + len(gone), after + len(come)
+
+
+def ends_without(line: HunkLine) -> Iterator[Row]:
+    if not line.has_newline:
+        yield "\\", None, None, "No line end at the end of the file"
+
+
+def coloured(line: HunkLine, lines: Sequence[Line], number: int) -> Line:
+    """A line with the colours that the whole file gives it; without, where that is another text."""
+    text = line.text.decode("utf-8", "replace")
+    if number <= len(lines) and text_of(lines[number - 1]) == text:
+        return lines[number - 1]
+    return next(iter(plain_lines(text)), [])
+
+
+Marks = tuple[tuple[int, int] | None, tuple[int, int] | None]
+
+
+def marks_of(old: Line, new: Line) -> Marks:
+    """Which part of each of two lines is not in the other, in whole words; none where they are
+    alike, have little in common, or are very long: the search may take the square of their length.
+    """
+    before, after = text_of(old), text_of(new)
+    if max(len(before), len(after)) > LINE_MAX:
+        return None, None
+    start = common_length(before, after)
+    end = common_length(before[start:][::-1], after[start:][::-1])
+    while start and WORD.match(before[start - 1]) and in_word(before, after, start):
+        start -= 1
+    while end and WORD.match(before[-end]) and in_word(before[::-1], after[::-1], end):
+        end -= 1
+    old_mark, new_mark = (start, len(before) - end), (start, len(after) - end)
+    changed = max(part(old_mark, before), part(new_mark, after))
+    if not 0 < changed <= CHANGED_MAX:
+        return None, None
+    return kept(old_mark), kept(new_mark)
+
+
+def common_length(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    for at, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return at
+    return min(len(one), len(other))
+
+
+def in_word(one: str, other: str, at: int) -> bool:
+    """Whether a word of either goes on here."""
+    return any(WORD.match(text[at : at + 1]) for text in (one, other))
+
+
+def part(mark: tuple[int, int], text: str) -> float:
+    return (mark[1] - mark[0]) / max(1, len(text))
+
+
+def kept(mark: tuple[int, int]) -> tuple[int, int] | None:
+    return mark if mark[0] < mark[1] else None
+
+
+def side_by_side(rows: Sequence[Row]) -> Iterator[Pair]:
+    """The same rows with the old file at the left and the new one at the right."""
+    gone: list[Row] = []
+    come: list[Row] = []
+    for row in rows:
+        if row[0] == "-":
+            gone.append(row)
+        elif row[0] == "+":
+            come.append(row)
+        elif row[0] != "\\":
+            yield from zip_longest(gone, come)
+            gone, come = [], []
+            yield row, row
+    yield from zip_longest(gone, come)
+
 
 CLASSES = {"+": " add", "-": " del", " ": ""}
 ONE = '<table class="lines one"><colgroup><col class="n old"><col class="n"><col></colgroup><tbody>'

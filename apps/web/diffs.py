@@ -23,8 +23,7 @@ from apps.git.tree import read_blobs
 from apps.repos.models import Repo
 from apps.web.addresses import path_address
 from apps.web.colours import CHARACTERS_MAX, Line, coloured_lines
-from apps.web.diff_rows import Row, rows_of
-from apps.web.diff_tables import diff_table
+from apps.web.diff_tables import Row, diff_table, rows_of
 from apps.web.hidden_characters import rows_have_hidden
 from apps.web.responses import PageRequest, page_number
 

@@ -1,8 +1,9 @@
-"""`/users/{username}`: a person, with the repositories of theirs that one may read."""
+"""`/users/{username}`: a person with their repositories; `/avatars/…`: faces as pictures."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.http import Http404, HttpResponse
 
@@ -14,10 +15,11 @@ from apps.events.pagination import PAST_ALL
 from apps.events.scopes import EventScope, Selection
 from apps.events.serializers import event_records
 from apps.repos.queries import list_repos
+from apps.web.activity import feed_of, graph
 from apps.web.decorators import check_is_shown, page
-from apps.web.feed import feed_of, graph
 from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of, render_page
 from apps.web.teams import same
+from apps.web.templatetags.pictures import picture
 
 EVENTS = 12
 """Of what they did lately."""
@@ -50,3 +52,16 @@ def lately(access: UserAccess) -> dict[str, Any]:
         "feed": feed_of(event_records(found, "")),
         "graph": graph(activity_record({}, key, access.principal)),
     }
+
+
+YEAR = 365 * 86400
+
+
+@page(Level.PUBLIC)
+def avatar(request: PageRequest, uid: UUID) -> HttpResponse:
+    """It follows from the uuid alone, so it never changes, and tells nothing of whether there is
+    somebody of that uuid.
+    """
+    response = HttpResponse(picture(uid), content_type="image/svg+xml")
+    response["Cache-Control"] = f"private, max-age={YEAR}, immutable"
+    return response

@@ -11,7 +11,7 @@ import pytest
 from apps.events.models import Event
 from apps.repos.models import Visibility
 from apps.teams.models import Member
-from apps.web.feed import graph
+from apps.web.activity import graph
 from tests.web.page_client import plain
 
 

@@ -16,8 +16,7 @@ from apps.core.lexers import Budget
 from apps.git.diff import changes, patches
 from apps.git.hunks import parse_hunks
 from apps.web.colours import coloured_lines, plain_lines, text_of
-from apps.web.diff_rows import Row, marks_of, rows_of, side_by_side
-from apps.web.diff_tables import diff_table
+from apps.web.diff_tables import Row, diff_table, marks_of, rows_of, side_by_side
 from tests.git.scratch import Scratch
 
 pytestmark = pytest.mark.once
