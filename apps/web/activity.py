@@ -25,12 +25,26 @@ from apps.teams.access import TeamAccess
 from apps.teams.models import Team
 from apps.teams.queries import list_teams
 from apps.web.decorators import page, repo_page, team_page
-from apps.web.frame import render_repo_page
+from apps.web.frame import render_repo_page, team_context
 from apps.web.responses import PageRequest, render_page
-from apps.web.teams import context_of
 
 MOST_PLACES = 50
 """Teams, and repositories of one's own, of which the first page tells."""
+ROWS = 50
+"""Events on a page."""
+HEIGHT = 36
+"""Of the tallest bar, in units of the drawing; a day without events has one of 1."""
+STEP = 4
+NAMES = {
+    "pulls_created": ("pull", "pulls"),
+    "reviews_created": ("review", "reviews"),
+    "threads_created": ("thread", "threads"),
+    "replies_created": ("reply", "replies"),
+    "pushes": ("push", "pushes"),
+}
+"""What is said below the drawing: the totals of the API, one of them and several."""
+MOST_SCOPES = 20
+"""Scopes that one page follows; each costs the stream, and stands in its address."""
 
 
 @page(Level.NONE)
@@ -75,29 +89,12 @@ def team_activity(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """What went on in a team and its repositories, for its people."""
     found = events_of(request, Key("team_id", access.team.pk))
     feed = feed_page(request, found, [f"team:{access.team.slug}"])
-    return render_page(request, "team_activity", feed=feed, **context_of(access, "activity"))
+    return render_page(request, "team_activity", feed=feed, **team_context(access, "activity"))
 
 
 def events_of(request: PageRequest, key: Key) -> list[EventRow]:
     """The events of this page under one key, of which all may be read, and one more."""
     return newest_events([key], before=before_of(request), size=ROWS + 1)
-
-
-ROWS = 50
-"""Events on a page."""
-HEIGHT = 36
-"""Of the tallest bar, in units of the drawing; a day without events has one of 1."""
-STEP = 4
-NAMES = {
-    "pulls_created": ("pull", "pulls"),
-    "reviews_created": ("review", "reviews"),
-    "threads_created": ("thread", "threads"),
-    "replies_created": ("reply", "replies"),
-    "pushes": ("push", "pushes"),
-}
-"""What is said below the drawing: the totals of the API, one of them and several."""
-MOST_SCOPES = 20
-"""Scopes that one page follows; each costs the stream, and stands in its address."""
 
 
 def before_of(request: HttpRequest) -> int:

@@ -29,7 +29,7 @@ def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     rows = rows.in_order("-updated_at")
     if search:
         rows = rows.search(search)
-    page = page_of(request, page_number(request), rows, lambda ref: ref, size=BRANCH_ROWS)
+    page = page_of(request, page_number(request), rows, size=BRANCH_ROWS)
     found = page["results"]
     patterns = refs.protected_patterns(repo)
     pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in found])

@@ -11,7 +11,6 @@ from functools import wraps
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
-from django.conf import settings
 from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
@@ -25,11 +24,12 @@ from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
 from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading
 from apps.teams.access import TeamAccess, open_team
-from apps.web.responses import PageRequest, ask_to_sign_in, refuse
+from apps.web.responses import PageRequest, ask_to_sign_in, keep_cookie, refuse
 
 View = Callable[..., HttpResponseBase]
 READ = ("GET",)
 FORM = ("GET", "POST")
+POST = ("POST",)
 SENT = "sent"
 """The cookie that has the path of a form that was accepted, until the next page."""
 
@@ -96,14 +96,7 @@ def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None
     forgets what it has kept of the text.
     """
     if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
-        response.set_cookie(
-            SENT,
-            request.path,
-            max_age=60,
-            secure=settings.SESSION_COOKIE_SECURE,
-            httponly=True,
-            samesite="Lax",
-        )
+        keep_cookie(response, SENT, request.path, seconds=60)
     elif SENT in request.COOKIES and response.status_code == 200:
         response.delete_cookie(SENT, samesite="Lax")
 

@@ -24,6 +24,15 @@ Pair = tuple[Row | None, Row | None]
 CHANGED_MAX = 0.7
 """The part of two lines that may be marked; where more has changed, marks help nobody."""
 WORD = re.compile(r"\w")
+Marks = tuple[tuple[int, int] | None, tuple[int, int] | None]
+CLASSES = {"+": " add", "-": " del", " ": ""}
+ONE = '<table class="lines one"><colgroup><col class="n old"><col class="n"><col></colgroup><tbody>'
+TWO = (
+    '<table class="lines two"><colgroup><col class="n"><col><col class="n"><col></colgroup><tbody>'
+)
+FILE = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
+END = "</tbody></table>"
+VOID = '<td class="n void"></td><td class="void"></td>'
 
 
 def rows_of(patch: bytes, old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
@@ -72,9 +81,6 @@ def coloured(line: HunkLine, lines: Sequence[Line], number: int) -> Line:
     if number <= len(lines) and text_of(lines[number - 1]) == text:
         return lines[number - 1]
     return next(iter(plain_lines(text)), [])
-
-
-Marks = tuple[tuple[int, int] | None, tuple[int, int] | None]
 
 
 def marks_of(old: Line, new: Line) -> Marks:
@@ -132,16 +138,6 @@ def side_by_side(rows: Sequence[Row]) -> Iterator[Pair]:
             gone, come = [], []
             yield row, row
     yield from zip_longest(gone, come)
-
-
-CLASSES = {"+": " add", "-": " del", " ": ""}
-ONE = '<table class="lines one"><colgroup><col class="n old"><col class="n"><col></colgroup><tbody>'
-TWO = (
-    '<table class="lines two"><colgroup><col class="n"><col><col class="n"><col></colgroup><tbody>'
-)
-FILE = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
-END = "</tbody></table>"
-VOID = '<td class="n void"></td><td class="void"></td>'
 
 
 def diff_table(anchor: str, rows: Sequence[Row], view: str) -> SafeString:

@@ -1,22 +1,24 @@
-"""The forms of the pages. Lengths are those of the API's requests; the rules are in the actions."""
+"""The forms of accounts, teams and repositories, and the classes that all forms of pages share."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 
 from django import forms
 from django.conf import settings
+from django.core.validators import MaxLengthValidator
 from django.db import DatabaseError
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
+from apps.accounts.principal import Principal
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_what_was_shown
 from apps.core.durations import parse_future
@@ -24,6 +26,18 @@ from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
 from apps.git.run import GitDiskFull
+from apps.repos.models import Visibility
+from apps.repos.protection_rules import with_form_fields
+from apps.repos.queries import spaces_of
+from apps.repos.serializers import (
+    AddApprover,
+    CreateProtection,
+    CreateRepo,
+    UpdateProtection,
+    UpdateRepo,
+)
+from apps.teams.models import Role
+from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
 from apps.web.responses import PageRequest, render_page, typed
 
 PREVIEW = "preview"
@@ -32,19 +46,17 @@ PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
 HINT = "At least 8 characters, not only digits, and not a common password."
 NOT_YOURS = "Wrong password."
-
-
-def most(request_serializer: type[RequestSerializer], name: str) -> int:
-    """The length that the API allows for this property."""
-    field: Any = request_serializer().fields[name]
-    return int(field.max_length)
+PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
+"""Attributes of inputs for names that are not words, such as usernames and branches."""
 
 
 class PageForm(forms.Form):
     """A form that was sent, or a new one; an old one comes back with what was typed into it."""
 
     request_serializer: type[RequestSerializer] | None = None
-    """The request serializer of the API that asks for the same."""
+    """The request serializer of the API for the same action. A text field without a length has that
+    of its field.
+    """
     refused = 422
     ids = "id_%s"
     """How the ids of its fields are made of their names; forms of one page need different ones."""
@@ -62,13 +74,16 @@ class PageForm(forms.Form):
         known = {**initial, **kept}
         super().__init__(data, initial=known, label_suffix="", auto_id=self.ids)
         self.headers: dict[str, str] = {}
+        self.request_fields = self.request_serializer().fields if self.request_serializer else {}
+        for name, field in self.fields.items():
+            if isinstance(field, forms.CharField) and field.max_length is None:
+                limit_length(field, getattr(self.request_fields.get(name), "max_length", None))
 
     def clean(self) -> dict[str, Any]:
         """What the API's request says of each text beside its length holds here too."""
         sent = cast("dict[str, Any]", super().clean())
-        fields = self.request_serializer().fields if self.request_serializer else {}
         for name, text in [*sent.items()]:
-            field = fields.get(name)
+            field = self.request_fields.get(name)
             problem = field.problem(text) if text and isinstance(field, RuleCharField) else None
             if problem is not None:
                 self.add_error(name, problem)
@@ -123,7 +138,15 @@ class EditForm(PageForm):
         return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
-def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
+def limit_length(field: forms.CharField, length: int | None) -> None:
+    """Let a text field of one form accept no more characters; None for any number."""
+    if length is not None:
+        field.max_length = length
+        field.validators.append(MaxLengthValidator(length))
+        field.widget.attrs |= field.widget_attrs(field.widget)
+
+
+def text_field(label: str, *, length: int | None = None, **options: Any) -> forms.CharField:
     """One line of text; what is left of `options` are attributes of the input."""
     required, hint = options.pop("required", True), options.pop("help_text", "")
     widget = options.pop("widget", forms.TextInput)
@@ -135,18 +158,6 @@ def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
         widget=widget(attrs=options),
         error_messages={"required": "This field is required."},
     )
-
-
-ANY = [("", "Any")]
-
-
-def chosen_of(asked: QueryDict, names: Iterable[str]) -> QueryDict:
-    """What a person has chosen of a form that narrows a list, as the filters of the API take it."""
-    chosen = QueryDict(mutable=True)
-    for name in names:
-        if values := [value for value in asked.getlist(name) if value]:
-            chosen.setlist(name, values)
-    return chosen
 
 
 def words(choices: Any) -> list[tuple[str, str]]:
@@ -187,9 +198,7 @@ class SignIn(PageForm):
     username = text_field(
         "Username",
         length=USERNAME_MAX,
-        autocomplete="username",
-        autocapitalize="none",
-        spellcheck="false",
+        **{**PLAIN, "autocomplete": "username"},
     )
     password = password_field("Password", "current-password")
 
@@ -199,7 +208,6 @@ class Account(EditForm):
 
     display_name = text_field(
         "Name",
-        length=most(UpdateSelf, "display_name"),
         required=False,
         help_text="Your name, shown beside your username.",
         autocomplete="name",
@@ -280,9 +288,7 @@ class SignUp(TwiceForm):
         "Username",
         length=USERNAME_MAX,
         help_text="Letters and digits, with a single - _ or . between them.",
-        autocomplete="username",
-        autocapitalize="none",
-        spellcheck="false",
+        **{**PLAIN, "autocomplete": "username"},
     )
     email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
     password = password_field("Password", "new-password", hint=HINT)
@@ -319,7 +325,6 @@ class NewInvite(PageForm):
 
     email = text_field(
         "E-mail",
-        length=most(CreateInvite, "email"),
         required=False,
         widget=forms.EmailInput,
         help_text="The invited person has to sign up with this address. Leave it empty to let "
@@ -338,7 +343,6 @@ class NewToken(PageForm):
 
     name = text_field(
         "Name",
-        length=most(CreateToken, "name"),
         help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
@@ -349,3 +353,154 @@ class NewToken(PageForm):
     def clean_expires_at(self) -> dt.datetime | None:
         chosen = self.cleaned_data["expires_at"]
         return parse_future(chosen) if chosen else None
+
+
+TEAM_SLUG = "Lower-case letters and digits, with a single - _ or . between them."
+
+
+class NewTeam(PageForm):
+    request_serializer = CreateTeam
+
+    name = text_field("Name", autocomplete="off")
+    slug = text_field(
+        "Address",
+        help_text=TEAM_SLUG,
+        **PLAIN,
+    )
+
+
+class TeamSettings(EditForm):
+    request_serializer = UpdateTeam
+
+    name = text_field("Name", autocomplete="off")
+    slug = text_field(
+        "Address",
+        help_text=f"{TEAM_SLUG} Old addresses keep working; other teams may take one after "
+        "90 days.",
+        **PLAIN,
+    )
+
+
+class NewMember(PageForm):
+    request_serializer = AddMember
+
+    username = text_field(
+        "Username",
+        **PLAIN,
+    )
+    role = menu("Role", Role)
+
+
+class SetRole(PageForm):
+    request_serializer = UpdateMember
+
+    role = menu("Role", Role)
+
+
+VISIBILITIES = {
+    Visibility.PRIVATE: "Only its owner, or members of the owning team, and staff can read it.",
+    Visibility.INTERNAL: "Everybody who is signed in can read it.",
+    Visibility.PUBLIC: "Everybody can read it, even without signing in.",
+}
+REPO_SLUG = "The end of its address: lower-case letters, digits, and . _ - between them."
+
+
+class DescriptionField(forms.CharField):
+    """What a repository is for, with the line ends that programs send; None for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Description",
+            required=False,
+            widget=forms.Textarea(attrs={"rows": "3"}),
+            empty_value=None,
+        )
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        return text and text.replace("\r\n", "\n")
+
+
+def visibility_field() -> forms.ChoiceField:
+    """Who may read it, each word with its sentence."""
+    return forms.ChoiceField(
+        label="Visibility", choices=explained(VISIBILITIES), widget=forms.RadioSelect
+    )
+
+
+def space_field(label: str) -> forms.ChoiceField:
+    """In whose space; `SpaceForm` fills the menu."""
+    return forms.ChoiceField(label=label)
+
+
+class SpaceForm(PageForm):
+    """Asks for the space in which a repository is to be. `named`: one that its address asks for."""
+
+    def __init__(self, request: PageRequest, *, named: str = "", **initial: Any) -> None:
+        spaces = spaces_of(request.principal)
+        chosen = named or spaces[0]
+        super().__init__(request, owner=chosen, **initial)
+        menu: Any = self.fields["owner"]
+        menu.choices = choices_of(request.principal, [*dict.fromkeys([*spaces, chosen])])
+
+
+def choices_of(principal: Principal, spaces: list[str]) -> list[tuple[str, str]]:
+    """The menu of spaces: one's own is said to be that."""
+    own = principal.user.path
+    return [(path, f"{path} (you)" if path == own else path) for path in spaces]
+
+
+class NewRepo(SpaceForm):
+    request_serializer = CreateRepo
+
+    owner = space_field("Owner")
+    name = text_field("Name", autocomplete="off")
+    slug = text_field("Address", help_text=REPO_SLUG, **PLAIN)
+    description = DescriptionField()
+    visibility = visibility_field()
+
+
+class NewFork(SpaceForm):
+    owner = space_field("Fork to")
+
+
+class RepoSettings(EditForm):
+    request_serializer = UpdateRepo
+
+    name = text_field("Name", autocomplete="off")
+    slug = text_field(
+        "Address",
+        help_text=f"{REPO_SLUG} Old addresses keep working until another repository takes them.",
+        **PLAIN,
+    )
+    description = DescriptionField()
+    visibility = visibility_field()
+    default_branch = text_field(
+        "Default branch",
+        help_text="Shown and cloned by default, and the default target of pulls.",
+        list="branches",
+        **PLAIN,
+    )
+
+
+PATTERN = "A branch name or a pattern: * matches anything but /, as in release/*."
+
+
+@with_form_fields
+class NewProtection(PageForm):
+    request_serializer = CreateProtection
+
+    branch = text_field("Branch", help_text=PATTERN, **PLAIN)
+
+
+@with_form_fields
+class EditProtection(EditForm):
+    request_serializer = UpdateProtection
+
+    branch = text_field("Branch", help_text=PATTERN, **PLAIN)
+
+
+class NewApprover(PageForm):
+    request_serializer = AddApprover
+
+    username = text_field("Username", **PLAIN)

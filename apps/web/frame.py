@@ -1,4 +1,4 @@
-"""The frame of the pages below a repository: whose it is, and the tabs."""
+"""The frames of the pages below a repository and below a team: its names and its tabs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from apps.events.queries import list_pings
 from apps.pulls.models import IS_ACTIVE
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
+from apps.teams.access import TeamAccess
 from apps.web.responses import PageRequest, render_page
 
 
@@ -59,4 +60,17 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
         "newest_event": newest_event,
         "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
+    }
+
+
+def team_context(access: TeamAccess, tab: str) -> dict[str, Any]:
+    """The context of the frame of a team's page; `tab`: the open one."""
+    return {
+        "access": access,
+        "team": access.team,
+        "tab": tab,
+        "role": access.team.role_of(access.principal.person_id),
+        "may_write": access.level >= Level.WRITE,
+        "may_admin": access.level >= Level.ADMIN,
+        "may_own": access.level >= Level.OWNER,
     }

@@ -35,7 +35,7 @@ from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
 from apps.web.activity import feed_of, graph, places_of
-from apps.web.decorators import page
+from apps.web.decorators import POST, page
 from apps.web.responses import (
     PageRequest,
     named,
@@ -54,6 +54,12 @@ MOST_REPOS = 50
 """Of so many repositories of one's own the events are shown."""
 MOST_TEAMS = 50
 EVENTS = 12
+SHOWS = {"you": "Waiting for you", "others": "Waiting for others", "done": "Done"}
+MOST = 50
+"""Rows of each sort that are looked at, those of the newest activity."""
+READY = ("good", "yes", "ready")
+CHECKING = ("wait", "wait", "checking")
+"""Git has not told yet whether it has a conflict."""
 
 
 @page(Level.PUBLIC)
@@ -89,12 +95,9 @@ def home(request: PageRequest) -> HttpResponse:
 def welcome(request: PageRequest) -> HttpResponse:
     """What this is, how to sign in, and the public repositories."""
     rows = list_readable_repos(request.principal)
-    found = page_of(request, page_number(request), rows, lambda repo: repo)
+    found = page_of(request, page_number(request), rows)
     site = SiteSettings.load()
     return render_page(request, "welcome", page=found, site=site)
-
-
-POST = ("POST",)
 
 
 @page(Level.NONE)
@@ -131,9 +134,6 @@ def back_to_list(request: PageRequest) -> HttpResponse:
     return redirect_to_path(path if path.partition("?")[0] == inbox else inbox)
 
 
-SHOWS = {"you": "Waiting for you", "others": "Waiting for others", "done": "Done"}
-
-
 @page(Level.NONE)
 def own_pulls(request: PageRequest) -> HttpResponse:
     """`?show=you`, `others`, or `done`: those of one's own that are merged or closed."""
@@ -149,13 +149,6 @@ def own_pulls(request: PageRequest) -> HttpResponse:
     return render_page(
         request, "own_pulls", page=found, show=show, shows=[*SHOWS.items()], most=MOST
     )
-
-
-MOST = 50
-"""Rows of each sort that are looked at, those of the newest activity."""
-READY = ("good", "yes", "ready")
-CHECKING = ("wait", "wait", "checking")
-"""Git has not told yet whether it has a conflict."""
 
 
 @dataclass(frozen=True)

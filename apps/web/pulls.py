@@ -1,50 +1,64 @@
-"""`…/pulls`: the pulls of a repository, and one with its conversation and its verdict."""
+"""`…/pulls`: the pulls of a repository, and one with conversation, merge checks and changes."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpResponse
 
 from apps.core.access import Level
-from apps.core.errors import Invalid, Unavailable
+from apps.core.errors import ApiError, Invalid, Unavailable
+from apps.core.pagination import count_parameter
 from apps.core.rows import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
-from apps.pulls import actions
-from apps.pulls.approval import Approval, Eligibility, approval_by, readiness_of
+from apps.git.run import GitError
+from apps.pulls import actions, contents
+from apps.pulls.approval import (
+    Approval,
+    Eligibility,
+    MergeReadiness,
+    approval_by,
+    names_approvers,
+    readiness_of,
+)
 from apps.pulls.filters import PullFilterSet
-from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
+from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
-from apps.pulls.serializers import TITLE_MAX, pull_records, review_record
+from apps.pulls.serializers import TITLE_MAX, pull_protection_record, pull_records, review_record
 from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES
+from apps.repos.protection_rules import RULES
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import begun_at, list_replies
 from apps.threads.serializers import reply_record
-from apps.web.bodies import with_html
-from apps.web.comparisons import comparison_or_reason
-from apps.web.decorators import FORM, repo_page
-from apps.web.forms import PageForm
-from apps.web.frame import render_repo_page, repo_context
-from apps.web.pull_contents import inline_changes
-from apps.web.pull_forms import (
+from apps.web.code import who_asks
+from apps.web.commits import days_of
+from apps.web.compare import comparison_or_reason
+from apps.web.conversations import (
+    REPLIES,
+    REPLY_KINDS,
     STRATEGIES,
     EditPull,
     MergeForm,
+    PullFilters,
     PullForm,
-    PullSearch,
+    ReplyForm,
     ReviewForm,
     SetStatus,
+    name_parents,
+    on_page,
+    with_html,
 )
+from apps.web.decorators import FORM, POST, repo_page
+from apps.web.diffs import Difference, shown_difference
+from apps.web.forms import PageForm
+from apps.web.frame import render_repo_page, repo_context
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
-from apps.web.thread_forms import REPLY_KINDS, ReplyForm
-from apps.web.threads import REPLIES, name_parents, on_page
-from apps.web.verdicts import verdict_of
 
-POST = ("POST",)
 TOLD = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
     *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
@@ -60,12 +74,16 @@ EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
 MOST_BRANCHES = 100
 """Branches that are proposed in a form."""
+INLINE_FILES, INLINE_ROWS = 20, 400
+"""A pull with no more of either is shown on one page."""
+MOST_VERSIONS = 50
+"""Versions that are proposed in a menu, the newest."""
 
 
 @repo_page()
 def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The list, with a form that narrows it."""
-    number, form = page_number(request), PullSearch(request.GET)
+    number, form = page_number(request), PullFilters(request.GET)
     rows: Any = PULLS.of(repo=access.repo.pk)
     if form.filters:
         filters = PullFilterSet(form.filters, queryset=Pull.objects.all(), request=request)
@@ -312,3 +330,208 @@ def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResp
             actions.update_pull(by=access, pull=found, **form.changes())
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return form.shown(request, "edit_pull", pull=found, **repo_context(access, "pulls"))
+
+
+@repo_page()
+def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """The commits of a pull, oldest first."""
+    found = get_pull(access.repo, number)
+    version = contents.get_version(found, None)
+    listed = contents.commits_of(version, who_asks(request)) if version else []
+    return render_repo_page(
+        request,
+        access,
+        "pull_commits",
+        tab="pulls",
+        **head_of_pull(access, found, "commits"),
+        days=days_of(listed, access.principal),
+        left_out=(version.commit_count or 0) - len(listed) if version else 0,
+    )
+
+
+@repo_page()
+def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """What a pull changes; with `?from=` what has changed since that version of it."""
+    found = get_pull(access.repo, number)
+    version = contents.get_version(found, None)
+    since = None
+    if "from" in request.GET:
+        since = contents.get_version(found, count_parameter(request.GET, "from", 1))
+    difference = difference_of(request, version, since) if version else None
+    versions = [*contents.list_versions(found).order_by("-version")[:MOST_VERSIONS]]
+    return render_repo_page(
+        request,
+        access,
+        "pull_files",
+        tab="pulls",
+        **head_of_pull(access, found, "files"),
+        diff=difference and shown_difference(request, difference),
+        since=since,
+        is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
+        versions=versions[1:],
+    )
+
+
+def head_of_pull(access: RepoAccess, found: Pull, tab: str) -> dict[str, Any]:
+    """What stands above each tab of a pull. Without its conditions where git cannot tell them."""
+    try:
+        open_count = verdict_of(readiness_of(found), access)["open_count"]
+    except ApiError:
+        open_count = 0
+    is_author = access.principal.person_id == found.thread.created_by_id
+    return {
+        "pull": pull_record(found, access),
+        "pull_tab": tab,
+        "open_count": open_count,
+        "is_author": is_author,
+    }
+
+
+def difference_of(
+    request: PageRequest, version: PullVersion, since: PullVersion | None
+) -> Difference:
+    """What a version changes, or how it differs from another one; 422, 503."""
+    repo, who = version.pull.repo, who_asks(request)
+    if since is None:
+        listing = contents.files_of(version, who)
+    else:
+        listing = contents.files_between(since, version, who)
+    counted = version if since is None else None
+    return Difference(
+        repo=repo,
+        source=repo,
+        git=repo.git,
+        old=listing.old,
+        new=listing.new,
+        files=listing.files,
+        total=listing.total,
+        additions=counted.additions or 0 if counted else lines_of(listing, "additions"),
+        deletions=counted.deletions or 0 if counted else lines_of(listing, "deletions"),
+        address=f"/{repo.path}/pulls/{version.pull.number}/files",
+        cache_key=(),
+        who=who,
+    )
+
+
+def lines_of(listing: contents.Listing, kind: str) -> int:
+    """How many lines were added, or deleted, in the files that are listed."""
+    return sum(getattr(file, kind) or 0 for file in listing.files)
+
+
+def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
+    """The changes of a small pull, for the page of its conversation. None where there are more, or
+    where git is busy, fails or cannot tell in time: there a link leads to all of them.
+    """
+    if not 0 < found.changed_files <= INLINE_FILES:
+        return None
+    if found.additions + found.deletions > INLINE_ROWS:
+        return None
+    try:
+        version = contents.get_version(found, None, with_files=True)
+        if version is None:
+            return None
+        difference = replace(difference_of(request, version, None), waits=False)
+        diff = shown_difference(request, difference, is_paged=False)
+    except (ApiError, GitError):
+        return None
+    return diff if diff["rows"] <= INLINE_ROWS else None
+
+
+@repo_page()
+def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """Whether a pull can be merged now, as its page says it below the title and in its place."""
+    found = get_pull(access.repo, number)
+    told = verdict_or_none(found, access)
+    return render_repo_page(
+        request,
+        access,
+        "_pull_parts",
+        tab="pulls",
+        pull=pull_record(found, access),
+        verdict=told,
+        strategies=strategies(told),
+        is_author=access.principal.person_id == found.thread.created_by_id,
+        merge_form=MergeForm(request, again=True, expected_head_sha=found.head_sha or ""),
+    )
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of a merge: the codes of `apps/pulls/rules.py` that say it is not met, what is
+    said when it is, and who can change it when it is not.
+    """
+
+    codes: tuple[str, ...]
+    met: str
+    remedy: str
+
+
+CONDITIONS = (
+    Condition(
+        ("pull_closed", "pull_is_draft"),
+        "Open and not a draft",
+        "Its author, or anybody with write access, can change this.",
+    ),
+    Condition(
+        ("branch_missing",),
+        "Both branches exist",
+        "Anybody with write access can push the branch again.",
+    ),
+    Condition(
+        ("nothing_to_merge",),
+        "Has changes to merge",
+        "Push a commit that the target does not have, or close the pull.",
+    ),
+    Condition(
+        ("merge_conflict",),
+        "No conflict with the target",
+        "Merge the target into the branch, resolve the conflicts, and push.",
+    ),
+    *(Condition((rule.code,), rule.met, rule.remedy) for rule in RULES),
+)
+
+
+def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
+    """For the template: the conditions with whether each is met, and the record of the API."""
+    record = pull_protection_record(readiness, access)
+    blockers = {blocker.code: blocker for blocker in readiness.blockers}
+    rows = []
+    for condition in CONDITIONS:
+        found = [blockers[code] for code in condition.codes if code in blockers]
+        rows.append(
+            {
+                "is_met": not found,
+                "text": " ".join(one.text for one in found)
+                if found
+                else met_text(condition, record),
+                "remedy": condition.remedy if found else "",
+                "paths": [path for one in found for path in one.conflict_paths or ()],
+                "is_approval": "approval_required" in condition.codes,
+            }
+        )
+    return {
+        "conditions": rows,
+        "writers_can_approve": writers_can_approve(readiness.approval),
+        "open_count": sum(not row["is_met"] for row in rows),
+        "record": record,
+    }
+
+
+def writers_can_approve(approval: Approval) -> bool:
+    """Whether a protection that lacks approvals takes them of everybody who may write."""
+    lacking = filter(approval.missing, approval.protections)
+    return not all(map(names_approvers, lacking))
+
+
+def met_text(condition: Condition, record: dict[str, Any]) -> str:
+    """What is said of a condition that is met."""
+    if "approval_required" in condition.codes and not record["is_protected"]:
+        return f"No protection on {record['target_branch']}: no approval is required"
+    if "approval_required" in condition.codes:
+        return f"{record['approval_count']} of {record['required_approvals']} approvals"
+    if "changes_requested" in condition.codes and record["changes_requested_by"]:
+        people = ", ".join(record["changes_requested_by"])
+        return (
+            f"Changes are requested by {people}; this does not block a merge without a protection"
+        )
+    return condition.met

@@ -7,7 +7,9 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -93,15 +95,17 @@ def page_of(
     request: HttpRequest,
     number: int,
     rows: Sliceable,
-    row: Callable[[Any], Any],
+    record: Callable[[Any], Any] | None = None,
     *,
     size: int = ROWS,
 ) -> dict[str, Any]:
-    """This page of a list, of so many rows, with links to those beside it."""
+    """One page of a list, with links to the pages beside it; `record` makes of a row the item that
+    the template shows.
+    """
     found, more = slice_page(rows, number, size)
     path = request.path
     return {
-        "results": [row(one) for one in found],
+        "results": [*(map(record, found) if record else found)],
         "next": f"{path}?{with_parameters(request.GET, page=number + 1)}" if more else None,
         "previous": f"{path}?{with_parameters(request.GET, page=number - 1)}"
         if number > 1
@@ -123,6 +127,21 @@ def secret(response: HttpResponse) -> HttpResponse:
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "strict-origin"
     return response
+
+
+def keep_cookie(
+    response: HttpResponseBase, name: str, value: str, seconds: int, *, path: str = "/"
+) -> None:
+    """Set a cookie that scripts cannot read and other sites do not send."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=path,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:

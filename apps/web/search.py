@@ -71,13 +71,13 @@ def search(request: PageRequest) -> HttpResponse:
 def repos(request: PageRequest, text: str) -> Page:
     """By name, address or description."""
     rows = with_open_pulls(list_readable_repos(request.principal))
-    return page_of(request, page_number(request), rows.search(text) if text else rows, same)
+    return page_of(request, page_number(request), rows.search(text) if text else rows)
 
 
 def users(request: PageRequest, text: str) -> Page:
     """By username or display name."""
     rows = list_users(request.principal)
-    return page_of(request, page_number(request), rows.search(text) if text else rows, same)
+    return page_of(request, page_number(request), rows.search(text) if text else rows)
 
 
 def pulls(request: PageRequest, text: str) -> Page:
@@ -121,10 +121,6 @@ def titled(
         "next": f"{request.path}?{with_parameters(request.GET, **older)}" if older else None,
         "previous": f"{request.path}?{newest}" if before else None,
     }
-
-
-def same(row: Any) -> Any:
-    return row
 
 
 SORTS: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {

@@ -1,31 +1,41 @@
-"""`/settings`: one's own account, and the links by which an address is confirmed, and by which mail
-about pings ends.
-"""
+"""`/settings`: the account, its appearance, tokens and invites; the links of e-mails to it."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts import actions
-from apps.accounts.models import Theme, User
+from apps.accounts.models import ApiToken, Invite, InviteQuerySet, InviteStatus, Theme, User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
-from apps.accounts.rules import check_email
+from apps.accounts.queries import list_invites, list_tokens
+from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
+from apps.core.views import site_url
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
-from apps.web.forms import NOT_YOURS, Account, Appearance, PageForm
-from apps.web.look import remember_theme, theme_of
+from apps.web.forms import NOT_YOURS, Account, Appearance, NewInvite, NewToken, PageForm
 from apps.web.mail import send_confirmation
-from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
+from apps.web.responses import (
+    PageRequest,
+    named,
+    page_number,
+    page_of,
+    redirect_to,
+    render_page,
+    secret,
+)
+from apps.web.theme import remember_theme, theme_of
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
-def settings(request: PageRequest) -> HttpResponse:
+def account(request: PageRequest) -> HttpResponse:
     """Another e-mail address takes the password: whoever reads mail there gets a new one.
 
     What the person has not changed on the page stays as it is, also where the page is old. The
@@ -98,3 +108,79 @@ def unsubscribe(request: PageRequest) -> HttpResponse:
     if done:
         actions.update_user(by=Principal(user), user=user, wants_mail=False)
     return secret(render_page(request, "unsubscribe", token=proof, done=done))
+
+
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
+def tokens(request: PageRequest) -> HttpResponse:
+    """Shows a new token in the answer to the POST: its text is kept nowhere to redirect to."""
+    number, form, text = page_number(request), NewToken(request), ""
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            _, text = actions.create_token(
+                by=request.principal, owner=request.user, **form.cleaned_data
+            )
+    shown = page_of(request, number, list_tokens(request.user), token_row)
+    answer = render_page(
+        request,
+        "tokens",
+        status=201 if text else form.status_code,
+        form=NewToken(request, again=True) if text else form,
+        made=form.cleaned_data["name"] if text else "",
+        text=text,
+        page=shown,
+    )
+    return secret(answer)
+
+
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
+def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
+    """Asks first: a revoked token never works again."""
+    token = get_object_or_404(list_tokens(request.user), uuid=uid)
+    if request.method == "POST":
+        actions.revoke_token(by=request.principal, token=token)
+        messages.success(request, f"Token {token.name} revoked.")
+        return redirect_to("tokens")
+    return render_page(request, "revoke_token", **token_row(token))
+
+
+def token_row(token: ApiToken) -> dict[str, Any]:
+    """What the list shows of a token."""
+    return {"token": token, "state": token_status(token)}
+
+
+@page(Level.NONE, methods=FORM, throttle="signup-invites")
+def invites(request: PageRequest) -> HttpResponse:
+    """One's own invites, with their links; staff finds those of others in the admin."""
+    check_invites_open(request.principal)
+    form = NewInvite(request)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.create_invite(by=request.principal, **form.cleaned_data)
+            messages.success(request, "Invite created. Copy its link and send it.")
+            return redirect_to("invites")
+    rows = own_invites(request)
+    shown = page_of(request, page_number(request), rows, invite_row)
+    return secret(form.shown(request, "invites", page=shown))
+
+
+@page(Level.NONE, methods=FORM, throttle="signup-invites")
+def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
+    """Asks first: its link never works again. The address holds what the link does."""
+    check_invites_open(request.principal)
+    invite = get_object_or_404(own_invites(request), uuid=uid)
+    if request.method == "POST":
+        actions.delete_invite(by=request.principal, invite=invite)
+        messages.success(request, "Invite deleted.")
+        return redirect_to("invites")
+    return secret(render_page(request, "delete_invite", invite=invite))
+
+
+def own_invites(request: PageRequest) -> InviteQuerySet:
+    """Those that the person has made, without the deleted ones."""
+    return list_invites(request.principal).filter(created_by=request.user)
+
+
+def invite_row(invite: Invite) -> dict[str, Any]:
+    """What the list shows of an invite; its link while it works."""
+    link = invite.url(site_url()) if invite.status is InviteStatus.PENDING else ""
+    return {"invite": invite, "state": invite.status, "link": link}

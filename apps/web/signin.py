@@ -1,37 +1,47 @@
-"""`/signin`, `/signout`, `/signup`, and the admin's sign-in, which is the same."""
+"""`/signin`, `/signup`, `/reset` and `/settings/password`, and the sign-in of the admin."""
 
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth import authenticate, login, logout
-from django.http import HttpResponse, HttpResponseRedirect
+from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.core import signing
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.crypto import get_random_string
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
-from apps.accounts.principal import ANONYMOUS
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.accounts.proofs import person_of_reset
 from apps.accounts.rules import check_may_join
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.events import wake
 from apps.site.kinds import RateScope
+from apps.site.limits import throttle_account
 from apps.site.models import SiteSettings
-from apps.web.decorators import FORM, page
-from apps.web.forms import SignIn, SignUp
-from apps.web.known import remember, throttle_try
-from apps.web.mail import send_confirmation
+from apps.web.decorators import FORM, POST, page
+from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, SignIn, SignUp, TwiceForm
+from apps.web.mail import send_confirmation, send_reset
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
+    keep_cookie,
     named,
     own_path,
     redirect_to,
     redirect_to_path,
+    render_page,
     secret,
     uid_in,
 )
 
 WRONG = "Wrong username or password."
 """One text for an unknown name, a wrong password and a deactivated account."""
+KNOWN_BROWSER = "known"
+KNOWN_SALT = "guildhall.known"
+KNOWN_SECONDS = 365 * 86400
+"""Seconds for which a browser is known since its last sign-in."""
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
@@ -105,7 +115,7 @@ def end_session(request: PageRequest) -> None:
         wake.notify_on_commit(person)
 
 
-@page(Level.PUBLIC, methods=("POST",))
+@page(Level.PUBLIC, methods=POST)
 def signout(request: PageRequest) -> HttpResponse:
     """End this session; the browser forgets files and pages that it has stored.
 
@@ -125,3 +135,83 @@ def admin_signin(request: PageRequest) -> HttpResponse:
     if not request.user.is_staff:
         raise Forbidden("staff_required", "Only staff can use the admin.")
     return HttpResponseRedirect(own_path(request.GET.get("next", "")))
+
+
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def password(request: PageRequest) -> HttpResponse:
+    """Ends all other sessions: each holds a digest of the password that it began with."""
+    form = ChangePassword(request)
+    if request.method == "POST" and form.is_valid():
+        if not request.user.check_password(form.cleaned_data["current"]):
+            form.add_error("current", NOT_YOURS)
+        elif changed(form, request.principal):
+            update_session_auth_hash(request, request.user)
+            messages.success(request, "Password changed. Your other sessions have ended.")
+            return redirect_to("password")
+    return form.shown(request, "password")
+
+
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def reset(request: PageRequest) -> HttpResponse:
+    """The answer is the same whether there is such an account or not."""
+    form = AskReset(request)
+    if request.method == "POST" and form.is_valid():
+        send_reset(form.cleaned_data["email"])
+        return redirect_to("reset-sent")
+    return form.shown(request, "reset")
+
+
+@page(Level.PUBLIC)
+def reset_sent(request: PageRequest) -> HttpResponse:
+    """What to do now."""
+    return render_page(request, "reset_sent")
+
+
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def new_password(request: PageRequest) -> HttpResponse:
+    """The link from the mail works once, for three hours, and not for a deactivated account.
+
+    Its secret stands behind the `?` and in the form: paths are logged.
+    """
+    proof = named(request, "token")
+    user, form = person_of_reset(proof), TwiceForm(request)
+    if request.method == "POST" and form.is_valid() and changed(form, Principal(user)):
+        messages.success(request, "Password changed. Sign in with it.")
+        return remember(request, redirect_to("signin"), user)
+    return secret(form.shown(request, "new_password", token=proof))
+
+
+def changed(form: TwiceForm, principal: Principal) -> bool:
+    """Give the person the password in the form; where that is refused, the form says why."""
+    with form.refusals():
+        password = form.cleaned_data["password"]
+        actions.change_password(by=principal, user=principal.user, password=password)
+    return not form.errors
+
+
+def remember(request: HttpRequest, response: HttpResponse, user: User) -> HttpResponse:
+    """Know this browser as one of the person's from now on."""
+    mark = mark_of(request, user.username) or get_random_string(16)
+    value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
+    keep_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
+    return response
+
+
+def throttle_try(request: HttpRequest, username: str) -> None:
+    """Count a try to sign in to this account, whether there is one or not; 429. Each browser that
+    it knows has tries of its own.
+    """
+    throttle_account(username, mark_of(request, username))
+
+
+def mark_of(request: HttpRequest, username: str) -> str:
+    """By what this browser is told from others in which the account has been signed in to; "" for
+    one in which it has not.
+    """
+    try:
+        name, mark = signing.loads(
+            request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_SALT, max_age=KNOWN_SECONDS
+        )
+    except signing.BadSignature:
+        return ""
+    return str(mark) if name == username.lower() else ""

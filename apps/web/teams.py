@@ -16,8 +16,9 @@ from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
 from apps.teams.rules import check_may_set, may_set
-from apps.web.decorators import FORM, page, team_page
-from apps.web.forms import PageForm, words
+from apps.web.decorators import FORM, POST, page, team_page
+from apps.web.forms import NewMember, NewTeam, PageForm, SetRole, TeamSettings, words
+from apps.web.frame import team_context
 from apps.web.responses import (
     PageRequest,
     page_number,
@@ -25,7 +26,6 @@ from apps.web.responses import (
     redirect_to_path,
     render_page,
 )
-from apps.web.team_forms import NewMember, SetRole, TeamSettings
 
 MOST_MEMBERS = 30
 """Members that stand beside the repositories."""
@@ -35,37 +35,32 @@ MOST_MEMBERS = 30
 def teams(request: PageRequest) -> HttpResponse:
     """The teams that one is in; all of them for staff."""
     rows = list_teams(request.principal, everybodys=request.principal.is_staff)
-    return render_page(request, "teams", page=page_of(request, page_number(request), rows, same))
+    return render_page(request, "teams", page=page_of(request, page_number(request), rows))
 
 
-def same(row: Any) -> Any:
-    return row
-
-
-def context_of(access: TeamAccess, tab: str) -> dict[str, Any]:
-    """What the frame of a team shows."""
-    return {
-        "access": access,
-        "team": access.team,
-        "tab": tab,
-        "role": access.team.role_of(access.principal.person_id),
-        "may_write": access.level >= Level.WRITE,
-        "may_admin": access.level >= Level.ADMIN,
-        "may_own": access.level >= Level.OWNER,
-    }
+@page(Level.NONE, methods=FORM, throttle="teams")
+def new_team(request: PageRequest) -> HttpResponse:
+    """Make a team. Who makes it owns it."""
+    form = NewTeam(request)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            team = actions.create_team(by=request.principal, **form.cleaned_data)
+            messages.success(request, f"Team {team.slug} created. You are its owner.")
+            return redirect_to_path(f"/{team.path}")
+    return form.shown(request, "new_team")
 
 
 @team_page(Level.NONE)
 def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Its repositories that one may read; for its people also who they are."""
-    found = page_of(request, page_number(request), list_repos(access), same)
+    found = page_of(request, page_number(request), list_repos(access))
     members = list_members(access.team)[:MOST_MEMBERS] if access.level >= Level.READ else []
     return render_page(
         request,
         "team",
         page=found,
         members=members,
-        **context_of(access, "repos"),
+        **team_context(access, "repos"),
     )
 
 
@@ -79,7 +74,7 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
             actions.add_member(by=access, user=user, role=form.cleaned_data["role"])
             messages.success(request, f"{user.username} added to the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
-    page = page_of(request, page_number(request), list_members(access.team), same)
+    page = page_of(request, page_number(request), list_members(access.team))
     for one in page["results"]:
         one.may_change = may_set(access, one.role)
     roles = [role for role in Role if may_set(access, role)]
@@ -92,11 +87,11 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
         page=page,
         roles=roles,
         last_owner=owners[0] if len(owners) == 1 else None,
-        **context_of(access, "members"),
+        **team_context(access, "members"),
     )
 
 
-@team_page(Level.ADMIN, methods=("POST",), throttle="teams")
+@team_page(Level.ADMIN, methods=POST, throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
     """Give a member another role."""
     found, form = member_of(access, member), SetRole(request)
@@ -121,7 +116,7 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
         messages.success(request, said)
         return redirect_to_path("/teams" if own else f"/{access.team.path}/~members")
     return render_page(
-        request, "remove_member", member=found, own=own, **context_of(access, "members")
+        request, "remove_member", member=found, own=own, **team_context(access, "members")
     )
 
 
@@ -137,7 +132,7 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
             messages.success(request, "Team saved.")
             return redirect_to_path(f"/{found.path}/~settings")
         found.refresh_from_db()  # what was refused must not stand on the page
-    return form.shown(request, "team_settings", **context_of(access, "settings"))
+    return form.shown(request, "team_settings", **team_context(access, "settings"))
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
@@ -151,7 +146,7 @@ def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
             said = "activated" if active else "deactivated"
             messages.success(request, f"Team {said}.")
             return redirect_to_path(f"/{found.path}/~settings")
-    return form.shown(request, "retire_team", **context_of(access, "settings"))
+    return form.shown(request, "retire_team", **team_context(access, "settings"))
 
 
 def member_of(access: TeamAccess, username: str) -> Member:

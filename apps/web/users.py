@@ -18,7 +18,6 @@ from apps.repos.queries import list_repos
 from apps.web.activity import feed_of, graph
 from apps.web.decorators import check_is_shown, page
 from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of, render_page
-from apps.web.teams import same
 from apps.web.templatetags.pictures import picture
 
 EVENTS = 12
@@ -38,7 +37,7 @@ def user(request: PageRequest, username: str) -> HttpResponse:
         if is_signed_in:
             raise
         return ask_to_sign_in(request)
-    found = page_of(request, page_number(request), list_repos(access), same)
+    found = page_of(request, page_number(request), list_repos(access))
     beside = lately(access) if is_signed_in else {}
     return render_page(request, "user", person=access.owner, page=found, **beside)
 

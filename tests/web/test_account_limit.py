@@ -9,7 +9,7 @@ from django.core import signing
 
 from apps.site.actions import update_site_settings
 from apps.site.models import RateLimit
-from apps.web import known
+from apps.web import signin
 from apps.web.signin import WRONG
 from tests.factories import UserFactory
 from tests.principals import principal_of
@@ -98,17 +98,18 @@ def test_a_new_password_by_mail_lets_its_person_in(stranger, ada):
 
 def test_nobody_makes_themself_known(stranger, ada):
     use_up(stranger, "Ada")
-    texts = ["", "x", signing.dumps(["ada", "x"]), signing.dumps(["other", "x"], salt=known.SALT)]
+    others = signing.dumps(["other", "x"], salt=signin.KNOWN_SALT)
+    texts = ["", "x", signing.dumps(["ada", "x"]), others]
     for text in texts:
         client = stranger()
-        client.client.cookies[known.COOKIE] = text
+        client.client.cookies[signin.KNOWN_BROWSER] = text
         client.sign_in("Ada").gives(429)
 
 
 def test_the_cookie_is_for_signing_in_alone(stranger, ada):
     own = stranger()
     own.sign_in("Ada").redirects_to("/")
-    cookie = own.client.cookies[known.COOKIE]
+    cookie = own.client.cookies[signin.KNOWN_BROWSER]
     assert cookie["httponly"] and (cookie["samesite"], cookie["path"]) == ("Lax", "/signin")
     assert "ada@example.org" not in cookie.value
 

@@ -10,7 +10,7 @@ import pytest
 from apps.browse.models import GitCache
 from apps.git.run import GitTimeout
 from apps.repos.models import Visibility
-from apps.web import diffs, pull_contents
+from apps.web import diffs, pulls
 from tests.browse.code import code_of, push
 from tests.test_queries import costing
 
@@ -83,7 +83,7 @@ def test_a_pull_of_a_few_lines_is_one_page_and_starts_git_once(visit, address, b
         with costing() as cost:
             person.get(f"{address}{tab}").gives()
         assert cost.git == 0 and cost.sql <= most, tab
-    monkeypatch.setattr(pull_contents, "INLINE_ROWS", 3)
+    monkeypatch.setattr(pulls, "INLINE_ROWS", 3)
     page = person.get(address).gives()
     assert not rows(page.html) and f'<a href="{address}/files">' in page.html
 

@@ -9,7 +9,6 @@ import pytest
 from apps.threads import serializers
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import place_of
-from apps.web import replies as reply_pages
 from apps.web import threads as pages
 from tests.web.page_client import PageResponse
 
@@ -116,7 +115,6 @@ def test_a_deleted_reply_leaves_its_place_and_tells_nothing(visit, make, thread,
 
 def test_the_link_of_a_reply_leads_to_its_page(visit, make, thread, bob, monkeypatch):
     monkeypatch.setattr(pages, "REPLIES", 2)
-    monkeypatch.setattr("apps.web.replies.REPLIES", 2)
     made = [make.reply(thread, by=bob) for _ in range(5)]
     nested = make.reply(thread, by=bob, to=made[0])
     assert [place_of(reply) for reply in [*made, nested]] == [0, 2, 3, 4, 5, 1]
@@ -177,7 +175,6 @@ def test_after_a_refused_form_the_links_to_long_texts_lead_to_the_page_of_the_th
     visit, make, thread, bob, monkeypatch
 ):
     monkeypatch.setattr(serializers, "HTML_MAX", 64 * 1024)
-    monkeypatch.setattr(reply_pages, "REPLIES", 2)
     monkeypatch.setattr(pages, "REPLIES", 2)
     for number in range(1, 5):
         make.reply(thread, by=bob, body="- a\n" * 4000 + f"\nLast {number}")

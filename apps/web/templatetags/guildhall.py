@@ -12,12 +12,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.accounts import rules
+from apps.accounts.models import Theme
 from apps.accounts.principal import Principal
 from apps.core import pagination
 from apps.events import sentences
 from apps.events.queries import list_pings
 from apps.web import hidden_characters
-from apps.web.look import look
+from apps.web.theme import theme_of
 
 register = template.Library()
 WEEK = dt.timedelta(days=7)
@@ -32,9 +33,14 @@ def may_invite(principal: Principal) -> bool:
 
 @register.filter
 def data_attributes(request: HttpRequest | None) -> SafeString:
-    """How a page looks to who asks for it, as attributes of `<html>`."""
-    found = look(request).items() if request is not None else ()
-    return format_html_join("", ' data-{}="{}"', found)
+    """Attributes of `<html>` for a theme and for shortcuts that are not the default."""
+    attributes = []
+    if request is not None and (theme := theme_of(request)) != Theme.SYSTEM:
+        attributes.append(("theme", theme))
+    user = getattr(request, "user", None)
+    if user is not None and user.is_authenticated and not user.has_shortcuts:
+        attributes.append(("shortcuts", "off"))
+    return format_html_join("", ' data-{}="{}"', attributes)
 
 
 @register.filter

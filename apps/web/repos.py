@@ -1,4 +1,4 @@
-"""`…/settings`: what people see of a repository, its archive, and its protected branches."""
+"""`/{owner}/{repo}`, `/new/repo`, `…/forks` and `…/settings`, with the protected branches."""
 
 from __future__ import annotations
 
@@ -6,30 +6,131 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 
 from apps.accounts.rules import named_user
+from apps.browse.folders import thing_at
 from apps.core.access import Level
+from apps.core.errors import NotFound
+from apps.core.pagination import count_text
+from apps.core.views import base_url
 from apps.repos import actions
-from apps.repos.access import RepoAccess
-from apps.repos.models import Approver, Protection
+from apps.repos.access import RepoAccess, open_space
+from apps.repos.models import Approver, Fork, Protection, Repo, Visibility
 from apps.repos.protection_rules import defaults, settings_of
-from apps.repos.queries import list_approvers, list_protections, newest_branches
+from apps.repos.queries import list_approvers, list_forks, list_protections, newest_branches
 from apps.repos.satisfiable import Crowd, is_satisfiable
-from apps.web.decorators import FORM, repo_page
-from apps.web.forms import PageForm
-from apps.web.frame import repo_context
-from apps.web.repo_forms import EditProtection, NewApprover, NewProtection, RepoSettings
-from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
+from apps.web.code import find_location, folder_context, ref_menu
+from apps.web.decorators import FORM, POST, page, repo_page
+from apps.web.forms import (
+    EditProtection,
+    NewApprover,
+    NewFork,
+    NewProtection,
+    NewRepo,
+    PageForm,
+    RepoSettings,
+)
+from apps.web.frame import render_repo_page, repo_context
+from apps.web.responses import PageRequest, named, page_number, page_of, redirect_to_path
 
-POST = ("POST",)
+MOST_PROTECTIONS = 20
+"""Protections that stand beside the repository."""
 MOST_BRANCHES = 1000
 """Branches that are compared with protections, the newest."""
 MOST_PROPOSED = 100
 """Branches that are proposed in a form."""
 MOST_NAMED = 5
 """Branches that are named of those that a protection matches."""
+
+
+@repo_page()
+def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """Its description, the command that clones it, what is protected, its files and README."""
+    found = access.repo
+    fork = Fork.objects.with_paths().filter(repo=found).first()
+    known = type(found).objects.paths_known_to(access.principal, [fork.upstream_id] if fork else [])
+    return render_repo_page(
+        request,
+        access,
+        "repo",
+        tab="code",
+        clone=f"{base_url(request)}/{found.path}.git",
+        protections=list_protections(found)[:MOST_PROTECTIONS],
+        upstream=known.get(fork.upstream_id) if fork and fork.upstream_id else None,
+        level=access.level.name.lower(),
+        **code_context(request, access),
+    )
+
+
+def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
+    """The files of the default branch. It may not be there, even where other branches are."""
+    found = access.repo
+    if found.is_empty:
+        return {}
+    known = {
+        "menu": ref_menu(found, found.default_branch),
+        "files_action": f"/{found.path}/files",
+        "branch_count": count_text(found.refs.branches()),
+    }
+    try:
+        location = find_location(request, access)
+    except NotFound:
+        return known
+    folder = thing_at(found, location.commit, b"")
+    return {
+        **known,
+        "location": location,
+        "folder": folder_context(request, access, location, folder),
+    }
+
+
+@page(Level.PUBLIC)
+def clone_address(request: PageRequest, **place: Any) -> HttpResponse:
+    """302 from the address that git clones to the page: people paste it into browsers."""
+    return HttpResponseRedirect(request.path.removesuffix(".git"))
+
+
+@page(Level.NONE, methods=FORM, throttle="repos")
+def new_repo(request: PageRequest) -> HttpResponse:
+    """Make a repository. Its owner can be named in the address: `?owner=teams/acme`."""
+    asked = named(request, "owner")
+    if asked and request.method != "POST":  # later it is refused in the form, which keeps its text
+        asked = open_space(request.principal, asked).owner.path
+    form = NewRepo(request, named=asked, visibility=Visibility.PRIVATE)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            wanted = dict(form.cleaned_data)
+            space = open_space(request.principal, wanted.pop("owner"))
+            repo = actions.create_repo(by=space, **wanted)
+            return redirect_to_path(f"/{repo.path}")
+    return form.shown(request, "new_repo")
+
+
+@repo_page(methods=FORM, throttle="forks")
+def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
+    """The forks that one may read, newest first. The copy is made after it was asked for."""
+    repo, principal = access.repo, access.principal
+    number = page_number(request)
+    page = page_of(request, number, list_forks(principal, repo), fork_row)
+    known = Repo.objects.paths_known_to(principal, [row["fork"].repo_id for row in page["results"]])
+    for row in page["results"]:
+        row["path"] = known.get(row["fork"].repo_id)
+    if not principal.is_signed_in:
+        return render_repo_page(request, access, "forks", tab="code", page=page)
+    form = NewFork(request, named=named(request, "owner"))
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            space = open_space(principal, form.cleaned_data["owner"])
+            made = actions.create_fork(by=access, into=space)
+            messages.success(request, f"Forking into {space.name} has started.")
+            return redirect_to_path(f"/{repo.path}/forks#fork-{made.uuid}")
+    return form.shown(request, "forks", page=page, **repo_context(access, "code"))
+
+
+def fork_row(fork: Fork) -> dict[str, Any]:
+    return {"fork": fork}
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="repos", signed_in=True)
