@@ -28,14 +28,14 @@ from apps.web.decorators import page, repo_page, team_page
 from apps.web.frame import render_repo_page, team_context
 from apps.web.responses import PageRequest, render_page
 
-MOST_PLACES = 50
+MOST_OWN = 50
 """Teams, and repositories of one's own, of which the first page tells."""
-ROWS = 50
+EVENTS_PER_PAGE = 50
 """Events on a page."""
 HEIGHT = 36
 """Of the tallest bar, in units of the drawing; a day without events has one of 1."""
 STEP = 4
-NAMES = {
+TOTALS = {
     "pulls_created": ("pull", "pulls"),
     "reviews_created": ("review", "reviews"),
     "threads_created": ("thread", "threads"),
@@ -52,22 +52,22 @@ def activity(request: PageRequest) -> HttpResponse:
     """Of the scope that the address names as for the API, else of all teams and repositories of
     the person's.
     """
-    principal, before = request.principal, before_of(request)
-    teams = [*list_teams(principal)[:MOST_PLACES]]
+    principal, before = request.principal, before_id(request)
+    teams = [*list_teams(principal)[:MOST_OWN]]
     repos = list_own_repos(principal).filter(owner_user=principal.user.pk)
-    places = places_of(principal, teams, repos[:MOST_PLACES])
+    places = scope_keys(principal, teams, repos[:MOST_OWN])
     scope = request.GET.get("scope", "")
     if scope:
         selection = Selection(principal, resolve(principal, [scope]), frozenset())
-        found = selection.find(after=0, before=before, size=ROWS + 1, newest_first=True)
+        found = selection.find(after=0, before=before, size=EVENTS_PER_PAGE + 1, newest_first=True)
     else:
-        found = newest_events(places.values(), before=before, size=ROWS + 1)
-    choices = choices_of(places, scope, is_staff=principal.is_staff)
+        found = newest_events(places.values(), before=before, size=EVENTS_PER_PAGE + 1)
+    choices = scope_choices(places, scope, is_staff=principal.is_staff)
     feed = feed_page(request, found, [scope] if scope else places)
     return render_page(request, "activity", feed=feed, choices=choices, scope=scope)
 
 
-def choices_of(places: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
+def scope_choices(places: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
     """The scopes in the menu of the page, each with its name; the one that is asked for as well."""
     found = {"": "Your teams and repositories", "self": "What you did", "inbox": "What pinged you"}
     found |= {"site": "The site"} if is_staff else {}
@@ -78,7 +78,7 @@ def choices_of(places: dict[str, Key], scope: str, *, is_staff: bool) -> list[tu
 @repo_page()
 def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """What went on in a repository, for whoever may read it."""
-    found = events_of(request, Key("repo_id", access.repo.pk))
+    found = events_of_key(request, Key("repo_id", access.repo.pk))
     scopes = [f"repo:{access.repo.path}"] if request.principal.is_signed_in else []
     feed = feed_page(request, found, scopes)
     return render_repo_page(request, access, "repo_activity", tab="activity", feed=feed)
@@ -87,23 +87,23 @@ def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
 @team_page()
 def team_activity(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """What went on in a team and its repositories, for its people."""
-    found = events_of(request, Key("team_id", access.team.pk))
+    found = events_of_key(request, Key("team_id", access.team.pk))
     feed = feed_page(request, found, [f"team:{access.team.slug}"])
     return render_page(request, "team_activity", feed=feed, **team_context(access, "activity"))
 
 
-def events_of(request: PageRequest, key: Key) -> list[EventRow]:
+def events_of_key(request: PageRequest, key: Key) -> list[EventRow]:
     """The events of this page under one key, of which all may be read, and one more."""
-    return newest_events([key], before=before_of(request), size=ROWS + 1)
+    return newest_events([key], before=before_id(request), size=EVENTS_PER_PAGE + 1)
 
 
-def before_of(request: HttpRequest) -> int:
+def before_id(request: HttpRequest) -> int:
     """Before which event the page begins: `?before_id=`, else past all; 422."""
     text = request.GET.get("before_id")
     return PAST_ALL if text is None else read_cursor("before_id", text)
 
 
-def feed_of(records: Sequence[dict[str, Any]], scopes: Iterable[str] = ()) -> dict[str, Any]:
+def feed_context(records: Sequence[dict[str, Any]], scopes: Iterable[str] = ()) -> dict[str, Any]:
     """What the template of a list of events shows; `scopes`: what it follows where it is live, by
     the words of the stream, from the newest event that is shown.
     """
@@ -117,21 +117,28 @@ def feed_of(records: Sequence[dict[str, Any]], scopes: Iterable[str] = ()) -> di
 def feed_page(
     request: HttpRequest, found: Sequence[EventRow], scopes: Iterable[str]
 ) -> dict[str, Any]:
-    """A page of `ROWS` events, of which one more has been asked for, with the way to older ones.
+    """A page of events, with links to newer and older ones; `found` has one event more if there are
+    older ones.
 
     Only the first page is live.
     """
-    shown, is_first = found[:ROWS], "before_id" not in request.GET
-    older = with_parameters(request.GET, before_id=shown[-1].id) if len(found) > ROWS else None
+    shown, is_first = found[:EVENTS_PER_PAGE], "before_id" not in request.GET
+    older = (
+        with_parameters(request.GET, before_id=shown[-1].id)
+        if len(found) > EVENTS_PER_PAGE
+        else None
+    )
     newest = with_parameters(request.GET, before_id=None)
     return {
-        **feed_of(event_records(shown, ""), scopes if is_first else ()),
+        **feed_context(event_records(shown, ""), scopes if is_first else ()),
         "next": f"{request.path}?{older}" if older else None,
         "previous": None if is_first else f"{request.path}?{newest}".removesuffix("?"),
     }
 
 
-def places_of(principal: Principal, teams: Iterable[Team], repos: Iterable[Repo]) -> dict[str, Key]:
+def scope_keys(
+    principal: Principal, teams: Iterable[Team], repos: Iterable[Repo]
+) -> dict[str, Key]:
     """Where events of one's teams and own repositories are found, by the scopes of the stream."""
     own = [repo for repo in repos if repo.owner_user_id == principal.person_id]
     return {
@@ -156,10 +163,12 @@ def graph(record: dict[str, Any]) -> dict[str, Any]:
         "total": sum(day["count"] for day in days),
         "most": top["count"],
         "most_on": dt.date.fromisoformat(top["date"]),
-        "words": [many(totals[name], *names) for name, names in NAMES.items() if totals[name]],
+        "words": [
+            count_text(totals[name], *names) for name, names in TOTALS.items() if totals[name]
+        ],
     }
 
 
-def many(count: int, one: str, several: str) -> str:
+def count_text(count: int, one: str, several: str) -> str:
     """`1 pull`, `2 pulls`."""
     return f"{count} {one if count == 1 else several}"

@@ -47,7 +47,7 @@ def resolved(kept: str, repo: Repo, folder: bytes, ref: str) -> str:
 
     def place(found: re.Match[str]) -> str:
         kind = "raw" if found[1] == "src" else "files"
-        to = led_to(html.unescape(found[2]), repo, folder, ref, kind)
+        to = link_target(html.unescape(found[2]), repo, folder, ref, kind)
         return f' {found[1]}="{html.escape(to)}"'
 
     def parts() -> Iterator[str]:
@@ -62,7 +62,7 @@ def resolved(kept: str, repo: Repo, folder: bytes, ref: str) -> str:
     return "".join(parts())
 
 
-def led_to(address: str, repo: Repo, folder: bytes, ref: str, kind: str) -> str:
+def link_target(address: str, repo: Repo, folder: bytes, ref: str, kind: str) -> str:
     """Where a link of a README leads: as it is, unless it names another file of the repository."""
     if not address or ABSOLUTE.match(address) or UPLOAD.fullmatch(address):
         return address

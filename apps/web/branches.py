@@ -24,7 +24,7 @@ BRANCH_ROWS = 30
 @repo_page()
 def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The branches, pushed last first; `?search=` looks for a part of a name."""
-    repo, search = access.repo, searched(request)
+    repo, search = access.repo, search_text(request)
     rows: Any = refs.list_branches(repo)
     rows = rows.in_order("-updated_at")
     if search:
@@ -35,13 +35,13 @@ def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
     pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in found])
     far = refs.distances_from_default(repo, found, who_asks(request))
     page["results"] = [
-        shown_branch(branch_record(ref, repo.default_branch, patterns, pulls), far.get(ref.sha))
+        branch_item(branch_record(ref, repo.default_branch, patterns, pulls), far.get(ref.sha))
         for ref in found
     ]
     return render_repo_page(request, access, "branches", tab="code", page=page, search=search)
 
 
-def shown_branch(record: dict[str, Any], far: tuple[int, int] | None) -> dict[str, Any]:
+def branch_item(record: dict[str, Any], far: tuple[int, int] | None) -> dict[str, Any]:
     """What one line of the list needs; `far` is unknown where git cannot tell in time."""
     at = record["commit"]["committed_at"]
     ahead, behind = far if far else (None, None)
@@ -52,16 +52,16 @@ def shown_branch(record: dict[str, Any], far: tuple[int, int] | None) -> dict[st
 @repo_page()
 def tags(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The tags, pushed last first; `?search=` looks for a part of a name."""
-    search = searched(request)
+    search = search_text(request)
     rows: Any = refs.list_tags(access.repo)
     if search:
         rows = rows.search(search)
-    page = page_of(request, page_number(request), rows, shown_tag)
+    page = page_of(request, page_number(request), rows, tag_item)
     name_refs(access.repo, page["results"])
     return render_repo_page(request, access, "tags", tab="code", page=page, search=search)
 
 
-def shown_tag(ref: Any) -> dict[str, Any]:
+def tag_item(ref: Any) -> dict[str, Any]:
     """What one line of the list needs: the first paragraph of what it says, and when it was tagged,
     or else its commit was made.
     """
@@ -83,6 +83,6 @@ def name_refs(repo: Repo, tags: list[dict[str, Any]]) -> None:
         tag["ref"] = name if is_free else TAGS + name
 
 
-def searched(request: PageRequest) -> str:
+def search_text(request: PageRequest) -> str:
     """The part of a name that is looked for."""
     return request.GET.get("search", "").replace("\0", "")

@@ -133,7 +133,7 @@ AS_HTML: dict[int, Any] = {**VISIBLE, ord("\r"): "&#13;"}
 def coloured_lines(name: str, text: str, budget: Budget) -> list[Line]:
     """The lines of the file of this name, as far as they take no longer than the budget has."""
     language = language_of(name)
-    if not language or not fits(text):
+    if not language or not can_be_coloured(text):
         return plain_lines(text)
     return split_pieces(pieces_of(text, language, budget))
 
@@ -150,7 +150,7 @@ def language_of(name: str) -> str:
     return found or LANGUAGE_OF_ENDING.get(last.rpartition(".")[2] if "." in last else "", "")
 
 
-def fits(text: str) -> bool:
+def can_be_coloured(text: str) -> bool:
     """Whether this is not too much to be coloured."""
     if len(text) > CHARACTERS_MAX or text.count("\n") > LINES_MAX:
         return False
@@ -207,8 +207,8 @@ def html_of(line: Line, marked: tuple[int, int] | None = None) -> str:
     if marked is None:
         return pieces_html(line)
     start, stop = marked
-    before, rest = cut(line, start)
-    inside, after = cut(rest, stop - start)
+    before, rest = split_line(line, start)
+    inside, after = split_line(rest, stop - start)
     return f"{pieces_html(before)}<mark>{pieces_html(inside)}</mark>{pieces_html(after)}"
 
 
@@ -219,7 +219,7 @@ def pieces_html(line: Line) -> str:
     )
 
 
-def cut(line: Line, length: int) -> tuple[Line, Line]:
+def split_line(line: Line, length: int) -> tuple[Line, Line]:
     """The first so many characters, and the others."""
     before, after = Line(), Line()
     for kind, text in line:

@@ -46,7 +46,7 @@ def compare(request: PageRequest, access: RepoAccess) -> HttpResponse:
     return response
 
 
-def shown_comparison(
+def comparison_context(
     request: PageRequest, access: RepoAccess, base: str, head: str
 ) -> dict[str, Any]:
     """What `_comparison.html` shows of a base and a head, which may be in a fork. 404, 422, 503."""
@@ -83,6 +83,6 @@ def comparison_or_reason(
     if "..." in base or not base or not head:
         return None, NotFound("not_found", "Choose two branches, tags or commits.")
     try:
-        return shown_comparison(request, access, base, head), None
+        return comparison_context(request, access, base, head), None
     except ApiError as error:
         return None, error

@@ -30,7 +30,7 @@ from apps.threads.serializers import (
     UpdateThread,
     add_html,
 )
-from apps.web.forms import PLAIN, EditForm, PageForm, menu, text_field, words
+from apps.web.forms import PLAIN, EditForm, PageForm, choice_field, text_field, word_choices
 from apps.web.responses import PageRequest
 
 ANY = [("", "Any")]
@@ -119,13 +119,13 @@ class TextForm(PageForm):
     preview = SafeString("")
     """The text as HTML, where that was asked for."""
 
-    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+    def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
         """As for any form; the text is rendered for who looks at it."""
         if self.is_preview:
             text = str(self.initial["body"])[: self.fields["body"].max_length]
             [record] = with_html(request, context["access"], [{"body": text}])
             self.preview = record["body_html"]
-        return super().shown(request, template, **context)
+        return super().render_page(request, template, **context)
 
 
 class ThreadForm(TextForm):
@@ -133,20 +133,20 @@ class ThreadForm(TextForm):
 
     title = text_field("Title", autocomplete="off")
     body = BodyField(required=False)
-    kind = menu("Kind", KINDS)
-    priority = menu("Priority", Priority)
+    kind = choice_field("Kind", KINDS)
+    priority = choice_field("Priority", Priority)
 
 
 class EditThread(EditForm, ThreadForm):
     request_serializer = UpdateThread
 
-    status = menu("Status", ThreadStatus)
+    status = choice_field("Status", ThreadStatus)
 
 
 class ReplyForm(TextForm):
     request_serializer = CreateReply
 
-    kind = menu("Kind", REPLY_KINDS)
+    kind = choice_field("Kind", REPLY_KINDS)
     body = BodyField(required=True, rows=5)
 
 
@@ -154,7 +154,7 @@ class EditReply(EditForm, TextForm):
     request_serializer = UpdateReply
 
     kind = text_field("Kind", autocomplete="off", list="kinds")
-    status = menu("Status", ReplyStatus)
+    status = choice_field("Status", ReplyStatus)
     body = BodyField(required=True)
 
 
@@ -179,8 +179,10 @@ class FilterForm(forms.Form):
 
 class ThreadFilters(FilterForm):
     search = forms.CharField(label="Text", required=False)
-    status = forms.ChoiceField(label="Status", choices=[*ANY, *words(ThreadStatus)], required=False)
-    kind = forms.ChoiceField(label="Kind", choices=[*ANY, *words(KINDS)], required=False)
+    status = forms.ChoiceField(
+        label="Status", choices=[*ANY, *word_choices(ThreadStatus)], required=False
+    )
+    kind = forms.ChoiceField(label="Kind", choices=[*ANY, *word_choices(KINDS)], required=False)
     created_by = forms.CharField(label="Author", required=False)
     ordering = forms.ChoiceField(label="Order", choices=THREAD_ORDERS, required=False)
 
@@ -215,7 +217,7 @@ class PullForm(TextForm):
     )
     title = text_field("Title", autocomplete="off")
     body = BodyField(required=False)
-    status = menu("Status", [PullStatus.OPEN, PullStatus.DRAFT])
+    status = choice_field("Status", [PullStatus.OPEN, PullStatus.DRAFT])
 
 
 class EditPull(EditForm, TextForm):
@@ -228,21 +230,21 @@ class EditPull(EditForm, TextForm):
 class SetStatus(PageForm):
     request_serializer = SetPullStatus
 
-    status = menu("Status", SETTABLE)
+    status = choice_field("Status", SETTABLE)
 
 
 class ReviewForm(TextForm):
     request_serializer = CreateReview
-    ids = "review_%s"
+    id_format = "review_%s"
 
     body = BodyField(required=False, rows=5)
-    status = menu("Decision", DECISIONS)
+    status = choice_field("Decision", DECISIONS)
     expected_head_sha = forms.CharField(widget=forms.HiddenInput, required=False)
 
 
 class MergeForm(PageForm):
     request_serializer = MergePull
-    ids = "merge_%s"
+    id_format = "merge_%s"
 
     merge_strategy = forms.ChoiceField(
         label="How", choices=[(str(one), text) for one, text in STRATEGIES.items()]
@@ -262,6 +264,8 @@ class MergeForm(PageForm):
 
 class PullFilters(FilterForm):
     search = forms.CharField(label="Text", required=False)
-    status = forms.ChoiceField(label="Status", choices=[*ANY, *words(PullStatus)], required=False)
+    status = forms.ChoiceField(
+        label="Status", choices=[*ANY, *word_choices(PullStatus)], required=False
+    )
     created_by = forms.CharField(label="Author", required=False)
     ordering = forms.ChoiceField(label="Order", choices=PULL_ORDERS, required=False)

@@ -24,7 +24,7 @@ from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
 from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading
 from apps.teams.access import TeamAccess, open_team
-from apps.web.responses import PageRequest, ask_to_sign_in, keep_cookie, refuse
+from apps.web.responses import PageRequest, ask_to_sign_in, keep_cookie, render_error
 
 View = Callable[..., HttpResponseBase]
 READ = ("GET",)
@@ -35,7 +35,7 @@ SENT = "sent"
 
 
 class PageView(Protocol):
-    """The declaration that `@page` leaves on a view, for the tests and for `errors.old_form`."""
+    """The declaration that `@page` leaves on a view, for the tests and for `errors.csrf_failure`."""
 
     page: Level
     methods: tuple[str, ...]
@@ -47,31 +47,31 @@ def page(
     *,
     methods: tuple[str, ...] = READ,
     throttle: str | None = None,
-    is_packed: bool = True,
+    is_compressed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
 
     `throttle` is what a POST counts in: the tag that its operation has in the API, or a rate scope
-    of signing in. `is_packed`: whether the answer may be compressed.
+    of signing in. `is_compressed`: whether the answer may be compressed.
     """
 
-    packed: Callable[[View], View] = gzip_page if is_packed else as_it_is
+    packed: Callable[[View], View] = gzip_page if is_compressed else unchanged
 
     def declare(view: View) -> View:
         @packed
         @wraps(view)
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
             try:
-                last = before(request, needs, methods, throttle)
-                response = last or view(request, *args, **kwargs)
+                answer = check_request(request, needs, methods, throttle)
+                response = answer or view(request, *args, **kwargs)
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
                     raise
-                response = refuse(request, error, keeps_texts=True)
+                response = render_error(request, error, keeps_texts=True)
             if not response.has_header("Cache-Control"):
-                keep_from_caches(request, response)
-            tell_what_was_sent(request, response)
+                forbid_caching(request, response)
+            mark_form_as_sent(request, response)
             return response
 
         declared = cast("PageView", run)
@@ -81,7 +81,7 @@ def page(
     return declare
 
 
-def keep_from_caches(request: PageRequest, response: HttpResponseBase) -> None:
+def forbid_caching(request: PageRequest, response: HttpResponseBase) -> None:
     """Browsers show pages that they have stored when people go back, without asking again. They
     store none of somebody who is signed in: after signing out it would still be there.
     """
@@ -91,7 +91,7 @@ def keep_from_caches(request: PageRequest, response: HttpResponseBase) -> None:
         patch_cache_control(response, private=True, no_cache=True)
 
 
-def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None:
+def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
     """After a form was accepted, let the next page say so in `data-sent`: only then a browser
     forgets what it has kept of the text.
     """
@@ -101,12 +101,12 @@ def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None
         response.delete_cookie(SENT, samesite="Lax")
 
 
-def as_it_is(view: View) -> View:
+def unchanged(view: View) -> View:
     """In the place of `gzip_page`."""
     return view
 
 
-def before(
+def check_request(
     request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: str | None
 ) -> HttpResponse | None:
     """The steps before the page; an answer when one of them is the last."""
@@ -139,7 +139,7 @@ def repo_page(
     methods: tuple[str, ...] = READ,
     throttle: str | None = None,
     signed_in: bool = False,
-    is_packed: bool = True,
+    is_compressed: bool = True,
 ) -> Callable[[View], View]:
     """Declare a page below a repository: it is given the caller's access before what else its
     address names.
@@ -148,7 +148,7 @@ def repo_page(
     asked to sign in. `signed_in`: a page that is of use only to who is.
     """
 
-    def open_named(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
+    def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
         writing = request.method == "POST"
         owner, slug = owner_path(kwargs), kwargs.pop("repo_slug")
         kwargs.pop("team_slug", None) or kwargs.pop("username")
@@ -157,7 +157,11 @@ def repo_page(
         )
 
     return _page_below(
-        open_named, methods=methods, throttle=throttle, signed_in=signed_in, is_packed=is_packed
+        open_resource,
+        methods=methods,
+        throttle=throttle,
+        signed_in=signed_in,
+        is_compressed=is_compressed,
     )
 
 
@@ -174,7 +178,7 @@ def team_page(
     `even_inactive` as in `@operation`.
     """
 
-    def open_named(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
+    def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
         posted = request.method == "POST"
         access = open_team(
             request.principal,
@@ -183,47 +187,47 @@ def team_page(
             writing=posted and not even_inactive,
             former=not posted,
         )
-        check_is_shown(access)
+        check_has_public_repo(access)
         return access
 
-    return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
+    return _page_below(open_resource, methods=methods, throttle=throttle, signed_in=signed_in)
 
 
-def check_is_shown(access: TeamAccess | UserAccess) -> None:
+def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
     """404 for anonymous people where the team or person has no public repository."""
     if not access.principal.is_signed_in and not list_repos(access)[:1]:
         raise Http404
 
 
 def _page_below(
-    open_named: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
+    open_resource: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
     *,
     methods: tuple[str, ...],
     throttle: str | None,
     signed_in: bool,
-    is_packed: bool = True,
+    is_compressed: bool = True,
 ) -> Callable[[View], View]:
     def declare(view: View) -> View:
-        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_packed=is_packed)
+        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_compressed=is_compressed)
         @wraps(view)
         def run(request: PageRequest, **kwargs: Any) -> HttpResponseBase:
-            is_known = request.principal.is_signed_in
-            if (signed_in or request.method == "POST") and not is_known:
+            is_signed_in = request.principal.is_signed_in
+            if (signed_in or request.method == "POST") and not is_signed_in:
                 return ask_to_sign_in(request)
             try:
-                access = open_named(request, kwargs)
+                access = open_resource(request, kwargs)
             except (Forbidden, Http404):
-                if is_known:
+                if is_signed_in:
                     raise
                 return ask_to_sign_in(request)  # private or missing: the answer is the same
-            return moved(request, access) or view(request, access, **kwargs)
+            return redirect_if_moved(request, access) or view(request, access, **kwargs)
 
         return run
 
     return declare
 
 
-def moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
+def redirect_if_moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
     """301 to where the team or repository is today; None where it was asked for by that name."""
     if not access.moved:
         return None

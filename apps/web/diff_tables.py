@@ -26,13 +26,15 @@ CHANGED_MAX = 0.7
 WORD = re.compile(r"\w")
 Marks = tuple[tuple[int, int] | None, tuple[int, int] | None]
 CLASSES = {"+": " add", "-": " del", " ": ""}
-ONE = '<table class="lines one"><colgroup><col class="n old"><col class="n"><col></colgroup><tbody>'
-TWO = (
+UNIFIED_START = (
+    '<table class="lines one"><colgroup><col class="n old"><col class="n"><col></colgroup><tbody>'
+)
+SPLIT_START = (
     '<table class="lines two"><colgroup><col class="n"><col><col class="n"><col></colgroup><tbody>'
 )
-FILE = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
-END = "</tbody></table>"
-VOID = '<td class="n void"></td><td class="void"></td>'
+FILE_START = '<table class="lines whole"><colgroup><col class="n"><col></colgroup><tbody>'
+TABLE_END = "</tbody></table>"
+NO_CELLS = '<td class="n void"></td><td class="void"></td>'
 
 
 def rows_of(patch: bytes, old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
@@ -53,24 +55,24 @@ def hunk_rows(hunk: Hunk, old: Sequence[Line], new: Sequence[Line]) -> Iterator[
         if is_same:
             for line in lines:
                 yield " ", before, after, html_of(coloured(line, new, after))
-                yield from ends_without(line)
+                yield from no_newline_row(line)
                 before, after = before + 1, after + 1
             continue
-        gone = [one for one in lines if one.sign == "-"]
-        come = [one for one in lines if one.sign == "+"]
-        left = [coloured(line, old, before + at) for at, line in enumerate(gone)]
-        right = [coloured(line, new, after + at) for at, line in enumerate(come)]
+        removed = [one for one in lines if one.sign == "-"]
+        added = [one for one in lines if one.sign == "+"]
+        left = [coloured(line, old, before + at) for at, line in enumerate(removed)]
+        right = [coloured(line, new, after + at) for at, line in enumerate(added)]
         marks = [marks_of(*pair) for pair in zip(left, right, strict=False)]
-        for at, (line, shown) in enumerate(zip(gone, left, strict=True)):
+        for at, (line, shown) in enumerate(zip(removed, left, strict=True)):
             yield "-", before + at, None, html_of(shown, marks[at][0] if at < len(marks) else None)
-            yield from ends_without(line)
-        for at, (line, shown) in enumerate(zip(come, right, strict=True)):
+            yield from no_newline_row(line)
+        for at, (line, shown) in enumerate(zip(added, right, strict=True)):
             yield "+", None, after + at, html_of(shown, marks[at][1] if at < len(marks) else None)
-            yield from ends_without(line)
-        before, after = before + len(gone), after + len(come)
+            yield from no_newline_row(line)
+        before, after = before + len(removed), after + len(added)
 
 
-def ends_without(line: HunkLine) -> Iterator[Row]:
+def no_newline_row(line: HunkLine) -> Iterator[Row]:
     if not line.has_newline:
         yield "\\", None, None, "No line end at the end of the file"
 
@@ -97,10 +99,10 @@ def marks_of(old: Line, new: Line) -> Marks:
     while end and WORD.match(before[-end]) and in_word(before[::-1], after[::-1], end):
         end -= 1
     old_mark, new_mark = (start, len(before) - end), (start, len(after) - end)
-    changed = max(part(old_mark, before), part(new_mark, after))
+    changed = max(share(old_mark, before), share(new_mark, after))
     if not 0 < changed <= CHANGED_MAX:
         return None, None
-    return kept(old_mark), kept(new_mark)
+    return non_empty(old_mark), non_empty(new_mark)
 
 
 def common_length(one: str, other: str) -> int:
@@ -116,44 +118,44 @@ def in_word(one: str, other: str, at: int) -> bool:
     return any(WORD.match(text[at : at + 1]) for text in (one, other))
 
 
-def part(mark: tuple[int, int], text: str) -> float:
+def share(mark: tuple[int, int], text: str) -> float:
     return (mark[1] - mark[0]) / max(1, len(text))
 
 
-def kept(mark: tuple[int, int]) -> tuple[int, int] | None:
+def non_empty(mark: tuple[int, int]) -> tuple[int, int] | None:
     return mark if mark[0] < mark[1] else None
 
 
 def side_by_side(rows: Sequence[Row]) -> Iterator[Pair]:
     """The same rows with the old file at the left and the new one at the right."""
-    gone: list[Row] = []
-    come: list[Row] = []
+    removed: list[Row] = []
+    added: list[Row] = []
     for row in rows:
         if row[0] == "-":
-            gone.append(row)
+            removed.append(row)
         elif row[0] == "+":
-            come.append(row)
+            added.append(row)
         elif row[0] != "\\":
-            yield from zip_longest(gone, come)
-            gone, come = [], []
+            yield from zip_longest(removed, added)
+            removed, added = [], []
             yield row, row
-    yield from zip_longest(gone, come)
+    yield from zip_longest(removed, added)
 
 
 def diff_table(anchor: str, rows: Sequence[Row], view: str) -> SafeString:
     """The rows of one file, one below the other or, in the view `split`, side by side."""
     if view == "split":
         cells: Iterable[str] = (split_row(anchor, *pair) for pair in side_by_side(rows))
-        return table(TWO, cells)
-    return table(ONE, (unified_row(anchor, row) for row in rows))
+        return table(SPLIT_START, cells)
+    return table(UNIFIED_START, (unified_row(anchor, row) for row in rows))
 
 
 def file_table(lines: Sequence[Line]) -> SafeString:
     """The lines of a file with their numbers."""
     return table(
-        FILE,
+        FILE_START,
         (
-            f'<tr id="L{n}"><td class="n">{number(f"L{n}", n)}</td>'
+            f'<tr id="L{n}"><td class="n">{line_link(f"L{n}", n)}</td>'
             f'<td class="c">{html_of(line)}</td></tr>\n'
             for n, line in enumerate(lines, 1)
         ),
@@ -161,21 +163,21 @@ def file_table(lines: Sequence[Line]) -> SafeString:
 
 
 def table(begin: str, rows: Iterable[str]) -> SafeString:
-    return mark_safe("".join([begin, *rows, END]))  # noqa: S308 - escaped, as said above
+    return mark_safe("".join([begin, *rows, TABLE_END]))  # noqa: S308 - escaped, as said above
 
 
-def number(target: str, shown: int) -> str:
+def line_link(target: str, shown: int) -> str:
     """A link to a line by its number, which the stylesheet shows: so it is not copied."""
     return f'<a href="#{target}" data-n="{shown}" tabindex="-1" aria-label="Line {shown}"></a>'
 
 
-def target_of(anchor: str, row: Row) -> str:
+def row_id(anchor: str, row: Row) -> str:
     """The id of a row: lines of both files have that of the new one."""
     _, old, new, _ = row
     return f"{anchor}-o{old}" if new is None else f"{anchor}-n{new}"
 
 
-def heading_of(row: Row) -> str:
+def hunk_heading(row: Row) -> str:
     """Where a hunk begins: in the new file, if that has lines."""
     _, old, new, shown = row
     heading = f' · <span class="mono">{shown}</span>' if shown else ""
@@ -185,13 +187,13 @@ def heading_of(row: Row) -> str:
 def unified_row(anchor: str, row: Row) -> str:
     sign, old, new, shown = row
     if sign == "@":
-        shown = heading_of(row)
+        shown = hunk_heading(row)
         return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{shown}</td></tr>'
     if sign == "\\":
         return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{shown}</td></tr>'
-    kind, target = CLASSES[sign], target_of(anchor, row)
-    left = "" if old is None else number(target, old)
-    right = "" if new is None else number(target, new)
+    kind, target = CLASSES[sign], row_id(anchor, row)
+    left = "" if old is None else line_link(target, old)
+    right = "" if new is None else line_link(target, new)
     return (
         f'<tr id="{target}"><td class="n old{kind}">{left}</td><td class="n new{kind}">{right}</td>'
         f'<td class="c{kind}">{shown}</td></tr>\n'
@@ -200,20 +202,20 @@ def unified_row(anchor: str, row: Row) -> str:
 
 def split_row(anchor: str, left: Row | None, right: Row | None) -> str:
     if right is not None and right[0] == "@":
-        return f'<tr class="hunk"><td colspan="4">{heading_of(right)}</td></tr>'
+        return f'<tr class="hunk"><td colspan="4">{hunk_heading(right)}</td></tr>'
     row = right or left
-    target = target_of(anchor, row) if row else ""
-    return f'<tr id="{target}">{side(target, left, 1)}{side(target, right, 2)}</tr>\n'
+    target = row_id(anchor, row) if row else ""
+    return f'<tr id="{target}">{side_cells(target, left, 1)}{side_cells(target, right, 2)}</tr>\n'
 
 
-def side(target: str, row: Row | None, place: int) -> str:
+def side_cells(target: str, row: Row | None, place: int) -> str:
     """The two cells of one file. A line of both is shown once where there is no room for two."""
     if row is None:
-        return VOID
+        return NO_CELLS
     sign, _, _, shown = row
     kind = CLASSES[sign] or (" same left" if place == 1 else "")
     which = "old" if place == 1 else "new"
     return (
-        f'<td class="n {which}{kind}">{number(target, int(row[place] or 0))}</td>'
+        f'<td class="n {which}{kind}">{line_link(target, int(row[place] or 0))}</td>'
         f'<td class="c{kind}">{shown}</td>'
     )

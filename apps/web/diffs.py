@@ -33,15 +33,15 @@ FILES_MAX = 300
 """Files of one page."""
 LINES_MAX = 3000
 """Changed lines that one page shows."""
-OPEN_MAX = 500
+UNFOLDED_MAX = 500
 """Rows of a file that are shown before somebody opens it."""
-ALONE_MAX = 10_000
+SINGLE_FILE_MAX = 10_000
 """Rows of a file that is asked for alone."""
 SECONDS_MAX = 1.5
 """Limits the processor time that colouring one page may take."""
 SIDES_MAX = 8 * 1024 * 1024
 """Bytes of the files of one page that are read for their colours."""
-AT_ONCE = 100
+FILES_PER_GIT = 100
 """Files that one git is asked about, because their names are its arguments."""
 STATUS = {
     "added": "added",
@@ -89,11 +89,13 @@ def shown_difference(
         listed = [one for one in difference.files if shown_path(one.path) == only][:1]
         if not listed:
             raise NotFound("not_found", f"{quoted(only)} is not among the changed files.")
-    blind = request.GET.get("w") == "1"
+    ignore_space = request.GET.get("w") == "1"
     rows = read_rows(
-        difference, chosen(listed, ALONE_MAX if only is not None else LINES_MAX), blind
+        difference,
+        files_with_rows(listed, SINGLE_FILE_MAX if only is not None else LINES_MAX),
+        ignore_space,
     )
-    files = [shown_file(request, difference, one, rows.get(one.path), view) for one in listed]
+    files = [file_context(request, difference, one, rows.get(one.path), view) for one in listed]
     more = only is None and len(difference.files) > start + FILES_MAX
     return {
         "files": files,
@@ -102,24 +104,26 @@ def shown_difference(
         "additions": difference.additions,
         "deletions": difference.deletions,
         "view": view,
-        "is_blind": blind,
-        "other_space": link(request, difference, w=None if blind else "1"),
-        "views": [(one, link(request, difference, view=one)) for one in ("unified", "split")],
+        "ignores_space": ignore_space,
+        "other_space": diff_address(request, difference, w=None if ignore_space else "1"),
+        "views": [
+            (one, diff_address(request, difference, view=one)) for one in ("unified", "split")
+        ],
         "only": only,
-        "all": link(request, difference, file=None) if only is not None else None,
+        "all": diff_address(request, difference, file=None) if only is not None else None,
         "is_cut": difference.total > len(difference.files),
-        "next": link(request, difference, page=page + 1) if more else None,
-        "previous": link(request, difference, page=page - 1) if page > 1 else None,
+        "next": diff_address(request, difference, page=page + 1) if more else None,
+        "previous": diff_address(request, difference, page=page - 1) if page > 1 else None,
     }
 
 
-def link(request: PageRequest, difference: Difference, **changed: Any) -> str:
+def diff_address(request: PageRequest, difference: Difference, **changed: Any) -> str:
     """The page of all changes as this one is, from its beginning, with some parameters set."""
     query = with_parameters(request.GET, **{"page": None, **changed})
     return f"{difference.address}?{query}" if query else difference.address
 
 
-def chosen(files: Sequence[FileChange], most: int) -> list[FileChange]:
+def files_with_rows(files: Sequence[FileChange], most: int) -> list[FileChange]:
     """Those of which rows are shown: in their order, each that still has room."""
     found = []
     for file in files:
@@ -131,18 +135,20 @@ def chosen(files: Sequence[FileChange], most: int) -> list[FileChange]:
 
 
 def read_rows(
-    difference: Difference, files: Sequence[FileChange], blind: bool
+    difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> dict[bytes, list[Row] | None]:
     """The rows of each of these files by path; None where there are too many bytes together.
-    `blind`: to white space.
+    `ignore_space`: to white space.
     """
     if not files:
         return {}
     paths = [file.path.decode(ENCODING) for file in files]
     ends = difference.old, difference.new
-    question = ("rows", VERSION, blind, *difference.cache_key, *ends, *paths)
+    question = ("rows", VERSION, ignore_space, *difference.cache_key, *ends, *paths)
     try:
-        answer = cached(difference.repo, question, lambda: ask_rows(difference, files, blind))
+        answer = cached(
+            difference.repo, question, lambda: rows_from_git(difference, files, ignore_space)
+        )
     except GitTooLarge:
         raise diff_too_large() from None
     return {
@@ -151,16 +157,16 @@ def read_rows(
     }
 
 
-def ask_rows(
-    difference: Difference, files: Sequence[FileChange], blind: bool
+def rows_from_git(
+    difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> list[list[Row] | None] | ForNow:
     """The same from git, as it is cached."""
     found: dict[bytes, bytes | None] = {}
     with heavy_slots.slot(difference.who, waits=difference.waits):
-        for at in range(0, len(files), AT_ONCE):
-            some = files[at : at + AT_ONCE]
+        for at in range(0, len(files), FILES_PER_GIT):
+            some = files[at : at + FILES_PER_GIT]
             ends = difference.git, difference.old, difference.new
-            found |= patches(*ends, some, ignore_space=blind)
+            found |= patches(*ends, some, ignore_space=ignore_space)
         shas = [sha for one in files if found[one.path] for sha in (one.previous_sha, one.sha)]
         blobs = read_blobs(
             difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
@@ -189,7 +195,7 @@ def anchor_of(path: bytes) -> str:
     return f"f{hashlib.sha256(path).hexdigest()[:12]}"
 
 
-def shown_file(
+def file_context(
     request: PageRequest,
     difference: Difference,
     file: FileChange,
@@ -199,7 +205,7 @@ def shown_file(
     """What the template needs of one file."""
     path, anchor, only = shown_path(file.path), anchor_of(file.path), request.GET.get("file")
     sha = difference.old if file.status == "removed" else difference.new
-    shown = (rows or [])[: ALONE_MAX if only is not None else None]
+    shown = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
     return {
         "path": path,
         "previous_path": shown_path(file.previous_path) if file.previous_path else "",
@@ -211,11 +217,11 @@ def shown_file(
         "address": path_address(difference.source, "files", file.path, sha or ""),
         "table": diff_table(anchor, shown, view) if shown else "",
         "row_count": len(rows or ()),
-        "is_folded": len(shown) > OPEN_MAX and only is None,
+        "is_folded": len(shown) > UNFOLDED_MAX and only is None,
         "is_cut": rows is not None and len(shown) < len(rows),
         "why": why_not_shown(file, rows),
         "has_hidden": rows_have_hidden(shown),
-        "alone": link(request, difference, file=path),
+        "alone": diff_address(request, difference, file=path),
     }
 
 

@@ -13,7 +13,7 @@ from django.urls import is_valid_path
 from django.utils.http import escape_leading_slashes
 
 from apps.core.errors import as_api_error, plain_error
-from apps.web.responses import PageRequest, refuse, render_page, typed
+from apps.web.responses import PageRequest, render_error, render_page, typed_values
 
 NO_PAGES = ("/api/",)
 """Where people look at no page; the layer around the API writes ErrorBody over it."""
@@ -21,27 +21,27 @@ NO_PAGES = ("/api/",)
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400, and 413 for a body that is too large, which Django calls suspicious as well."""
-    return answer(request, status=413 if isinstance(exception, RequestDataTooBig) else 400)
+    return error_page(request, status=413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
-def answer(
+def error_page(
     request: HttpRequest, exception: Exception | None = None, *, status: int
 ) -> HttpResponse:
     """A page, where people ask; elsewhere the status alone."""
     if request.path_info.startswith(NO_PAGES):
         return HttpResponse(status=status)
-    return refuse(request, plain_error(status))
+    return render_error(request, plain_error(status))
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """404, or 301 where only the slash at the end is one too many or too few."""
-    address = other_slash(request) if request.method in {"GET", "HEAD"} else None
+    address = address_with_other_slash(request) if request.method in {"GET", "HEAD"} else None
     if address is not None:
         return HttpResponsePermanentRedirect(address)
-    return answer(request, status=404)
+    return error_page(request, status=404)
 
 
-def other_slash(request: HttpRequest) -> str | None:
+def address_with_other_slash(request: HttpRequest) -> str | None:
     """The address with or without a slash at its end, if that has a page and this has none."""
     path = request.path_info
     if request.resolver_match is not None or path.startswith(NO_PAGES):
@@ -55,16 +55,16 @@ def other_slash(request: HttpRequest) -> str | None:
     return f"{address}?{query}" if query else address
 
 
-forbidden = partial(answer, status=403)
+forbidden = partial(error_page, status=403)
 
 
-def broken(request: HttpRequest) -> HttpResponse:
+def server_error(request: HttpRequest) -> HttpResponse:
     """500 for a defect; 503 where the database was away, also in the admin and in middleware."""
     error = as_api_error(sys.exception() or Exception())
-    return answer(request, status=error.status if error else 500)
+    return error_page(request, status=error.status if error else 500)
 
 
-def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403 for a POST without a valid CSRF token.
 
     A form of our own that has grown old comes back with what was typed and a fresh token; only a
@@ -73,9 +73,9 @@ def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
     match = request.resolver_match
     ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
     if match is None or not hasattr(match.func, "page") or not ours:
-        return answer(request, status=403)
+        return error_page(request, status=403)
     page_request = cast("PageRequest", request)
-    page_request.kept = typed(request)
+    page_request.restored = typed_values(request)
     page_request.method = "GET"
     response: Any = match.func(page_request, *match.args, **match.kwargs)
     if response.status_code == 405:  # no page to look at, such as /signout

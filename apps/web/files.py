@@ -125,7 +125,7 @@ def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
     return lines
 
 
-@repo_page(is_packed=False)
+@repo_page(is_compressed=False)
 def raw(request: PageRequest, access: RepoAccess, path: str) -> HttpResponseBase:
     """The bytes of a file, of which no browser runs anything."""
     wanted = revision(access.repo, request.GET.get("ref") or None)

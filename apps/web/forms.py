@@ -38,14 +38,14 @@ from apps.repos.serializers import (
 )
 from apps.teams.models import Role
 from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
-from apps.web.responses import PageRequest, render_page, typed
+from apps.web.responses import PageRequest, render_page, typed_values
 
 PREVIEW = "preview"
 """The name of the button that asks to see a text before it is sent."""
 PASSWORD_MAX = 4096
 """As much as Django's own forms take."""
 HINT = "At least 8 characters, not only digits, and not a common password."
-NOT_YOURS = "Wrong password."
+WRONG_CURRENT = "Wrong password."
 PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
 """Attributes of inputs for names that are not words, such as usernames and branches."""
 
@@ -57,22 +57,22 @@ class PageForm(forms.Form):
     """The request serializer of the API for the same action. A text field without a length has that
     of its field.
     """
-    refused = 422
-    ids = "id_%s"
+    refusal_status = 422
+    id_format = "id_%s"
     """How the ids of its fields are made of their names; forms of one page need different ones."""
 
-    def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:
+    def __init__(self, request: PageRequest, *, unbound: bool = False, **initial: Any) -> None:
         """`again`: an empty form after one that was sent.
 
         One that was sent to be previewed is a new one, with what was typed: nothing is done.
         """
-        sent = request.POST if request.method == "POST" and not again else None
+        sent = request.POST if request.method == "POST" and not unbound else None
         self.is_preview = sent is not None and PREVIEW in sent
-        self.old = hasattr(request, "kept")
-        kept = request.kept if self.old else typed(request) if self.is_preview else {}
+        self.old = hasattr(request, "restored")
+        kept = request.restored if self.old else typed_values(request) if self.is_preview else {}
         data = None if self.is_preview else sent
         known = {**initial, **kept}
-        super().__init__(data, initial=known, label_suffix="", auto_id=self.ids)
+        super().__init__(data, initial=known, label_suffix="", auto_id=self.id_format)
         self.headers: dict[str, str] = {}
         self.request_fields = self.request_serializer().fields if self.request_serializer else {}
         for name, field in self.fields.items():
@@ -92,7 +92,7 @@ class PageForm(forms.Form):
     @property
     def status_code(self) -> int:
         """The status of the page that shows this form."""
-        return self.refused if self.is_bound and self.errors else 200
+        return self.refusal_status if self.is_bound and self.errors else 200
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
@@ -107,9 +107,9 @@ class PageForm(forms.Form):
             name, colon, text = error.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else error.detail)
-            self.refused, self.headers = error.status, error.headers
+            self.refusal_status, self.headers = error.status, error.headers
 
-    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+    def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
         """The page with this form, and the status and headers of what was refused."""
         response = render_page(request, template, form=self, status=self.status_code, **context)
         for name, value in self.headers.items():
@@ -160,12 +160,12 @@ def text_field(label: str, *, length: int | None = None, **options: Any) -> form
     )
 
 
-def words(choices: Any) -> list[tuple[str, str]]:
+def word_choices(choices: Any) -> list[tuple[str, str]]:
     """The choices of a menu: each word as people read it."""
     return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
 
 
-def explained(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
+def explained_choices(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
     """Choices of which each has a sentence: its word, then what it means."""
     return [
         (str(word), format_html("<b>{}</b> {}", str(word).capitalize(), text))
@@ -173,9 +173,9 @@ def explained(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
     ]
 
 
-def menu(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
+def choice_field(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
     """A menu of words."""
-    return forms.ChoiceField(label=label, choices=words(choices), **options)
+    return forms.ChoiceField(label=label, choices=word_choices(choices), **options)
 
 
 def password_field(
@@ -248,7 +248,9 @@ THEMES = {
 
 
 class Appearance(PageForm):
-    theme = forms.ChoiceField(label="Colours", choices=explained(THEMES), widget=forms.RadioSelect)
+    theme = forms.ChoiceField(
+        label="Colours", choices=explained_choices(THEMES), widget=forms.RadioSelect
+    )
     has_shortcuts = forms.BooleanField(
         label="Keyboard shortcuts",
         required=False,
@@ -261,7 +263,7 @@ class Appearance(PageForm):
             del self.fields["has_shortcuts"]
 
 
-class TwiceForm(PageForm):
+class NewPassword(PageForm):
     """Asks for a new password twice: nobody sees what they type."""
 
     password = password_field("New password", "new-password", hint=HINT)
@@ -274,16 +276,16 @@ class TwiceForm(PageForm):
         return again
 
 
-class ChangePassword(TwiceForm):
+class ChangePassword(NewPassword):
     current = password_field("Current password", "current-password")
     field_order = ["current"]
 
 
-class AskReset(PageForm):
+class PasswordReset(PageForm):
     email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
 
 
-class SignUp(TwiceForm):
+class SignUp(NewPassword):
     username = text_field(
         "Username",
         length=USERNAME_MAX,
@@ -311,12 +313,12 @@ class SignUp(TwiceForm):
                 self.add_error(name, refusal.detail.removeprefix(f"{name}: "))
         return sent
 
-    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+    def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
         """The passwords stay in the form, unless one of them is what was refused."""
         stays = not {"password", "again"}.intersection(self.errors)
         for name in ("password", "again"):
             cast("forms.PasswordInput", self.fields[name].widget).render_value = stays
-        return super().shown(request, template, **context)
+        return super().render_page(request, template, **context)
 
 
 class NewInvite(PageForm):
@@ -388,13 +390,13 @@ class NewMember(PageForm):
         "Username",
         **PLAIN,
     )
-    role = menu("Role", Role)
+    role = choice_field("Role", Role)
 
 
 class SetRole(PageForm):
     request_serializer = UpdateMember
 
-    role = menu("Role", Role)
+    role = choice_field("Role", Role)
 
 
 VISIBILITIES = {
@@ -424,7 +426,7 @@ class DescriptionField(forms.CharField):
 def visibility_field() -> forms.ChoiceField:
     """Who may read it, each word with its sentence."""
     return forms.ChoiceField(
-        label="Visibility", choices=explained(VISIBILITIES), widget=forms.RadioSelect
+        label="Visibility", choices=explained_choices(VISIBILITIES), widget=forms.RadioSelect
     )
 
 
@@ -436,15 +438,15 @@ def space_field(label: str) -> forms.ChoiceField:
 class SpaceForm(PageForm):
     """Asks for the space in which a repository is to be. `named`: one that its address asks for."""
 
-    def __init__(self, request: PageRequest, *, named: str = "", **initial: Any) -> None:
+    def __init__(self, request: PageRequest, *, preselected: str = "", **initial: Any) -> None:
         spaces = spaces_of(request.principal)
-        chosen = named or spaces[0]
+        chosen = preselected or spaces[0]
         super().__init__(request, owner=chosen, **initial)
         menu: Any = self.fields["owner"]
-        menu.choices = choices_of(request.principal, [*dict.fromkeys([*spaces, chosen])])
+        menu.choices = space_choices(request.principal, [*dict.fromkeys([*spaces, chosen])])
 
 
-def choices_of(principal: Principal, spaces: list[str]) -> list[tuple[str, str]]:
+def space_choices(principal: Principal, spaces: list[str]) -> list[tuple[str, str]]:
     """The menu of spaces: one's own is said to be that."""
     own = principal.user.path
     return [(path, f"{path} (you)" if path == own else path) for path in spaces]

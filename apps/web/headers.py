@@ -1,5 +1,5 @@
 """What browsers are told about every page: load from here alone, run nothing written inside; and
-the id of the request, by which the logs can be searched.
+the id of the request, by which the logs can be search_text.
 """
 
 from __future__ import annotations

@@ -34,16 +34,16 @@ from apps.pulls.queries import with_open_pulls
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
-from apps.web.activity import feed_of, graph, places_of
+from apps.web.activity import feed_context, graph, scope_keys
 from apps.web.decorators import POST, page
 from apps.web.responses import (
     PageRequest,
-    named,
-    own_path,
     page_number,
     page_of,
+    parameter,
     redirect_to_path,
     render_page,
+    safe_path,
 )
 
 MOST_PINGS = 50
@@ -70,7 +70,7 @@ def home(request: PageRequest) -> HttpResponse:
     principal = request.principal
     repos = [*with_open_pulls(list_own_repos(principal))[:MOST_REPOS]]
     teams = [*list_teams(principal)[:MOST_TEAMS]]
-    places = places_of(principal, teams, repos)
+    places = scope_keys(principal, teams, repos)
     events = newest_events(places.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
     pings = [ping_row(one) for one in unread[:MOST_PINGS]]
@@ -87,7 +87,7 @@ def home(request: PageRequest) -> HttpResponse:
         others=others[:SHOWN],
         repos=repos[:REPOS],
         teams=teams,
-        feed=feed_of(shown, places),
+        feed=feed_context(shown, places),
         graph=graph(activity_record({}, Key("actor_id", principal.user.pk), principal)),
     )
 
@@ -129,7 +129,7 @@ def read_all(request: PageRequest) -> HttpResponse:
 
 def back_to_list(request: PageRequest) -> HttpResponse:
     """303 to the list as it was."""
-    path = own_path(named(request, "next"))
+    path = safe_path(parameter(request, "next"))
     inbox = reverse("inbox")
     return redirect_to_path(path if path.partition("?")[0] == inbox else inbox)
 

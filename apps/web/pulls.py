@@ -59,7 +59,7 @@ from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
 
-TOLD = [
+CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
     *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
 ]
@@ -68,7 +68,7 @@ LIVE = " ".join(
     kind for kind in Kind if kind.startswith(("reply-", "pull-", "review-", "branch-pushed"))
 )
 """The events that an open page of a pull follows."""
-MOST_TOLD = 200
+MOST_EVENTS = 200
 MOST_REVIEWS = 200
 EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
@@ -122,7 +122,7 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     found = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
     branches = [name.removeprefix(BRANCHES) for name in found]
     shown = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
-    return form.shown(request, "new_pull", **shown)
+    return form.render_page(request, "new_pull", **shown)
 
 
 def proposed_title(comparison: dict[str, Any] | None) -> str:
@@ -157,10 +157,10 @@ def show_pull(
     shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
     page, items = conversation(request, found, number, shown)
     address = on_page(f"/{access.repo.path}{found.segment}", number)
-    with_texts(request, access, address, record, page["results"], shown)
-    form = reply_form or review_form or merge_form or PageForm(request, again=True)
+    add_body_html(request, access, address, record, page["results"], shown)
+    form = reply_form or review_form or merge_form or PageForm(request, unbound=True)
     verdict = verdict_or_none(found, access, approval)
-    return form.shown(
+    return form.render_page(
         request,
         "pull",
         pull=record,
@@ -170,7 +170,7 @@ def show_pull(
         live_kinds=LIVE,
         verdict=verdict,
         strategies=strategies(verdict),
-        reply_form=reply_form or ReplyForm(request, again=True, kind=REPLY_KINDS[0]),
+        reply_form=reply_form or ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         answered=answered,
         **forms_of(request, found, review_form, merge_form),
         version=found.thread.version,
@@ -180,7 +180,7 @@ def show_pull(
     )
 
 
-def with_texts(
+def add_body_html(
     request: PageRequest,
     access: RepoAccess,
     address: str,
@@ -203,8 +203,8 @@ def forms_of(
     """The forms of a review and of merging, which send the head that the page shows."""
     seen = {"expected_head_sha": found.head_sha or ""}
     return {
-        "review_form": review_form or ReviewForm(request, again=True, status="approved", **seen),
-        "merge_form": merge_form or MergeForm(request, again=True, **seen),
+        "review_form": review_form or ReviewForm(request, unbound=True, status="approved", **seen),
+        "merge_form": merge_form or MergeForm(request, unbound=True, **seen),
     }
 
 
@@ -258,7 +258,10 @@ def conversation(
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [
         *({"at": one["created_at"], "review": one} for one in reviews),
-        *({"at": one.created_at, "event": one, "words": words_of(one.kind)} for one in told(found)),
+        *(
+            {"at": one.created_at, "event": one, "words": words_of(one.kind)}
+            for one in conversation_events(found)
+        ),
     ]
     begun: dt.datetime | None = None
     items: list[dict[str, Any]] = []
@@ -276,10 +279,12 @@ def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime
     return since or NEVER, until or NEVER
 
 
-def told(found: Pull) -> list[Event]:
+def conversation_events(found: Pull) -> list[Event]:
     """The newest of the events that stand in the conversation, oldest first."""
-    rows = Event.objects.filter(thread_id=found.thread_id, kind__in=TOLD).select_related("actor")
-    return [*rows.order_by("-id")[:MOST_TOLD]][::-1]
+    rows = Event.objects.filter(
+        thread_id=found.thread_id, kind__in=CONVERSATION_KINDS
+    ).select_related("actor")
+    return [*rows.order_by("-id")[:MOST_EVENTS]][::-1]
 
 
 @repo_page(methods=POST, throttle="pulls")
@@ -329,7 +334,7 @@ def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResp
         with form.refusals():
             actions.update_pull(by=access, pull=found, **form.changes())
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
-    return form.shown(request, "edit_pull", pull=found, **repo_context(access, "pulls"))
+    return form.render_page(request, "edit_pull", pull=found, **repo_context(access, "pulls"))
 
 
 @repo_page()
@@ -343,7 +348,7 @@ def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpR
         access,
         "pull_commits",
         tab="pulls",
-        **head_of_pull(access, found, "commits"),
+        **pull_header(access, found, "commits"),
         days=days_of(listed, access.principal),
         left_out=(version.commit_count or 0) - len(listed) if version else 0,
     )
@@ -364,7 +369,7 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
         access,
         "pull_files",
         tab="pulls",
-        **head_of_pull(access, found, "files"),
+        **pull_header(access, found, "files"),
         diff=difference and shown_difference(request, difference),
         since=since,
         is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
@@ -372,7 +377,7 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     )
 
 
-def head_of_pull(access: RepoAccess, found: Pull, tab: str) -> dict[str, Any]:
+def pull_header(access: RepoAccess, found: Pull, tab: str) -> dict[str, Any]:
     """What stands above each tab of a pull. Without its conditions where git cannot tell them."""
     try:
         open_count = verdict_of(readiness_of(found), access)["open_count"]
@@ -405,15 +410,15 @@ def difference_of(
         new=listing.new,
         files=listing.files,
         total=listing.total,
-        additions=counted.additions or 0 if counted else lines_of(listing, "additions"),
-        deletions=counted.deletions or 0 if counted else lines_of(listing, "deletions"),
+        additions=counted.additions or 0 if counted else count_lines(listing, "additions"),
+        deletions=counted.deletions or 0 if counted else count_lines(listing, "deletions"),
         address=f"/{repo.path}/pulls/{version.pull.number}/files",
         cache_key=(),
         who=who,
     )
 
 
-def lines_of(listing: contents.Listing, kind: str) -> int:
+def count_lines(listing: contents.Listing, kind: str) -> int:
     """How many lines were added, or deleted, in the files that are listed."""
     return sum(getattr(file, kind) or 0 for file in listing.files)
 
@@ -441,17 +446,17 @@ def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
 def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Whether a pull can be merged now, as its page says it below the title and in its place."""
     found = get_pull(access.repo, number)
-    told = verdict_or_none(found, access)
+    checks = verdict_or_none(found, access)
     return render_repo_page(
         request,
         access,
         "_pull_parts",
         tab="pulls",
         pull=pull_record(found, access),
-        verdict=told,
-        strategies=strategies(told),
+        verdict=checks,
+        strategies=strategies(checks),
         is_author=access.principal.person_id == found.thread.created_by_id,
-        merge_form=MergeForm(request, again=True, expected_head_sha=found.head_sha or ""),
+        merge_form=MergeForm(request, unbound=True, expected_head_sha=found.head_sha or ""),
     )
 
 

@@ -33,7 +33,7 @@ from apps.web.forms import (
     RepoSettings,
 )
 from apps.web.frame import render_repo_page, repo_context
-from apps.web.responses import PageRequest, named, page_number, page_of, redirect_to_path
+from apps.web.responses import PageRequest, page_number, page_of, parameter, redirect_to_path
 
 MOST_PROTECTIONS = 20
 """Protections that stand beside the repository."""
@@ -41,7 +41,7 @@ MOST_BRANCHES = 1000
 """Branches that are compared with protections, the newest."""
 MOST_PROPOSED = 100
 """Branches that are proposed in a form."""
-MOST_NAMED = 5
+MOST_MATCHED = 5
 """Branches that are named of those that a protection matches."""
 
 
@@ -95,17 +95,17 @@ def clone_address(request: PageRequest, **place: Any) -> HttpResponse:
 @page(Level.NONE, methods=FORM, throttle="repos")
 def new_repo(request: PageRequest) -> HttpResponse:
     """Make a repository. Its owner can be named in the address: `?owner=teams/acme`."""
-    asked = named(request, "owner")
+    asked = parameter(request, "owner")
     if asked and request.method != "POST":  # later it is refused in the form, which keeps its text
         asked = open_space(request.principal, asked).owner.path
-    form = NewRepo(request, named=asked, visibility=Visibility.PRIVATE)
+    form = NewRepo(request, preselected=asked, visibility=Visibility.PRIVATE)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             wanted = dict(form.cleaned_data)
             space = open_space(request.principal, wanted.pop("owner"))
             repo = actions.create_repo(by=space, **wanted)
             return redirect_to_path(f"/{repo.path}")
-    return form.shown(request, "new_repo")
+    return form.render_page(request, "new_repo")
 
 
 @repo_page(methods=FORM, throttle="forks")
@@ -119,14 +119,14 @@ def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
         row["path"] = known.get(row["fork"].repo_id)
     if not principal.is_signed_in:
         return render_repo_page(request, access, "forks", tab="code", page=page)
-    form = NewFork(request, named=named(request, "owner"))
+    form = NewFork(request, preselected=parameter(request, "owner"))
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             space = open_space(principal, form.cleaned_data["owner"])
             made = actions.create_fork(by=access, into=space)
             messages.success(request, f"Forking into {space.name} has started.")
             return redirect_to_path(f"/{repo.path}/forks#fork-{made.uuid}")
-    return form.shown(request, "forks", page=page, **repo_context(access, "code"))
+    return form.render_page(request, "forks", page=page, **repo_context(access, "code"))
 
 
 def fork_row(fork: Fork) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.update_repo(by=access, **form.changes())
-            return saved(request, repo.path, "Repository saved.")
+            return redirect_to_settings(request, repo.path, "Repository saved.")
         access = access.renewed()  # what was refused must not stand on the page
     return show_settings(request, access, form)
 
@@ -153,8 +153,8 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form, archived = PageForm(request), request.POST.get("is_archived") == "true"
     with form.refusals():
         actions.update_repo(by=access, is_archived=archived)
-        said = "archived" if archived else "unarchived"
-        return saved(request, access.repo.path, f"Repository {said}.")
+        message = "archived" if archived else "unarchived"
+        return redirect_to_settings(request, access.repo.path, f"Repository {message}.")
     return show_settings(request, access, form)
 
 
@@ -162,7 +162,7 @@ def show_settings(request: PageRequest, access: RepoAccess, form: PageForm) -> H
     """The page of the general settings; `form` is what was sent, or a new one."""
     branches = newest_branches(access.repo, MOST_PROPOSED)
     context = settings_context(access, "general")
-    return form.shown(request, "repo_settings", branches=branches, **context)
+    return form.render_page(request, "repo_settings", branches=branches, **context)
 
 
 def settings_context(access: RepoAccess, part: str) -> dict[str, Any]:
@@ -170,9 +170,11 @@ def settings_context(access: RepoAccess, part: str) -> dict[str, Any]:
     return {**repo_context(access, "settings"), "part": part}
 
 
-def saved(request: PageRequest, path: str, said: str, below: str = "") -> HttpResponse:
+def redirect_to_settings(
+    request: PageRequest, path: str, message: str, below: str = ""
+) -> HttpResponse:
     """303 back to the settings, which then say this."""
-    messages.success(request, said)
+    messages.success(request, message)
     return redirect_to_path(f"/{path}/settings{below}")
 
 
@@ -184,17 +186,19 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             made = actions.create_protection(by=access, **form.cleaned_data)
-            return saved(request, repo.path, f"{made.branch} is now protected.", "/protections")
+            return redirect_to_settings(
+                request, repo.path, f"{made.branch} is now protected.", "/protections"
+            )
     branches = newest_branches(repo, MOST_BRANCHES)
     page = page_of(request, page_number(request), list_protections(repo), protection_row)
     crowd = Crowd.of(repo, [row["protection"] for row in page["results"]])
     for row in page["results"]:
         row |= {
             "is_satisfiable": is_satisfiable(row["protection"], crowd),
-            **matches(row["protection"], branches),
+            **matching_branches(row["protection"], branches),
         }
     context = settings_context(access, "protections")
-    return form.shown(
+    return form.render_page(
         request,
         "protections",
         page=page,
@@ -207,22 +211,22 @@ def protection_row(protection: Protection) -> dict[str, Any]:
     return {"protection": protection}
 
 
-def matches(protection: Protection, branches: list[str]) -> dict[str, Any]:
+def matching_branches(protection: Protection, branches: list[str]) -> dict[str, Any]:
     """Some of the branches that it protects now, and how many there are beside these."""
     found = [name for name in branches if protection.matches(name)]
-    return {"matched": found[:MOST_NAMED], "others": max(len(found) - MOST_NAMED, 0)}
+    return {"matched": found[:MOST_MATCHED], "others": max(len(found) - MOST_MATCHED, 0)}
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Protect other branches instead, or ask for more or fewer approvals."""
-    row = protection_of(access, uid)
+    row = get_protection(access, uid)
     values = {"branch": row.branch, **settings_of(row)}
     form = EditProtection(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.update_protection(by=access, protection=row, **form.changes())
-            return saved(
+            return redirect_to_settings(
                 request, access.repo.path, f"Protection of {row.branch} saved.", "/protections"
             )
         row.refresh_from_db()  # what was refused must not stand on the page
@@ -235,18 +239,18 @@ def show_protection(
     """The page of a protection. One of its two forms may be as it was sent."""
     values = {"branch": row.branch, **settings_of(row)}
     is_approver = isinstance(form, NewApprover)
-    return form.shown(
+    return form.render_page(
         request,
         "protection",
         protection=row,
         approvers=list_approvers(row),
-        edit_form=EditProtection(request, again=True, **values) if is_approver else form,
-        approver_form=form if is_approver else NewApprover(request, again=True),
+        edit_form=EditProtection(request, unbound=True, **values) if is_approver else form,
+        approver_form=form if is_approver else NewApprover(request, unbound=True),
         **settings_context(access, "protections"),
     )
 
 
-def protection_of(access: RepoAccess, uid: UUID) -> Protection:
+def get_protection(access: RepoAccess, uid: UUID) -> Protection:
     """The protection of the repository that the address names; 404."""
     found = get_object_or_404(access.repo.protections, uuid=uid)
     found.repo = access.repo
@@ -256,26 +260,28 @@ def protection_of(access: RepoAccess, uid: UUID) -> Protection:
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Asks first: without it everybody with write access may push to the branch."""
-    found, form = protection_of(access, uid), PageForm(request)
+    found, form = get_protection(access, uid), PageForm(request)
     if request.method == "POST":
         with form.refusals():
             actions.delete_protection(by=access, protection=found)
-            said = f"{found.branch} is no longer protected."
-            return saved(request, access.repo.path, said, "/protections")
+            message = f"{found.branch} is no longer protected."
+            return redirect_to_settings(request, access.repo.path, message, "/protections")
     context = settings_context(access, "protections")
-    return form.shown(request, "delete_protection", protection=found, **context)
+    return form.render_page(request, "delete_protection", protection=found, **context)
 
 
 @repo_page(Level.ADMIN, methods=POST, throttle="protections")
 def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Name somebody whose approval counts."""
-    found, form = protection_of(access, uid), NewApprover(request)
+    found, form = get_protection(access, uid), NewApprover(request)
     if form.is_valid():
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
             actions.add_approver(by=access, protection=found, user=user)
             below = f"/protections/{found.uuid}"
-            return saved(request, access.repo.path, f"{user.username} added as an approver.", below)
+            return redirect_to_settings(
+                request, access.repo.path, f"{user.username} added as an approver.", below
+            )
     return show_protection(request, access, found, form)
 
 
@@ -284,16 +290,18 @@ def remove_approver(
     request: PageRequest, access: RepoAccess, uid: UUID, person: UUID
 ) -> HttpResponse:
     """Asks first: a list without names lets everybody with write access approve."""
-    found, form = protection_of(access, uid), PageForm(request)
+    found, form = get_protection(access, uid), PageForm(request)
     approver: Approver = get_object_or_404(list_approvers(found), user__uuid=person)
     approver.protection = found
     if request.method == "POST":
         with form.refusals():
             actions.remove_approver(by=access, approver=approver)
-            said, below = (
+            message, below = (
                 f"{approver.user.username} removed as an approver.",
                 f"/protections/{found.uuid}",
             )
-            return saved(request, access.repo.path, said, below)
+            return redirect_to_settings(request, access.repo.path, message, below)
     context = settings_context(access, "protections")
-    return form.shown(request, "remove_approver", protection=found, approver=approver, **context)
+    return form.render_page(
+        request, "remove_approver", protection=found, approver=approver, **context
+    )

@@ -23,7 +23,7 @@ from apps.core.requests import SiteRequest
 from apps.site.kinds import RateScope
 from apps.site.limits import BY_ADDRESS
 
-ROWS = 50
+PAGE_SIZE = 50
 """What a page shows of a list."""
 WITHOUT_DATABASE = (500, 503)
 """Refusals that may come from a broken database, and therefore ask nothing of it."""
@@ -65,7 +65,7 @@ class PageRequest(SiteRequest):
     user: User
     """Whoever is signed in; nobody (AnonymousUser) on pages that are open to all."""
     principal: Principal
-    kept: dict[str, str]
+    restored: dict[str, str]
     """What was typed into a form that has grown old; other requests have none."""
 
 
@@ -97,7 +97,7 @@ def page_of(
     rows: Sliceable,
     record: Callable[[Any], Any] | None = None,
     *,
-    size: int = ROWS,
+    size: int = PAGE_SIZE,
 ) -> dict[str, Any]:
     """One page of a list, with links to the pages beside it; `record` makes of a row the item that
     the template shows.
@@ -113,13 +113,13 @@ def page_of(
     }
 
 
-def own_path(path: str) -> str:
+def safe_path(path: str) -> str:
     """The path if it is one of ours, else home: `next` leads to no other host."""
     ours = path.startswith("/") and url_has_allowed_host_and_scheme(path, allowed_hosts=None)
     return path if ours else reverse("home")
 
 
-def secret(response: HttpResponse) -> HttpResponse:
+def keep_secret(response: HttpResponse) -> HttpResponse:
     """A page whose address or text is a secret: no cache keeps it, no `Referer` names it.
 
     Not `no-referrer`, with which browsers send `Origin: null`, and the CSRF check refuses that.
@@ -151,20 +151,20 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     """
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
-        return secret(HttpResponseRedirect(signin))
-    sent = labelled(typed(request))
+        return keep_secret(HttpResponseRedirect(signin))
+    sent = labelled(typed_values(request))
     page = render_page(
         request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent
     )
-    return secret(page)
+    return keep_secret(page)
 
 
-def named(request: HttpRequest, name: str) -> str:
+def parameter(request: HttpRequest, name: str) -> str:
     """What a link or the form on its page carries under this name; "" for nothing."""
     return str(request.POST.get(name) or request.GET.get(name, ""))
 
 
-def uid_in(text: str) -> UUID:
+def parse_uuid(text: str) -> UUID:
     """The uuid that this is; for anything else the nil one, which nothing has."""
     try:
         return UUID(text)
@@ -172,7 +172,7 @@ def uid_in(text: str) -> UUID:
         return UUID(int=0)
 
 
-def typed(request: HttpRequest) -> dict[str, str]:
+def typed_values(request: HttpRequest) -> dict[str, str]:
     """What a person has typed into the form that was sent, without passwords and tokens."""
     return {
         name: str(text)
@@ -187,24 +187,26 @@ def labelled(sent: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", " ").capitalize(): text for name, text in shown.items()}
 
 
-def texts_of(request: HttpRequest) -> dict[str, str]:
+def unsaved_texts(request: HttpRequest) -> dict[str, str]:
     """What a person has written into the form that was sent, in more than one word."""
-    return {name: text for name, text in typed(request).items() if len(text.split()) > 1}
+    return {name: text for name, text in typed_values(request).items() if len(text.split()) > 1}
 
 
-def unseen_texts(request: HttpRequest, error: ApiError) -> dict[str, str]:
+def unsaved_values(request: HttpRequest, error: ApiError) -> dict[str, str]:
     """What was typed into a form that is gone, or was not looked at because of too many."""
     if error.status == 429:
-        return typed(request)
-    return texts_of(request) if error.status in GONE else {}
+        return typed_values(request)
+    return unsaved_texts(request) if error.status in GONE else {}
 
 
-def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) -> HttpResponse:
+def render_error(
+    request: HttpRequest, error: ApiError, *, keeps_texts: bool = False
+) -> HttpResponse:
     """A page that says what is wrong, with the status and the headers of the refusal.
 
     `keeps_texts`: it shows what was written, where there is no form that could show it.
     """
-    kept = unseen_texts(request, error) if keeps_texts and request.method == "POST" else {}
+    kept = unsaved_values(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
         context = {"id": getattr(request, "id", ""), "is_full": error.code == "storage_full"}
         html = render_to_string(f"web/{error.status}.html", context)
@@ -216,16 +218,16 @@ def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) 
             status=error.status,
             code=error.status,
             title=TITLES.get(error.status, TITLES[400]),
-            text=said(error),
+            text=error_text(error),
             seconds=error.headers.get("Retry-After"),
             sent=labelled(kept),
         )
     for name, value in error.headers.items():
         response[name] = value
-    return secret(response)
+    return keep_secret(response)
 
 
-def said(error: ApiError) -> str:
+def error_text(error: ApiError) -> str:
     """What the page says: our words for a bare status, else those of the refusal."""
     if counted_in := error.headers.get("X-RateLimit-Resource"):
         if counted_in == RateScope.ANONYMOUS:

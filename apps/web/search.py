@@ -25,7 +25,7 @@ from apps.threads.models import THREAD_ROW, Thread
 from apps.threads.pagination import cursor_of, read_cursor
 from apps.threads.serializers import thread_record
 from apps.web.decorators import page
-from apps.web.responses import ROWS, PageRequest, page_number, page_of, render_page
+from apps.web.responses import PAGE_SIZE, PageRequest, page_number, page_of, render_page
 
 MOST = 200
 """Characters of a question."""
@@ -48,13 +48,13 @@ class SearchForm(forms.Form):
 def search(request: PageRequest) -> HttpResponse:
     """One sort of thing at a time, as the API finds it; `?type=` says which."""
     form, sort = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
-    if sort not in SORTS or not form.is_valid():
+    if sort not in TYPES or not form.is_valid():
         raise Invalid("validation_failed", "We cannot search for this. Try a shorter text.")
     text = form.cleaned_data["q"]
-    name, find = SORTS[sort]
+    name, find = TYPES[sort]
     sorts = [
         (name, f"{request.path}?{with_parameters(QueryDict(), q=text or None, type=one)}", one)
-        for one, (name, _) in SORTS.items()
+        for one, (name, _) in TYPES.items()
     ]
     return render_page(
         request,
@@ -83,7 +83,9 @@ def users(request: PageRequest, text: str) -> Page:
 def pulls(request: PageRequest, text: str) -> Page:
     """By title."""
     rows: Any = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
-    found = titled(request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__")
+    found = find_by_title(
+        request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__"
+    )
     placed = [(one.values, one.repo) for one in found["results"]]
     return {**found, "results": pull_records(placed, request.principal, "")}
 
@@ -91,12 +93,12 @@ def pulls(request: PageRequest, text: str) -> Page:
 def threads(request: PageRequest, text: str) -> Page:
     """By title, without those of pulls."""
     rows: Any = Thread.objects.filter(LISTED)
-    found = titled(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
+    found = find_by_title(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
     records = [thread_record(one.values, one.repo, "") for one in found["results"]]
     return {**found, "results": records}
 
 
-def titled(
+def find_by_title(
     request: PageRequest, text: str, filters: Any, rows: Any, columns: list[str], thread: str = ""
 ) -> Page:
     """What has the text in its title, newest activity first; `?before=` leads to older activity."""
@@ -112,9 +114,9 @@ def titled(
     )
     before = request.GET.get("before")
     place = read_cursor("before", before) if before else None
-    found = across.find(after=None, before=place, size=ROWS + 1, newest_first=True)
-    shown = found[:ROWS]
-    older = {"before": cursor_of(shown[-1].position)} if len(found) > ROWS else None
+    found = across.find(after=None, before=place, size=PAGE_SIZE + 1, newest_first=True)
+    shown = found[:PAGE_SIZE]
+    older = {"before": cursor_of(shown[-1].position)} if len(found) > PAGE_SIZE else None
     newest = with_parameters(request.GET, before=None)
     return {
         "results": shown,
@@ -123,7 +125,7 @@ def titled(
     }
 
 
-SORTS: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {
+TYPES: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {
     "repos": ("Repositories", repos),
     "pulls": ("Pulls", pulls),
     "threads": ("Threads", threads),

@@ -20,16 +20,16 @@ from apps.core.access import Level
 from apps.core.views import site_url
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
-from apps.web.forms import NOT_YOURS, Account, Appearance, NewInvite, NewToken, PageForm
+from apps.web.forms import WRONG_CURRENT, Account, Appearance, NewInvite, NewToken, PageForm
 from apps.web.mail import send_confirmation
 from apps.web.responses import (
     PageRequest,
-    named,
+    keep_secret,
     page_number,
     page_of,
+    parameter,
     redirect_to,
     render_page,
-    secret,
 )
 from apps.web.theme import remember_theme, theme_of
 
@@ -50,7 +50,7 @@ def account(request: PageRequest) -> HttpResponse:
         changed.pop("current", None)
         moved = User.objects.normalize_email(email) != user.email
         if moved and not user.check_password(form.cleaned_data["current"]):
-            form.add_error("current", NOT_YOURS)
+            form.add_error("current", WRONG_CURRENT)
         else:
             with form.refusals():
                 check_email(email)
@@ -60,7 +60,7 @@ def account(request: PageRequest) -> HttpResponse:
                 if moved and email:
                     messages.success(request, send_confirmation(user, email))
                 return redirect_to("settings")
-    return form.shown(request, "settings")
+    return form.render_page(request, "settings")
 
 
 @page(Level.PUBLIC, methods=FORM, throttle="users")
@@ -79,20 +79,20 @@ def appearance(request: PageRequest) -> HttpResponse:
                 actions.update_user(by=request.principal, user=request.user, **wanted)
             messages.success(request, "Saved.")
             return remember_theme(redirect_to("appearance"), wanted["theme"])
-    return form.shown(request, "appearance")
+    return form.render_page(request, "appearance")
 
 
 @page(Level.NONE, methods=FORM, throttle="users")
 def confirm_email(request: PageRequest) -> HttpResponse:
     """Only the account that asked for the link can use it, so that nobody confirms another's."""
-    form, proof = PageForm(request), named(request, "token")
+    form, proof = PageForm(request), parameter(request, "token")
     email = proven_address(request.user, proof)
     if request.method == "POST":
         with form.refusals():
             actions.confirm_email(by=request.principal, proof=proof)
             messages.success(request, "E-mail address confirmed.")
             return redirect_to("settings")
-    return secret(form.shown(request, "confirm_email", email=email, token=proof))
+    return keep_secret(form.render_page(request, "confirm_email", email=email, token=proof))
 
 
 @csrf_exempt
@@ -103,11 +103,11 @@ def unsubscribe(request: PageRequest) -> HttpResponse:
 
     A GET changes nothing, because programs that look for harmful mail follow links.
     """
-    proof = named(request, "token")
+    proof = parameter(request, "token")
     user, done = person_of_unsubscribe(proof), request.method == "POST"
     if done:
         actions.update_user(by=Principal(user), user=user, wants_mail=False)
-    return secret(render_page(request, "unsubscribe", token=proof, done=done))
+    return keep_secret(render_page(request, "unsubscribe", token=proof, done=done))
 
 
 @page(Level.NONE, methods=FORM, throttle="api-tokens")
@@ -124,12 +124,12 @@ def tokens(request: PageRequest) -> HttpResponse:
         request,
         "tokens",
         status=201 if text else form.status_code,
-        form=NewToken(request, again=True) if text else form,
+        form=NewToken(request, unbound=True) if text else form,
         made=form.cleaned_data["name"] if text else "",
         text=text,
         page=shown,
     )
-    return secret(answer)
+    return keep_secret(answer)
 
 
 @page(Level.NONE, methods=FORM, throttle="api-tokens")
@@ -160,7 +160,7 @@ def invites(request: PageRequest) -> HttpResponse:
             return redirect_to("invites")
     rows = own_invites(request)
     shown = page_of(request, page_number(request), rows, invite_row)
-    return secret(form.shown(request, "invites", page=shown))
+    return keep_secret(form.render_page(request, "invites", page=shown))
 
 
 @page(Level.NONE, methods=FORM, throttle="signup-invites")
@@ -172,7 +172,7 @@ def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
         actions.delete_invite(by=request.principal, invite=invite)
         messages.success(request, "Invite deleted.")
         return redirect_to("invites")
-    return secret(render_page(request, "delete_invite", invite=invite))
+    return keep_secret(render_page(request, "delete_invite", invite=invite))
 
 
 def own_invites(request: PageRequest) -> InviteQuerySet:

@@ -21,19 +21,26 @@ from apps.site.kinds import RateScope
 from apps.site.limits import throttle_account
 from apps.site.models import SiteSettings
 from apps.web.decorators import FORM, POST, page
-from apps.web.forms import NOT_YOURS, AskReset, ChangePassword, SignIn, SignUp, TwiceForm
+from apps.web.forms import (
+    WRONG_CURRENT,
+    ChangePassword,
+    NewPassword,
+    PasswordReset,
+    SignIn,
+    SignUp,
+)
 from apps.web.mail import send_confirmation, send_reset
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
     keep_cookie,
-    named,
-    own_path,
+    keep_secret,
+    parameter,
+    parse_uuid,
     redirect_to,
     redirect_to_path,
     render_page,
-    secret,
-    uid_in,
+    safe_path,
 )
 
 WRONG = "Wrong username or password."
@@ -53,16 +60,16 @@ def signin(request: PageRequest) -> HttpResponse:
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            throttle_try(request, form.cleaned_data["username"])
+            throttle_sign_in(request, form.cleaned_data["username"])
             user = authenticate(request, **form.cleaned_data)
             if user is not None:
                 start_session(request, user)
-                leads_on = redirect_to_path(own_path(request.POST.get("next", "")))
-                return remember(request, leads_on, user)
+                redirect = redirect_to_path(safe_path(request.POST.get("next", "")))
+                return remember_browser(request, redirect, user)
             form.add_error(None, WRONG)
-    goal = own_path(named(request, "next"))
+    goal = safe_path(parameter(request, "next"))
     site = SiteSettings.load()
-    return secret(form.shown(request, "signin", next=goal, site=site))
+    return keep_secret(form.render_page(request, "signin", next=goal, site=site))
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.SIGNUP)
@@ -74,7 +81,7 @@ def signup(request: PageRequest) -> HttpResponse:
     form, invite = SignUp(request), None
     if request.method == "POST" and not request.user.is_authenticated:
         with form.refusals():
-            invite = invite_of(request)
+            invite = find_invite(request)
             if form.is_valid():
                 wanted = {
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
@@ -82,20 +89,20 @@ def signup(request: PageRequest) -> HttpResponse:
                 user = actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
                 start_session(request, user)
                 messages.success(request, send_confirmation(user, wanted["email"]))
-                return remember(request, redirect_to("home"), user)
+                return remember_browser(request, redirect_to("home"), user)
     else:
-        invite = invite_of(request)
+        invite = find_invite(request)
         check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
-    link = named(request, "invite")
-    return secret(form.shown(request, "signup", invite=invite, link=link))
+    link = parameter(request, "invite")
+    return keep_secret(form.render_page(request, "signup", invite=invite, link=link))
 
 
-def invite_of(request: PageRequest) -> Invite | None:
+def find_invite(request: PageRequest) -> Invite | None:
     """The invite that the link or the form names; None where it names none. 404."""
-    text = named(request, "invite")
+    text = parameter(request, "invite")
     if not text:
         return None
-    invite = Invite.objects.alive().filter(uuid=uid_in(text)).first()
+    invite = Invite.objects.alive().filter(uuid=parse_uuid(text)).first()
     if invite is None:
         raise NotFound("not_found", "This invite does not exist.")
     return invite
@@ -134,7 +141,7 @@ def admin_signin(request: PageRequest) -> HttpResponse:
         return ask_to_sign_in(request)
     if not request.user.is_staff:
         raise Forbidden("staff_required", "Only staff can use the admin.")
-    return HttpResponseRedirect(own_path(request.GET.get("next", "")))
+    return HttpResponseRedirect(safe_path(request.GET.get("next", "")))
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
@@ -143,22 +150,22 @@ def password(request: PageRequest) -> HttpResponse:
     form = ChangePassword(request)
     if request.method == "POST" and form.is_valid():
         if not request.user.check_password(form.cleaned_data["current"]):
-            form.add_error("current", NOT_YOURS)
-        elif changed(form, request.principal):
+            form.add_error("current", WRONG_CURRENT)
+        elif set_password(form, request.principal):
             update_session_auth_hash(request, request.user)
             messages.success(request, "Password changed. Your other sessions have ended.")
             return redirect_to("password")
-    return form.shown(request, "password")
+    return form.render_page(request, "password")
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def reset(request: PageRequest) -> HttpResponse:
     """The answer is the same whether there is such an account or not."""
-    form = AskReset(request)
+    form = PasswordReset(request)
     if request.method == "POST" and form.is_valid():
         send_reset(form.cleaned_data["email"])
         return redirect_to("reset-sent")
-    return form.shown(request, "reset")
+    return form.render_page(request, "reset")
 
 
 @page(Level.PUBLIC)
@@ -173,15 +180,15 @@ def new_password(request: PageRequest) -> HttpResponse:
 
     Its secret stands behind the `?` and in the form: paths are logged.
     """
-    proof = named(request, "token")
-    user, form = person_of_reset(proof), TwiceForm(request)
-    if request.method == "POST" and form.is_valid() and changed(form, Principal(user)):
+    proof = parameter(request, "token")
+    user, form = person_of_reset(proof), NewPassword(request)
+    if request.method == "POST" and form.is_valid() and set_password(form, Principal(user)):
         messages.success(request, "Password changed. Sign in with it.")
-        return remember(request, redirect_to("signin"), user)
-    return secret(form.shown(request, "new_password", token=proof))
+        return remember_browser(request, redirect_to("signin"), user)
+    return keep_secret(form.render_page(request, "new_password", token=proof))
 
 
-def changed(form: TwiceForm, principal: Principal) -> bool:
+def set_password(form: NewPassword, principal: Principal) -> bool:
     """Give the person the password in the form; where that is refused, the form says why."""
     with form.refusals():
         password = form.cleaned_data["password"]
@@ -189,22 +196,22 @@ def changed(form: TwiceForm, principal: Principal) -> bool:
     return not form.errors
 
 
-def remember(request: HttpRequest, response: HttpResponse, user: User) -> HttpResponse:
+def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -> HttpResponse:
     """Know this browser as one of the person's from now on."""
-    mark = mark_of(request, user.username) or get_random_string(16)
+    mark = browser_id(request, user.username) or get_random_string(16)
     value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
     keep_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
     return response
 
 
-def throttle_try(request: HttpRequest, username: str) -> None:
+def throttle_sign_in(request: HttpRequest, username: str) -> None:
     """Count a try to sign in to this account, whether there is one or not; 429. Each browser that
     it knows has tries of its own.
     """
-    throttle_account(username, mark_of(request, username))
+    throttle_account(username, browser_id(request, username))
 
 
-def mark_of(request: HttpRequest, username: str) -> str:
+def browser_id(request: HttpRequest, username: str) -> str:
     """By what this browser is told from others in which the account has been signed in to; "" for
     one in which it has not.
     """

@@ -17,7 +17,7 @@ from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
 from apps.teams.rules import check_may_set, may_set
 from apps.web.decorators import FORM, POST, page, team_page
-from apps.web.forms import NewMember, NewTeam, PageForm, SetRole, TeamSettings, words
+from apps.web.forms import NewMember, NewTeam, PageForm, SetRole, TeamSettings, word_choices
 from apps.web.frame import team_context
 from apps.web.responses import (
     PageRequest,
@@ -47,7 +47,7 @@ def new_team(request: PageRequest) -> HttpResponse:
             team = actions.create_team(by=request.principal, **form.cleaned_data)
             messages.success(request, f"Team {team.slug} created. You are its owner.")
             return redirect_to_path(f"/{team.path}")
-    return form.shown(request, "new_team")
+    return form.render_page(request, "new_team")
 
 
 @team_page(Level.NONE)
@@ -79,9 +79,9 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
         one.may_change = may_set(access, one.role)
     roles = [role for role in Role if may_set(access, role)]
     menu: Any = form.fields["role"]
-    menu.choices = words(roles)
+    menu.choices = word_choices(roles)
     owners = access.team.members.filter(role=Role.OWNER)[:2]
-    return form.shown(
+    return form.render_page(
         request,
         "members",
         page=page,
@@ -94,7 +94,7 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
 @team_page(Level.ADMIN, methods=POST, throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
     """Give a member another role."""
-    found, form = member_of(access, member), SetRole(request)
+    found, form = get_member(access, member), SetRole(request)
     if form.is_valid():
         actions.update_member(by=access, member=found, role=form.cleaned_data["role"])
         messages.success(request, f"{found.user.username} is now {found.role}.")
@@ -107,13 +107,13 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     own = member == request.principal.user.username_key
     if not own:
         access.require(Level.ADMIN)
-    found = member_of(access, member)
+    found = get_member(access, member)
     if not own:
         check_may_set(access, found.role)
     if request.method == "POST":
         actions.remove_member(by=access, member=found)
-        said = "You have left the team." if own else f"{found.user.username} is removed."
-        messages.success(request, said)
+        message = "You have left the team." if own else f"{found.user.username} is removed."
+        messages.success(request, message)
         return redirect_to_path("/teams" if own else f"/{access.team.path}/~members")
     return render_page(
         request, "remove_member", member=found, own=own, **team_context(access, "members")
@@ -132,7 +132,7 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
             messages.success(request, "Team saved.")
             return redirect_to_path(f"/{found.path}/~settings")
         found.refresh_from_db()  # what was refused must not stand on the page
-    return form.shown(request, "team_settings", **team_context(access, "settings"))
+    return form.render_page(request, "team_settings", **team_context(access, "settings"))
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
@@ -143,13 +143,13 @@ def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
         with form.refusals():
             active = request.POST.get("is_active") == "true"
             actions.update_team(by=access, name=found.name, slug=found.slug, is_active=active)
-            said = "activated" if active else "deactivated"
-            messages.success(request, f"Team {said}.")
+            message = "activated" if active else "deactivated"
+            messages.success(request, f"Team {message}.")
             return redirect_to_path(f"/{found.path}/~settings")
-    return form.shown(request, "retire_team", **team_context(access, "settings"))
+    return form.render_page(request, "retire_team", **team_context(access, "settings"))
 
 
-def member_of(access: TeamAccess, username: str) -> Member:
+def get_member(access: TeamAccess, username: str) -> Member:
     """The member of this name, in lower case; 404."""
     found = get_object_or_404(list_members(access.team), user__username_key=username)
     found.team = access.team

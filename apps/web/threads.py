@@ -77,7 +77,7 @@ def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
         with form.refusals():
             thread = actions.create_thread(by=access, **form.cleaned_data)
             return redirect_to_path(address_of(access, thread))
-    return form.shown(request, "new_thread", **repo_context(access, "threads"))
+    return form.render_page(request, "new_thread", **repo_context(access, "threads"))
 
 
 @repo_page()
@@ -116,7 +116,7 @@ def show_thread(
         address=on_page(address_of(access, found), number),
     )
     name_parents(page["results"])
-    return form.shown(
+    return form.render_page(
         request,
         "thread",
         thread=record,
@@ -139,7 +139,7 @@ def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpRe
         with form.refusals():
             actions.update_thread(by=access, thread=found, **form.changes())
             return redirect_to_path(address_of(access, found))
-    return form.shown(request, "edit_thread", thread=found, **repo_context(access, "threads"))
+    return form.render_page(request, "edit_thread", thread=found, **repo_context(access, "threads"))
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
@@ -152,7 +152,9 @@ def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> Http
             actions.delete_thread(by=access, thread=found)
             messages.success(request, f"Thread #{number} deleted.")
             return redirect_to_path(f"/{access.repo.path}/threads")
-    return form.shown(request, "delete_thread", thread=found, **repo_context(access, "threads"))
+    return form.render_page(
+        request, "delete_thread", thread=found, **repo_context(access, "threads")
+    )
 
 
 @repo_page()
@@ -179,7 +181,7 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
     as it was sent.
     """
     thread = get_thread(access.repo, number)
-    answered = live_reply(thread, to) if to else None
+    answered = get_live_reply(thread, to) if to else None
     form = ReplyForm(request, kind=REPLY_KINDS[0])
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -194,7 +196,7 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
     return show_thread(request, access, thread, page, form, answered)
 
 
-def live_reply(thread: Thread, number: int) -> Reply:
+def get_live_reply(thread: Thread, number: int) -> Reply:
     """A reply that has not been deleted; 404."""
     found = get_reply(thread, number, shown=True)
     if found.is_deleted:
@@ -225,13 +227,13 @@ def address_of_reply(access: RepoAccess, reply: Reply) -> str:
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Change a reply, as who has written it. What it said before is kept."""
-    found = own_reply(access, number, to)
+    found = get_own_reply(access, number, to)
     form = EditReply(request, kind=found.kind, status=found.status, body=found.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             actions.update_reply(by=access, reply=found, **form.changes())
             return redirect_to_path(address_of_reply(access, found))
-    return form.shown(
+    return form.render_page(
         request, "edit_reply", reply=found, kinds=REPLY_KINDS, **repo_context(access, "threads")
     )
 
@@ -239,7 +241,7 @@ def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Asks first: the text does not come back, while the answers to it stay."""
-    found = own_reply(access, number, to)
+    found = get_own_reply(access, number, to)
     form = PageForm(request)
     if request.method == "POST":
         with form.refusals():
@@ -247,12 +249,12 @@ def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int)
             messages.success(request, f"Reply {to} deleted.")
             here, below = address_of_reply(access, found), found.live_descendants
             return redirect_to_path(here if below else address_of(access, found.thread))
-    return form.shown(request, "delete_reply", reply=found, **repo_context(access, "threads"))
+    return form.render_page(request, "delete_reply", reply=found, **repo_context(access, "threads"))
 
 
-def own_reply(access: RepoAccess, number: int, to: int) -> Reply:
+def get_own_reply(access: RepoAccess, number: int, to: int) -> Reply:
     """A live reply that the caller has written; 404, 403."""
-    found = live_reply(get_thread(access.repo, number), to)
+    found = get_live_reply(get_thread(access.repo, number), to)
     check_creator(found, access.user)
     return found
 

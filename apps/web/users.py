@@ -15,8 +15,8 @@ from apps.events.pagination import PAST_ALL
 from apps.events.scopes import EventScope, Selection
 from apps.events.serializers import event_records
 from apps.repos.queries import list_repos
-from apps.web.activity import feed_of, graph
-from apps.web.decorators import check_is_shown, page
+from apps.web.activity import feed_context, graph
+from apps.web.decorators import check_has_public_repo, page
 from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of, render_page
 from apps.web.templatetags.pictures import picture
 
@@ -32,7 +32,7 @@ def user(request: PageRequest, username: str) -> HttpResponse:
     is_signed_in = request.principal.is_signed_in
     try:
         access = open_user(request.principal, username, needs=Level.NONE)
-        check_is_shown(access)
+        check_has_public_repo(access)
     except Http404:
         if is_signed_in:
             raise
@@ -48,7 +48,7 @@ def lately(access: UserAccess) -> dict[str, Any]:
     selection = Selection(access.principal, (EventScope("user", key),), frozenset())
     found = selection.find(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
     return {
-        "feed": feed_of(event_records(found, "")),
+        "feed": feed_context(event_records(found, "")),
         "graph": graph(activity_record({}, key, access.principal)),
     }
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.once
 WEB = Path(__file__).parents[2] / "apps" / "web"
 OF_PAGES_ALONE = {
     "Appearance": "the API has no pages to look at",
-    "AskReset": "a way to sign in",
+    "PasswordReset": "a way to sign in",
     "ChangePassword": "a way to sign in",
     "NewFork": "the API has its one word in the address",
     "PageForm": "has no fields",
@@ -31,7 +31,7 @@ OF_PAGES_ALONE = {
     "SignUp": "a way to sign in",
     "SpaceForm": "has no fields",
     "TextForm": "has no fields",
-    "TwiceForm": "a way to sign in",
+    "NewPassword": "a way to sign in",
 }
 """Forms for which there is no request of the API, and why."""
 
