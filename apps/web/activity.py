@@ -1,4 +1,4 @@
-"""`/activity`: the newest events, of all teams and repositories of a person or of one scope."""
+"""`/activity`: the newest events in a person's teams and repositories, or in one event scope."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from apps.web.frame import render_repo_page, team_context
 from apps.web.responses import PageRequest, render_page
 
 MOST_OWN = 50
-"""Teams, and repositories of one's own, of which the first page tells."""
+"""How many of a person's teams, and of their own repositories, the page covers."""
 EVENTS_PER_PAGE = 50
-"""Events on a page."""
+"""Events per page."""
 HEIGHT = 36
-"""Of the tallest bar, in units of the drawing; a day without events has one of 1."""
+"""Height of the tallest bar in units of the drawing; the bar of a day without events has 1."""
 STEP = 4
 TOTALS = {
     "pulls_created": ("pull", "pulls"),
@@ -42,15 +42,15 @@ TOTALS = {
     "replies_created": ("reply", "replies"),
     "pushes": ("push", "pushes"),
 }
-"""What is said below the drawing: the totals of the API, one of them and several."""
+"""The singular and plural for each total of the API, as the line below the drawing has them."""
 MOST_SCOPES = 20
-"""Scopes that one page follows; each costs the stream, and stands in its address."""
+"""Scopes that one page follows: each is one more check for the stream, in a longer address."""
 
 
 @page(Level.NONE)
 def activity(request: PageRequest) -> HttpResponse:
-    """Of the scope that the address names as for the API, else of all teams and repositories of
-    the person's.
+    """The events of `?scope=`, a scope as in the API; without one, those of the person's teams and
+    repositories.
     """
     principal, before = request.principal, before_id(request)
     teams = [*list_teams(principal)[:MOST_OWN]]
@@ -59,53 +59,57 @@ def activity(request: PageRequest) -> HttpResponse:
     scope = request.GET.get("scope", "")
     if scope:
         selection = Selection(principal, resolve(principal, [scope]), frozenset())
-        found = selection.find(after=0, before=before, size=EVENTS_PER_PAGE + 1, newest_first=True)
+        events = selection.find(after=0, before=before, size=EVENTS_PER_PAGE + 1, newest_first=True)
     else:
-        found = newest_events(places.values(), before=before, size=EVENTS_PER_PAGE + 1)
+        events = newest_events(places.values(), before=before, size=EVENTS_PER_PAGE + 1)
     choices = scope_choices(places, scope, is_staff=principal.is_staff)
-    feed = feed_page(request, found, [scope] if scope else places)
+    feed = feed_page(request, events, [scope] if scope else places)
     return render_page(request, "activity", feed=feed, choices=choices, scope=scope)
 
 
 def scope_choices(places: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
-    """The scopes in the menu of the page, each with its name; the one that is asked for as well."""
-    found = {"": "Your teams and repositories", "self": "What you did", "inbox": "What pinged you"}
-    found |= {"site": "The site"} if is_staff else {}
-    found |= {one: one.partition(":")[2].removeprefix("users/") for one in places}
-    return [*(found if scope in found else {**found, scope: scope}).items()]
+    """The menu of scopes: each scope with its name, the selected one included."""
+    choices = {
+        "": "Your teams and repositories",
+        "self": "What you did",
+        "inbox": "What pinged you",
+    }
+    choices |= {"site": "The site"} if is_staff else {}
+    choices |= {word: word.partition(":")[2].removeprefix("users/") for word in places}
+    return [*(choices if scope in choices else {**choices, scope: scope}).items()]
 
 
 @repo_page()
 def repo_activity(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """What went on in a repository, for whoever may read it."""
-    found = events_of_key(request, Key("repo_id", access.repo.pk))
+    """The events of a repository, for everybody who may read it."""
+    events = events_with_key(request, Key("repo_id", access.repo.pk))
     scopes = [f"repo:{access.repo.path}"] if request.principal.is_signed_in else []
-    feed = feed_page(request, found, scopes)
+    feed = feed_page(request, events, scopes)
     return render_repo_page(request, access, "repo_activity", tab="activity", feed=feed)
 
 
 @team_page()
 def team_activity(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """What went on in a team and its repositories, for its people."""
-    found = events_of_key(request, Key("team_id", access.team.pk))
-    feed = feed_page(request, found, [f"team:{access.team.slug}"])
+    """The events of a team and its repositories, for its members."""
+    events = events_with_key(request, Key("team_id", access.team.pk))
+    feed = feed_page(request, events, [f"team:{access.team.slug}"])
     return render_page(request, "team_activity", feed=feed, **team_context(access, "activity"))
 
 
-def events_of_key(request: PageRequest, key: Key) -> list[EventRow]:
-    """The events of this page under one key, of which all may be read, and one more."""
+def events_with_key(request: PageRequest, key: Key) -> list[EventRow]:
+    """The events of this page with one key, and one more. The caller has checked read access."""
     return newest_events([key], before=before_id(request), size=EVENTS_PER_PAGE + 1)
 
 
 def before_id(request: HttpRequest) -> int:
-    """Before which event the page begins: `?before_id=`, else past all; 422."""
+    """The id before which the page begins: `?before_id=`, else one larger than all ids; 422."""
     text = request.GET.get("before_id")
     return PAST_ALL if text is None else read_cursor("before_id", text)
 
 
 def feed_context(records: Sequence[dict[str, Any]], scopes: Iterable[str] = ()) -> dict[str, Any]:
-    """What the template of a list of events shows; `scopes`: what it follows where it is live, by
-    the words of the stream, from the newest event that is shown.
+    """The context of a list of events. `scopes` are the stream's scopes that a live list follows,
+    beginning after its newest event; a list without scopes is not live.
     """
     return {
         "items": [{"event": record, "words": sentence(record)} for record in records],
@@ -115,22 +119,20 @@ def feed_context(records: Sequence[dict[str, Any]], scopes: Iterable[str] = ()) 
 
 
 def feed_page(
-    request: HttpRequest, found: Sequence[EventRow], scopes: Iterable[str]
+    request: HttpRequest, events: Sequence[EventRow], scopes: Iterable[str]
 ) -> dict[str, Any]:
-    """A page of events, with links to newer and older ones; `found` has one event more if there are
-    older ones.
-
-    Only the first page is live.
+    """The context of a page of events, with links to newer and older ones. `events` has one more
+    than fits if there are older ones. Only the first page is live.
     """
-    shown, is_first = found[:EVENTS_PER_PAGE], "before_id" not in request.GET
+    first, is_first = events[:EVENTS_PER_PAGE], "before_id" not in request.GET
     older = (
-        with_parameters(request.GET, before_id=shown[-1].id)
-        if len(found) > EVENTS_PER_PAGE
+        with_parameters(request.GET, before_id=first[-1].id)
+        if len(events) > EVENTS_PER_PAGE
         else None
     )
     newest = with_parameters(request.GET, before_id=None)
     return {
-        **feed_context(event_records(shown, ""), scopes if is_first else ()),
+        **feed_context(event_records(first, ""), scopes if is_first else ()),
         "next": f"{request.path}?{older}" if older else None,
         "previous": None if is_first else f"{request.path}?{newest}".removesuffix("?"),
     }
@@ -139,7 +141,7 @@ def feed_page(
 def scope_keys(
     principal: Principal, teams: Iterable[Team], repos: Iterable[Repo]
 ) -> dict[str, Key]:
-    """Where events of one's teams and own repositories are found, by the scopes of the stream."""
+    """The keys of the events of these teams and the person's own repositories, by stream scope."""
     own = [repo for repo in repos if repo.owner_user_id == principal.person_id]
     return {
         **{f"team:{team.slug}": Key("team_id", team.pk) for team in teams},
@@ -148,7 +150,7 @@ def scope_keys(
 
 
 def graph(record: dict[str, Any]) -> dict[str, Any]:
-    """The drawing of a person's or team's activity: a bar a day, from the record of the API."""
+    """The chart of a person's activity, one bar a day, made from the activity record of the API."""
     days = record["days"]
     top = max(days, key=lambda day: day["count"])
     heights = [max(1, round(HEIGHT * day["count"] / max(top["count"], 1))) for day in days]

@@ -1,4 +1,4 @@
-"""`…/compare`: the commits and changes that a head has and a base has not."""
+"""`…/compare`: the commits and changes of a head that a base does not have."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from apps.web.responses import PageRequest
 
 @repo_page()
 def compare(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """A form for two names, and what lies between them. What is wrong with them stands above."""
+    """A form for base and head, and their comparison, or the reason why there is none."""
     repo = access.repo
     base = request.GET.get("base") or repo.default_branch
     head = request.GET.get("head", "")
@@ -49,29 +49,29 @@ def compare(request: PageRequest, access: RepoAccess) -> HttpResponse:
 def comparison_context(
     request: PageRequest, access: RepoAccess, base: str, head: str
 ) -> dict[str, Any]:
-    """What `_comparison.html` shows of a base and a head, which may be in a fork. 404, 422, 503."""
+    """The context of `_comparison.html`; the head may be in a fork. 404, 422, 503."""
     ends = find_ends(access, f"{base}...{head}", who_asks(request))
-    found = compare_ends(ends, direct=False)
+    comparison = compare_ends(ends, direct=False)
     difference = Difference(
         repo=ends.repo,
         source=ends.source,
         git=ends.git,
-        old=found.start,
-        new=found.head,
-        files=found.changes.files,
-        total=found.changes.total,
-        additions=found.changes.additions,
-        deletions=found.changes.deletions,
+        old=comparison.start,
+        new=comparison.head,
+        files=comparison.changes.files,
+        total=comparison.changes.total,
+        additions=comparison.changes.additions,
+        deletions=comparison.changes.deletions,
         address=f"/{ends.repo.path}/compare",
         cache_key=ends.question("rows"),
         who=ends.who,
     )
     return {
-        "ahead": found.ahead,
-        "behind": found.behind,
+        "ahead": comparison.ahead,
+        "behind": comparison.behind,
         "source": ends.source,
-        "days": days_of(found.commits, access.principal),
-        "more_commits": found.ahead - len(found.commits),
+        "days": days_of(comparison.commits, access.principal),
+        "more_commits": comparison.ahead - len(comparison.commits),
         "diff": shown_difference(request, difference),
     }
 
@@ -79,7 +79,7 @@ def comparison_context(
 def comparison_or_reason(
     request: PageRequest, access: RepoAccess, base: str, head: str
 ) -> tuple[dict[str, Any] | None, ApiError | None]:
-    """The same, or why there is none: for a page that has more to show."""
+    """The context of a comparison, or the error, for a page that shows more than the comparison."""
     if "..." in base or not base or not head:
         return None, NotFound("not_found", "Choose two branches, tags or commits.")
     try:

@@ -1,4 +1,4 @@
-"""What the pages of threads and pulls share: forms, texts as HTML, pages of replies."""
+"""Parts of the pages of threads and pulls: their forms, bodies as HTML, pages of replies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from apps.web.responses import PageRequest
 ANY = [("", "Any")]
 """The choice of a menu that filters nothing."""
 REPLIES = 200
-"""Replies on a page."""
+"""Replies per page."""
 
 
 def with_html(
@@ -46,10 +46,10 @@ def with_html(
     *managers: Any,
     address: str = "",
 ) -> Sequence[dict[str, Any]]:
-    """Add `body_html` to records, ready for a template; `managers`: of rows that have it stored.
+    """Add `body_html` to records, safe for a template; `managers`: of the models that store it.
 
-    A record for which the page has no room gets `body_url`: `address`, with that body first. It is
-    the request's own unless that may be the POST of a form.
+    A record whose HTML has no room on the page gets `body_url`, a link to `address` with that body
+    first. Without `address` it is the path of the request: pass one where that may be a POST.
     """
     first = request.GET.get("show")
     in_order = sorted(records, key=lambda record: key_of(record) != first)
@@ -59,41 +59,41 @@ def with_html(
         if record["body_html"] is None:
             record["body_url"] = f"{path}?{with_parameters(QueryDict(query), show=key_of(record))}"
         else:
-            # The renderer writes what it lets through by itself: see `apps/core/markdown.py`.
-            record["body_html"] = mark_safe(record["body_html"])  # noqa: S308 - as said above
+            # The renderer writes all tags and attributes itself: see `apps/core/markdown.py`.
+            record["body_html"] = mark_safe(record["body_html"])  # noqa: S308 - see above
     return records
 
 
 def key_of(record: dict[str, Any]) -> str:
-    """The value of `show` that names a record: its uuid, or the number of a version."""
+    """The value of `?show=` for a record: its uuid, or the number of a version."""
     return str(record.get("uuid") or record.get("version", ""))
 
 
 def name_parents(records: list[dict[str, Any]]) -> None:
-    """Tell each reply whom it answers, where that reply is on the same page and not deleted."""
+    """Add to each reply, as `to`, the author of its parent if that is on the same page and live."""
     names = {record["number"]: record["created_by_username"] for record in records}
     for record in records:
         record["to"] = names.get(record.get("parent_reply_number"))
 
 
 def on_page(address: str, number: int) -> str:
-    """The address of a page of replies, from 1."""
+    """The address of a page of replies; pages count from 1."""
     return f"{address}?page={number}" if number > 1 else address
 
 
-def address_of(access: RepoAccess, found: Thread) -> str:
-    """Where the page of a thread, or of its pull, is."""
-    return f"/{access.repo.path}{found.segment}"
+def address_of(access: RepoAccess, thread: Thread) -> str:
+    """The path of the page of a thread or of its pull."""
+    return f"/{access.repo.path}{thread.segment}"
 
 
 ROWS_OF_TEXT = 10
 MARKDOWN = "Markdown; @name notifies, #12 links."
 REPLY_KINDS = ["comment", "question", "answer", "suggestion", "task"]
-"""What the menu has; over the API a reply may be of any other kind."""
+"""The kinds in the menu; over the API a reply may have any kind."""
 
 
 class BodyField(forms.CharField):
-    """A text in Markdown as it is typed, with the line ends that programs send."""
+    """A text in Markdown: not trimmed, with LF as line ends."""
 
     def __init__(self, *, required: bool, rows: int = ROWS_OF_TEXT) -> None:
         super().__init__(
@@ -113,14 +113,14 @@ class BodyField(forms.CharField):
 
 
 class TextForm(PageForm):
-    """A form with a text in Markdown, which can be seen before it is sent."""
+    """A form with a text in Markdown and a button that previews it."""
 
     fields: dict[str, Any]
     preview = SafeString("")
-    """The text as HTML, where that was asked for."""
+    """The text as HTML, if a preview was requested."""
 
     def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """As for any form; the text is rendered for who looks at it."""
+        """Like PageForm, with the preview as this person sees it."""
         if self.is_preview:
             text = str(self.initial["body"])[: self.fields["body"].max_length]
             [record] = with_html(request, context["access"], [{"body": text}])
@@ -167,7 +167,7 @@ THREAD_ORDERS = [
 
 
 class FilterForm(forms.Form):
-    """Filters a list: a GET form with the parameters of the API's list, as texts and menus."""
+    """A GET form that filters a list by parameters of the API's list; `filters` has those set."""
 
     def __init__(self, query: QueryDict) -> None:
         super().__init__(query, label_suffix="")
@@ -253,7 +253,7 @@ class MergeForm(PageForm):
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Show the reasons in words alone: the API's text has their codes as well."""
+        """Show the reasons without their codes, which the text of the API has."""
         with super().refusals():
             try:
                 yield

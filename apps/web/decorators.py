@@ -1,7 +1,7 @@
-"""`@page`: every page passes the same steps in the same order, as in the API.
+"""`@page`: every page runs the same checks in the same order, as in the API.
 
-Method 405; signed in, else 302 to sign-in, or 401 for a POST; rate limit 429; staff 403; then the
-page, which only asks and acts. Whatever is refused on the way becomes a page of its own.
+Method 405; sign-in 302, or 401 for a POST; rate limit 429; staff 403; then the view, which only
+queries and acts. Each error becomes an error page.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ READ = ("GET",)
 FORM = ("GET", "POST")
 POST = ("POST",)
 SENT = "sent"
-"""The cookie that has the path of a form that was accepted, until the next page."""
+"""The cookie with the path of the form that was just accepted; the next page deletes it."""
 
 
 class PageView(Protocol):
-    """The declaration that `@page` leaves on a view, for the tests and for `errors.csrf_failure`."""
+    """The attributes that `@page` sets on a view, for tests and for `errors.csrf_failure`."""
 
     page: Level
     methods: tuple[str, ...]
@@ -49,10 +49,10 @@ def page(
     throttle: str | None = None,
     is_compressed: bool = True,
 ) -> Callable[[View], View]:
-    """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
+    """Declare a page. `needs`: `PUBLIC` for everybody, `NONE` for anybody signed in, or `STAFF`.
 
-    `throttle` is what a POST counts in: the tag that its operation has in the API, or a rate scope
-    of signing in. `is_compressed`: whether the answer may be compressed.
+    `throttle` is the rate limit that a POST counts towards: the tag of its operation in the API, or
+    a rate scope of signing in. `is_compressed`: whether the response may be compressed.
     """
 
     packed: Callable[[View], View] = gzip_page if is_compressed else unchanged
@@ -82,8 +82,8 @@ def page(
 
 
 def forbid_caching(request: PageRequest, response: HttpResponseBase) -> None:
-    """Browsers show pages that they have stored when people go back, without asking again. They
-    store none of somebody who is signed in: after signing out it would still be there.
+    """Let caches revalidate a page, and let nothing store the page of somebody who is signed in:
+    Back would still show it after they have signed out.
     """
     if request.principal.is_signed_in:
         response["Cache-Control"] = "no-store"
@@ -92,8 +92,8 @@ def forbid_caching(request: PageRequest, response: HttpResponseBase) -> None:
 
 
 def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
-    """After a form was accepted, let the next page say so in `data-sent`: only then a browser
-    forgets what it has kept of the text.
+    """Set the cookie that fills `data-sent` on the next page after a form was accepted: the drafts
+    script then deletes its copy of the text.
     """
     if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
         keep_cookie(response, SENT, request.path, seconds=60)
@@ -102,21 +102,21 @@ def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
 
 
 def unchanged(view: View) -> View:
-    """In the place of `gzip_page`."""
+    """Replaces `gzip_page` for responses that are not to be compressed."""
     return view
 
 
 def check_request(
     request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: str | None
 ) -> HttpResponse | None:
-    """The steps before the page; an answer when one of them is the last."""
+    """Run the checks before the view; a response if the person has to sign in first."""
     if request.method not in (*methods, *(["HEAD"] if "GET" in methods else [])):
         error = plain_error(405)
         error.headers["Allow"] = ", ".join(methods)
         raise error
     principal = request.principal
     signed_in = principal.is_signed_in
-    request.auth = principal  # where filters look for who asks, as in the API
+    request.auth = principal  # filters read the principal there, as in the API
     if signed_in:
         request.user = principal.user
     if not signed_in and needs is not Level.PUBLIC:
@@ -141,11 +141,11 @@ def repo_page(
     signed_in: bool = False,
     is_compressed: bool = True,
 ) -> Callable[[View], View]:
-    """Declare a page below a repository: it is given the caller's access before what else its
-    address names.
+    """Declare a page below a repository. The view gets the caller's access, then the other
+    parameters of its path.
 
-    Anonymous people read public ones; for all others, and for those that do not exist, they are
-    asked to sign in. `signed_in`: a page that is of use only to who is.
+    Anonymous people can read public repositories; for private and missing ones alike they are asked
+    to sign in. `signed_in`: also ask them to sign in for a GET.
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
@@ -173,9 +173,9 @@ def team_page(
     signed_in: bool = False,
     even_inactive: bool = False,
 ) -> Callable[[View], View]:
-    """The same for a page of a team: anonymous people see those with a public repository.
+    """Declare a page below a team. Anonymous people can see teams with a public repository.
 
-    `even_inactive` as in `@operation`.
+    `even_inactive`: the same as in `@operation`.
     """
 
     def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
@@ -194,7 +194,7 @@ def team_page(
 
 
 def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
-    """404 for anonymous people where the team or person has no public repository."""
+    """404 for anonymous people unless the team or person has a public repository."""
     if not access.principal.is_signed_in and not list_repos(access)[:1]:
         raise Http404
 
@@ -219,7 +219,7 @@ def _page_below(
             except (Forbidden, Http404):
                 if is_signed_in:
                     raise
-                return ask_to_sign_in(request)  # private or missing: the answer is the same
+                return ask_to_sign_in(request)  # the same for private and missing ones
             return redirect_if_moved(request, access) or view(request, access, **kwargs)
 
         return run
@@ -228,7 +228,7 @@ def _page_below(
 
 
 def redirect_if_moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
-    """301 to where the team or repository is today; None where it was asked for by that name."""
+    """301 to the current path if the request has a former slug of the team or repository."""
     if not access.moved:
         return None
     depth = len(access.name.split("/")) + 1

@@ -58,16 +58,16 @@ def hunk_rows(hunk: Hunk, old: Sequence[Line], new: Sequence[Line]) -> Iterator[
                 yield from no_newline_row(line)
                 before, after = before + 1, after + 1
             continue
-        removed = [one for one in lines if one.sign == "-"]
-        added = [one for one in lines if one.sign == "+"]
+        removed = [line for line in lines if line.sign == "-"]
+        added = [line for line in lines if line.sign == "+"]
         left = [coloured(line, old, before + at) for at, line in enumerate(removed)]
         right = [coloured(line, new, after + at) for at, line in enumerate(added)]
         marks = [marks_of(*pair) for pair in zip(left, right, strict=False)]
-        for at, (line, shown) in enumerate(zip(removed, left, strict=True)):
-            yield "-", before + at, None, html_of(shown, marks[at][0] if at < len(marks) else None)
+        for at, (line, text) in enumerate(zip(removed, left, strict=True)):
+            yield "-", before + at, None, html_of(text, marks[at][0] if at < len(marks) else None)
             yield from no_newline_row(line)
-        for at, (line, shown) in enumerate(zip(added, right, strict=True)):
-            yield "+", None, after + at, html_of(shown, marks[at][1] if at < len(marks) else None)
+        for at, (line, text) in enumerate(zip(added, right, strict=True)):
+            yield "+", None, after + at, html_of(text, marks[at][1] if at < len(marks) else None)
             yield from no_newline_row(line)
         before, after = before + len(removed), after + len(added)
 
@@ -166,9 +166,9 @@ def table(begin: str, rows: Iterable[str]) -> SafeString:
     return mark_safe("".join([begin, *rows, TABLE_END]))  # noqa: S308 - escaped, as said above
 
 
-def line_link(target: str, shown: int) -> str:
+def line_link(target: str, line: int) -> str:
     """A link to a line by its number, which the stylesheet shows: so it is not copied."""
-    return f'<a href="#{target}" data-n="{shown}" tabindex="-1" aria-label="Line {shown}"></a>'
+    return f'<a href="#{target}" data-n="{line}" tabindex="-1" aria-label="Line {line}"></a>'
 
 
 def row_id(anchor: str, row: Row) -> str:
@@ -179,24 +179,24 @@ def row_id(anchor: str, row: Row) -> str:
 
 def hunk_heading(row: Row) -> str:
     """Where a hunk begins: in the new file, if that has lines."""
-    _, old, new, shown = row
-    heading = f' · <span class="mono">{shown}</span>' if shown else ""
+    _, old, new, text = row
+    heading = f' · <span class="mono">{text}</span>' if text else ""
     return f"Line {new or old}{heading}"
 
 
 def unified_row(anchor: str, row: Row) -> str:
-    sign, old, new, shown = row
+    sign, old, new, text = row
     if sign == "@":
-        shown = hunk_heading(row)
-        return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{shown}</td></tr>'
+        text = hunk_heading(row)
+        return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{text}</td></tr>'
     if sign == "\\":
-        return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{shown}</td></tr>'
+        return f'<tr class="hunk"><td class="n old"></td><td colspan="2">{text}</td></tr>'
     kind, target = CLASSES[sign], row_id(anchor, row)
     left = "" if old is None else line_link(target, old)
     right = "" if new is None else line_link(target, new)
     return (
         f'<tr id="{target}"><td class="n old{kind}">{left}</td><td class="n new{kind}">{right}</td>'
-        f'<td class="c{kind}">{shown}</td></tr>\n'
+        f'<td class="c{kind}">{text}</td></tr>\n'
     )
 
 
@@ -212,10 +212,10 @@ def side_cells(target: str, row: Row | None, place: int) -> str:
     """The two cells of one file. A line of both is shown once where there is no room for two."""
     if row is None:
         return NO_CELLS
-    sign, _, _, shown = row
+    sign, _, _, text = row
     kind = CLASSES[sign] or (" same left" if place == 1 else "")
     which = "old" if place == 1 else "new"
     return (
         f'<td class="n {which}{kind}">{line_link(target, int(row[place] or 0))}</td>'
-        f'<td class="c{kind}">{shown}</td>'
+        f'<td class="c{kind}">{text}</td>'
     )

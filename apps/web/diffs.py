@@ -82,21 +82,23 @@ def shown_difference(
     `is_paged`: whether `?page=` of the request means pages of files.
     """
     view = "split" if request.GET.get("view") == "split" else "unified"
-    only, page = request.GET.get("file"), page_number(request) if is_paged else 1
+    only_path, page = request.GET.get("file"), page_number(request) if is_paged else 1
     start = (page - 1) * FILES_MAX
-    listed = [*difference.files[start : start + FILES_MAX]]
-    if only is not None:
-        listed = [one for one in difference.files if shown_path(one.path) == only][:1]
-        if not listed:
-            raise NotFound("not_found", f"{quoted(only)} is not among the changed files.")
+    files_of_page = [*difference.files[start : start + FILES_MAX]]
+    if only_path is not None:
+        files_of_page = [one for one in difference.files if shown_path(one.path) == only_path][:1]
+        if not files_of_page:
+            raise NotFound("not_found", f"{quoted(only_path)} is not among the changed files.")
     ignore_space = request.GET.get("w") == "1"
     rows = read_rows(
         difference,
-        files_with_rows(listed, SINGLE_FILE_MAX if only is not None else LINES_MAX),
+        files_with_rows(files_of_page, SINGLE_FILE_MAX if only_path is not None else LINES_MAX),
         ignore_space,
     )
-    files = [file_context(request, difference, one, rows.get(one.path), view) for one in listed]
-    more = only is None and len(difference.files) > start + FILES_MAX
+    files = [
+        file_context(request, difference, one, rows.get(one.path), view) for one in files_of_page
+    ]
+    more = only_path is None and len(difference.files) > start + FILES_MAX
     return {
         "files": files,
         "rows": sum(len(found or ()) for found in rows.values()),
@@ -109,8 +111,8 @@ def shown_difference(
         "views": [
             (one, diff_address(request, difference, view=one)) for one in ("unified", "split")
         ],
-        "only": only,
-        "all": diff_address(request, difference, file=None) if only is not None else None,
+        "only": only_path,
+        "all": diff_address(request, difference, file=None) if only_path is not None else None,
         "is_cut": difference.total > len(difference.files),
         "next": diff_address(request, difference, page=page + 1) if more else None,
         "previous": diff_address(request, difference, page=page - 1) if page > 1 else None,
@@ -125,13 +127,13 @@ def diff_address(request: PageRequest, difference: Difference, **changed: Any) -
 
 def files_with_rows(files: Sequence[FileChange], most: int) -> list[FileChange]:
     """Those of which rows are shown: in their order, each that still has room."""
-    found = []
+    selected = []
     for file in files:
         lines = (file.additions or 0) + (file.deletions or 0)
         if not file.is_binary and not file.is_too_large and lines <= most:
             most -= lines
-            found.append(file)
-    return found
+            selected.append(file)
+    return selected
 
 
 def read_rows(
@@ -161,13 +163,13 @@ def rows_from_git(
     difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> list[list[Row] | None] | ForNow:
     """The same from git, as it is cached."""
-    found: dict[bytes, bytes | None] = {}
+    diffs: dict[bytes, bytes | None] = {}
     with heavy_slots.slot(difference.who, waits=difference.waits):
         for at in range(0, len(files), FILES_PER_GIT):
-            some = files[at : at + FILES_PER_GIT]
+            batch = files[at : at + FILES_PER_GIT]
             ends = difference.git, difference.old, difference.new
-            found |= patches(*ends, some, ignore_space=ignore_space)
-        shas = [sha for one in files if found[one.path] for sha in (one.previous_sha, one.sha)]
+            diffs |= patches(*ends, batch, ignore_space=ignore_space)
+        shas = [sha for one in files if diffs[one.path] for sha in (one.previous_sha, one.sha)]
         blobs = read_blobs(
             difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
         )
@@ -180,7 +182,7 @@ def rows_from_git(
         return coloured_lines(shown_path(path), text, budget)
 
     def rows(file: FileChange) -> list[Row] | None:
-        patch = found[file.path]
+        patch = diffs[file.path]
         if patch is None:
             return None
         old = side(file.previous_path or file.path, file.previous_sha)
@@ -205,7 +207,7 @@ def file_context(
     """What the template needs of one file."""
     path, anchor, only = shown_path(file.path), anchor_of(file.path), request.GET.get("file")
     sha = difference.old if file.status == "removed" else difference.new
-    shown = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
+    visible = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
     return {
         "path": path,
         "previous_path": shown_path(file.previous_path) if file.previous_path else "",
@@ -215,12 +217,12 @@ def file_context(
         "additions": file.additions,
         "deletions": file.deletions,
         "address": path_address(difference.source, "files", file.path, sha or ""),
-        "table": diff_table(anchor, shown, view) if shown else "",
+        "table": diff_table(anchor, visible, view) if visible else "",
         "row_count": len(rows or ()),
-        "is_folded": len(shown) > UNFOLDED_MAX and only is None,
-        "is_cut": rows is not None and len(shown) < len(rows),
+        "is_folded": len(visible) > UNFOLDED_MAX and only is None,
+        "is_cut": rows is not None and len(visible) < len(rows),
         "why": why_not_shown(file, rows),
-        "has_hidden": rows_have_hidden(shown),
+        "has_hidden": rows_have_hidden(visible),
         "alone": diff_address(request, difference, file=path),
     }
 

@@ -49,7 +49,7 @@ def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpRespo
     """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
     location = find_location(request, access, path)
     entry = thing_at(location.repo, location.commit, location.path)
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "location": location,
         "menu": ref_menu(location.repo, location.shown_ref),
         "history": history_address(location.repo, location.path, location.ref),
@@ -57,14 +57,14 @@ def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpRespo
         "is_pinned": location.ref == location.commit,
     }
     if entry.kind == "directory":
-        shown["folder"] = folder_context(request, access, location, entry)
-        return render_repo_page(request, access, "folder", tab="code", **shown)
-    shown |= file_context(location, entry)
+        context["folder"] = folder_context(request, access, location, entry)
+        return render_repo_page(request, access, "folder", tab="code", **context)
+    context |= file_context(location, entry)
     if "line" in request.GET:
-        wanted = min(count_parameter(request.GET, "line", 1), shown["line_count"] or 1)
+        line = min(count_parameter(request.GET, "line", 1), context["line_count"] or 1)
         here = path_address(location.repo, "files", location.path, location.ref)
-        return HttpResponseRedirect(f"{here}#L{wanted}")
-    return render_repo_page(request, access, "file", tab="code", **shown)
+        return HttpResponseRedirect(f"{here}#L{line}")
+    return render_repo_page(request, access, "file", tab="code", **context)
 
 
 def file_context(location: Location, entry: Entry) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def file_context(location: Location, entry: Entry) -> dict[str, Any]:
         content = found.content
         if content is None and entry.kind == "file":
             content = start_of_blob(location.repo.git, entry.sha, START)
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "entry": entry,
         "name": shown_path(entry.path.rpartition(b"/")[2]),
         "raw": path_address(location.repo, "raw", location.path, location.ref),
@@ -84,11 +84,11 @@ def file_context(location: Location, entry: Entry) -> dict[str, Any]:
         "line_count": 0,
     }
     if entry.kind != "file" or content is None:
-        return shown
+        return context
     if found.is_binary:
         is_picture = kind_of(content, is_whole=found.content is not None) in PICTURES
-        return {**shown, "is_picture": is_picture and found.content is not None}
-    return {**shown, **text_context(location, found, content)}
+        return {**context, "is_picture": is_picture and found.content is not None}
+    return {**context, **text_context(location, found, content)}
 
 
 def text_context(location: Location, found: Content, content: bytes) -> dict[str, Any]:
@@ -128,6 +128,6 @@ def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
 @repo_page(is_compressed=False)
 def raw(request: PageRequest, access: RepoAccess, path: str) -> HttpResponseBase:
     """The bytes of a file, of which no browser runs anything."""
-    wanted = revision(access.repo, request.GET.get("ref") or None)
+    commit = revision(access.repo, request.GET.get("ref") or None)
     at = path_in_tree(path, request.GET.get("path_base64"))
-    return raw_response(request, request.principal, access.repo, wanted, at)
+    return raw_response(request, request.principal, access.repo, commit, at)

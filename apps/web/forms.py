@@ -66,13 +66,15 @@ class PageForm(forms.Form):
 
         One that was sent to be previewed is a new one, with what was typed: nothing is done.
         """
-        sent = request.POST if request.method == "POST" and not unbound else None
-        self.is_preview = sent is not None and PREVIEW in sent
+        data = request.POST if request.method == "POST" and not unbound else None
+        self.is_preview = data is not None and PREVIEW in data
         self.old = hasattr(request, "restored")
-        kept = request.restored if self.old else typed_values(request) if self.is_preview else {}
-        data = None if self.is_preview else sent
-        known = {**initial, **kept}
-        super().__init__(data, initial=known, label_suffix="", auto_id=self.id_format)
+        restored = (
+            request.restored if self.old else typed_values(request) if self.is_preview else {}
+        )
+        data = None if self.is_preview else data
+        values = {**initial, **restored}
+        super().__init__(data, initial=values, label_suffix="", auto_id=self.id_format)
         self.headers: dict[str, str] = {}
         self.request_fields = self.request_serializer().fields if self.request_serializer else {}
         for name, field in self.fields.items():
@@ -118,10 +120,10 @@ class PageForm(forms.Form):
 
     def problems(self) -> list[tuple[str, str, str]]:
         """What is wrong as (id of the field or "", its label, reason), top first."""
-        found = [("", "", str(reason)) for reason in self.non_field_errors()]
+        problems = [("", "", str(reason)) for reason in self.non_field_errors()]
         for bound in self:
-            found += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
-        return found
+            problems += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
+        return problems
 
 
 class EditForm(PageForm):

@@ -41,12 +41,12 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
     query, to be asked before the rows of the page.
     """
     repo, principal = access.repo, access.principal
-    found = Repo.objects.filter(pk=repo.pk).values_list(
+    rows = Repo.objects.filter(pk=repo.pk).values_list(
         CountOf(repo.pulls.filter(IS_ACTIVE)),
         CountOf(list_pings(principal, unread=True)) if principal.is_signed_in else Value(0),
         Coalesce(Subquery(Event.objects.order_by("-id").values("id")[:1]), 0),
     )
-    counts = found.first()
+    counts = rows.first()
     if counts is None:
         raise NotFound("not_found", "This has since been deleted.")
     open_pulls, unread, newest_event = counts

@@ -30,8 +30,8 @@ REQUEST_ID = "X-Request-ID"
 
 def policy(**changed: str) -> str:
     """The Content-Security-Policy, with some directives changed (`style_src="…"`)."""
-    wanted = OWN | {name.replace("_", "-"): value for name, value in changed.items()}
-    return "; ".join(f"{name} {value}" for name, value in wanted.items())
+    directives = OWN | {name.replace("_", "-"): value for name, value in changed.items()}
+    return "; ".join(f"{name} {value}" for name, value in directives.items())
 
 
 PAGES = policy()

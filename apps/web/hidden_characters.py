@@ -81,6 +81,6 @@ def has_hidden(text: str) -> bool:
 def rows_have_hidden(rows: Iterable[tuple[str, int | None, int | None, str]]) -> bool:
     """Whether any row of a diff has a mark, but for that byte order mark."""
     return any(
-        MARK in (shown.replace(mark(BYTE_ORDER_MARK), "", 1) if 1 in {old, new} else shown)
-        for _, old, new, shown in rows
+        MARK in (text.replace(mark(BYTE_ORDER_MARK), "", 1) if 1 in {old, new} else text)
+        for _, old, new, text in rows
     )

@@ -73,11 +73,11 @@ def home(request: PageRequest) -> HttpResponse:
     places = scope_keys(principal, teams, repos)
     events = newest_events(places.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
-    pings = [ping_row(one) for one in unread[:MOST_PINGS]]
+    pings = [ping_row(row) for row in unread[:MOST_PINGS]]
     records = event_records([*events, *(ping.event for ping in pings)], "")
-    shown, pinging = records[: len(events)], records[len(events) :]
+    feed_records, ping_records = records[: len(events)], records[len(events) :]
     yours, others = waiting_rows(principal)
-    yours = in_order([*yours, *map(ping_row_of, pings, pinging)])
+    yours = in_order([*yours, *map(ping_row_of, pings, ping_records)])
     return render_page(
         request,
         "home",
@@ -87,7 +87,7 @@ def home(request: PageRequest) -> HttpResponse:
         others=others[:SHOWN],
         repos=repos[:REPOS],
         teams=teams,
-        feed=feed_context(shown, places),
+        feed=feed_context(feed_records, places),
         graph=graph(activity_record({}, Key("actor_id", principal.user.pk), principal)),
     )
 
@@ -95,9 +95,9 @@ def home(request: PageRequest) -> HttpResponse:
 def welcome(request: PageRequest) -> HttpResponse:
     """What this is, how to sign in, and the public repositories."""
     rows = list_readable_repos(request.principal)
-    found = page_of(request, page_number(request), rows)
+    page = page_of(request, page_number(request), rows)
     site = SiteSettings.load()
-    return render_page(request, "welcome", page=found, site=site)
+    return render_page(request, "welcome", page=page, site=site)
 
 
 @page(Level.NONE)
@@ -105,10 +105,10 @@ def inbox(request: PageRequest) -> HttpResponse:
     """The newest first: those that have not been read, or all with `?unread=false`."""
     unread = request.GET.get("unread") != "false"
     rows = ping_values(list_pings(request.principal, unread=unread))
-    found = page_of(request, page_number(request), rows, ping_row)
-    records = event_records([ping.event for ping in found["results"]], "")
-    found["results"] = [*map(ping_row_of, found["results"], records)]
-    return render_page(request, "inbox", page=found, unread_only=unread)
+    page = page_of(request, page_number(request), rows, ping_row)
+    records = event_records([ping.event for ping in page["results"]], "")
+    page["results"] = [*map(ping_row_of, page["results"], records)]
+    return render_page(request, "inbox", page=page, unread_only=unread)
 
 
 @page(Level.NONE, methods=POST, throttle="pings")
@@ -141,13 +141,13 @@ def own_pulls(request: PageRequest) -> HttpResponse:
     if show not in SHOWS:
         raise Invalid("validation_failed", f"show: must be one of {', '.join(SHOWS)}.")
     if show == "done":
-        found = page_of(
+        page = page_of(
             request, page_number(request), progress.list_ended(request.principal), ended_row
         )
     else:
-        found = {"results": waiting_rows(request.principal)[show == "others"]}
+        page = {"results": waiting_rows(request.principal)[show == "others"]}
     return render_page(
-        request, "own_pulls", page=found, show=show, shows=[*SHOWS.items()], most=MOST
+        request, "own_pulls", page=page, show=show, shows=[*SHOWS.items()], most=MOST
     )
 
 
@@ -200,10 +200,10 @@ def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
     """One row for each pull or thread, newest first; what rows come first to say is kept."""
-    found: dict[tuple[str, int], Row] = {}
+    by_key: dict[tuple[str, int], Row] = {}
     for row in rows:
-        found[row.key] = found[row.key].joined(row) if row.key in found else row
-    return sorted(found.values(), key=lambda row: row.at, reverse=True)
+        by_key[row.key] = by_key[row.key].joined(row) if row.key in by_key else row
+    return sorted(by_key.values(), key=lambda row: row.at, reverse=True)
 
 
 def pull_row(pull: Pull, *reasons: str, state: tuple[str, str, str] | None = None) -> Row:
@@ -238,8 +238,8 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
     if pull.status == PullStatus.DRAFT:
         return False, pull_row(pull, "your draft", state=("wait", "wait", "draft"))
     if people := approval.changes_requested_by:
-        asked = f"{listed(people)} requested changes"
-        return True, pull_row(pull, "your pull", asked, state=("bad", "no", "changes requested"))
+        reason = f"{listed(people)} requested changes"
+        return True, pull_row(pull, "your pull", reason, state=("bad", "no", "changes requested"))
     if refusal := refusal_of_git(pull):
         reason, word = refusal
         return True, pull_row(pull, "your pull", reason, state=("bad", "no", word))

@@ -116,13 +116,13 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            made = actions.create_pull(by=access, **form.cleaned_data)
-            return redirect_to_path(f"/{repo.path}/pulls/{made.number}")
+            pull = actions.create_pull(by=access, **form.cleaned_data)
+            return redirect_to_path(f"/{repo.path}/pulls/{pull.number}")
     names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
-    found = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
-    branches = [name.removeprefix(BRANCHES) for name in found]
-    shown = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
-    return form.render_page(request, "new_pull", **shown)
+    recent = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
+    branches = [name.removeprefix(BRANCHES) for name in recent]
+    context = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
+    return form.render_page(request, "new_pull", **context)
 
 
 def proposed_title(comparison: dict[str, Any] | None) -> str:
@@ -141,7 +141,7 @@ def pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
 def show_pull(
     request: PageRequest,
     access: RepoAccess,
-    found: Pull,
+    pull: Pull,
     number: int,
     *,
     reply_form: PageForm | None = None,
@@ -151,15 +151,15 @@ def show_pull(
 ) -> HttpResponse:
     """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
     context = repo_context(access, "pulls")
-    record = pull_record(found, access)
-    reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
-    approval = approval_of_page(found, reviews)
-    shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
-    page, items = conversation(request, found, number, shown)
-    address = on_page(f"/{access.repo.path}{found.segment}", number)
-    add_body_html(request, access, address, record, page["results"], shown)
+    record = pull_record(pull, access)
+    reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
+    approval = approval_of_page(pull, reviews)
+    review_records = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
+    page, items = conversation(request, pull, number, review_records)
+    address = on_page(f"/{access.repo.path}{pull.segment}", number)
+    add_body_html(request, access, address, record, page["results"], review_records)
     form = reply_form or review_form or merge_form or PageForm(request, unbound=True)
-    verdict = verdict_or_none(found, access, approval)
+    verdict = verdict_or_none(pull, access, approval)
     return form.render_page(
         request,
         "pull",
@@ -172,10 +172,10 @@ def show_pull(
         strategies=strategies(verdict),
         reply_form=reply_form or ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         answered=answered,
-        **forms_of(request, found, review_form, merge_form),
-        version=found.thread.version,
-        diff=None if answered else inline_changes(request, found),  # who answers has a link
-        is_author=request.principal.person_id == found.thread.created_by_id,
+        **forms_of(request, pull, review_form, merge_form),
+        version=pull.thread.version,
+        diff=None if answered else inline_changes(request, pull),  # who answers has a link
+        is_author=request.principal.person_id == pull.thread.created_by_id,
         **context,
     )
 
@@ -196,38 +196,38 @@ def add_body_html(
 
 def forms_of(
     request: PageRequest,
-    found: Pull,
+    pull: Pull,
     review_form: PageForm | None,
     merge_form: PageForm | None,
 ) -> dict[str, PageForm]:
     """The forms of a review and of merging, which send the head that the page shows."""
-    seen = {"expected_head_sha": found.head_sha or ""}
+    head = {"expected_head_sha": pull.head_sha or ""}
     return {
-        "review_form": review_form or ReviewForm(request, unbound=True, status="approved", **seen),
-        "merge_form": merge_form or MergeForm(request, unbound=True, **seen),
+        "review_form": review_form or ReviewForm(request, unbound=True, status="approved", **head),
+        "merge_form": merge_form or MergeForm(request, unbound=True, **head),
     }
 
 
-def pull_record(found: Pull, access: RepoAccess) -> dict[str, Any]:
+def pull_record(pull: Pull, access: RepoAccess) -> dict[str, Any]:
     """The record of one pull, with addresses as pages have them."""
-    [record] = pull_records([(values_of(found, PULL_ROW), access.repo)], access.principal, "")
+    [record] = pull_records([(values_of(pull, PULL_ROW), access.repo)], access.principal, "")
     return record
 
 
-def approval_of_page(found: Pull, reviews: Sequence[Review]) -> Approval:
+def approval_of_page(pull: Pull, reviews: Sequence[Review]) -> Approval:
     """What these reviews of the page say; where there are more, all are asked for when needed."""
-    eligibility = Eligibility.of(found)
+    eligibility = Eligibility.of(pull)
     if len(reviews) > MOST_REVIEWS:
         return Approval(eligibility)
     return approval_by(eligibility, reviews)
 
 
 def verdict_or_none(
-    found: Pull, access: RepoAccess, approval: Approval | None = None
+    pull: Pull, access: RepoAccess, approval: Approval | None = None
 ) -> dict[str, Any] | None:
     """None where git cannot tell in time: the rest of the page does not wait for it."""
     try:
-        return verdict_of(readiness_of(found, approval), access)
+        return verdict_of(readiness_of(pull, approval), access)
     except Unavailable:
         return None
 
@@ -239,13 +239,13 @@ def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
 
 
 def conversation(
-    request: PageRequest, found: Pull, number: int, reviews: Sequence[dict[str, Any]]
+    request: PageRequest, pull: Pull, number: int, reviews: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A page of replies, and these with the reviews and events of the same time, oldest first.
 
     A reply stays with those below it.
     """
-    thread = found.thread
+    thread = pull.thread
     page = page_of(
         request,
         number,
@@ -260,7 +260,7 @@ def conversation(
         *({"at": one["created_at"], "review": one} for one in reviews),
         *(
             {"at": one.created_at, "event": one, "words": words_of(one.kind)}
-            for one in conversation_events(found)
+            for one in conversation_events(pull)
         ),
     ]
     begun: dt.datetime | None = None
@@ -279,10 +279,10 @@ def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime
     return since or NEVER, until or NEVER
 
 
-def conversation_events(found: Pull) -> list[Event]:
+def conversation_events(pull: Pull) -> list[Event]:
     """The newest of the events that stand in the conversation, oldest first."""
     rows = Event.objects.filter(
-        thread_id=found.thread_id, kind__in=CONVERSATION_KINDS
+        thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS
     ).select_related("actor")
     return [*rows.order_by("-id")[:MOST_EVENTS]][::-1]
 
@@ -290,23 +290,25 @@ def conversation_events(found: Pull) -> list[Event]:
 @repo_page(methods=POST, throttle="pulls")
 def review(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Comment, approve or request changes, of the head that the page has shown."""
-    found, form = get_pull(access.repo, number), ReviewForm(request)
+    pull, form = get_pull(access.repo, number), ReviewForm(request)
     if form.is_valid():
-        sent = dict(form.cleaned_data)
-        seen = sent.pop("expected_head_sha") or None
+        values = dict(form.cleaned_data)
+        head_sha = values.pop("expected_head_sha") or None
         with form.refusals():
-            made = actions.create_review(by=access, pull=found, expected_head_sha=seen, **sent)
-            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{made.uuid}")
-    return show_pull(request, access, found, 1, review_form=form)
+            review = actions.create_review(
+                by=access, pull=pull, expected_head_sha=head_sha, **values
+            )
+            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
+    return show_pull(request, access, pull, 1, review_form=form)
 
 
 @repo_page(Level.WRITE, methods=POST, throttle="pulls")
 def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Merge the head that the page has shown. A refusal shows the page with its verdict."""
-    found, form = get_pull(access.repo, number), MergeForm(request)
+    pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            actions.merge_pull(by=access, pull=found, **form.cleaned_data)
+            actions.merge_pull(by=access, pull=pull, **form.cleaned_data)
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
@@ -314,11 +316,11 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
 @repo_page(methods=POST, throttle="pulls")
 def status(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Close a pull, open it again, or make it a draft."""
-    found, form = get_pull(access.repo, number), SetStatus(request)
+    pull, form = get_pull(access.repo, number), SetStatus(request)
     if form.is_valid():
         with form.refusals():
             actions.update_pull(
-                by=access, pull=found, status=PullStatus(form.cleaned_data["status"])
+                by=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
             )
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
@@ -327,49 +329,49 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
 @repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Change title and text, as its author or with write access."""
-    found = get_pull(access.repo, number)
-    access.require_author_or(Level.WRITE, found.thread.created_by_id, "pull")
-    form = EditPull(request, title=found.thread.title, body=found.thread.body)
+    pull = get_pull(access.repo, number)
+    access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
+    form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_pull(by=access, pull=found, **form.changes())
+            actions.update_pull(by=access, pull=pull, **form.changes())
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
-    return form.render_page(request, "edit_pull", pull=found, **repo_context(access, "pulls"))
+    return form.render_page(request, "edit_pull", pull=pull, **repo_context(access, "pulls"))
 
 
 @repo_page()
 def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """The commits of a pull, oldest first."""
-    found = get_pull(access.repo, number)
-    version = contents.get_version(found, None)
-    listed = contents.commits_of(version, who_asks(request)) if version else []
+    pull = get_pull(access.repo, number)
+    version = contents.get_version(pull, None)
+    commits = contents.commits_of(version, who_asks(request)) if version else []
     return render_repo_page(
         request,
         access,
         "pull_commits",
         tab="pulls",
-        **pull_header(access, found, "commits"),
-        days=days_of(listed, access.principal),
-        left_out=(version.commit_count or 0) - len(listed) if version else 0,
+        **pull_header(access, pull, "commits"),
+        days=days_of(commits, access.principal),
+        left_out=(version.commit_count or 0) - len(commits) if version else 0,
     )
 
 
 @repo_page()
 def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """What a pull changes; with `?from=` what has changed since that version of it."""
-    found = get_pull(access.repo, number)
-    version = contents.get_version(found, None)
+    pull = get_pull(access.repo, number)
+    version = contents.get_version(pull, None)
     since = None
     if "from" in request.GET:
-        since = contents.get_version(found, count_parameter(request.GET, "from", 1))
+        since = contents.get_version(pull, count_parameter(request.GET, "from", 1))
     difference = difference_of(request, version, since) if version else None
-    versions = [*contents.list_versions(found).order_by("-version")[:MOST_VERSIONS]]
+    versions = [*contents.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
     return render_repo_page(
         request,
         access,
         "pull_files",
         tab="pulls",
-        **pull_header(access, found, "files"),
+        **pull_header(access, pull, "files"),
         diff=difference and shown_difference(request, difference),
         since=since,
         is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
@@ -377,15 +379,15 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
     )
 
 
-def pull_header(access: RepoAccess, found: Pull, tab: str) -> dict[str, Any]:
+def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
     """What stands above each tab of a pull. Without its conditions where git cannot tell them."""
     try:
-        open_count = verdict_of(readiness_of(found), access)["open_count"]
+        open_count = verdict_of(readiness_of(pull), access)["open_count"]
     except ApiError:
         open_count = 0
-    is_author = access.principal.person_id == found.thread.created_by_id
+    is_author = access.principal.person_id == pull.thread.created_by_id
     return {
-        "pull": pull_record(found, access),
+        "pull": pull_record(pull, access),
         "pull_tab": tab,
         "open_count": open_count,
         "is_author": is_author,
@@ -423,16 +425,16 @@ def count_lines(listing: contents.Listing, kind: str) -> int:
     return sum(getattr(file, kind) or 0 for file in listing.files)
 
 
-def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
+def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
     """The changes of a small pull, for the page of its conversation. None where there are more, or
     where git is busy, fails or cannot tell in time: there a link leads to all of them.
     """
-    if not 0 < found.changed_files <= INLINE_FILES:
+    if not 0 < pull.changed_files <= INLINE_FILES:
         return None
-    if found.additions + found.deletions > INLINE_ROWS:
+    if pull.additions + pull.deletions > INLINE_ROWS:
         return None
     try:
-        version = contents.get_version(found, None, with_files=True)
+        version = contents.get_version(pull, None, with_files=True)
         if version is None:
             return None
         difference = replace(difference_of(request, version, None), waits=False)
@@ -445,18 +447,18 @@ def inline_changes(request: PageRequest, found: Pull) -> dict[str, Any] | None:
 @repo_page()
 def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Whether a pull can be merged now, as its page says it below the title and in its place."""
-    found = get_pull(access.repo, number)
-    checks = verdict_or_none(found, access)
+    pull = get_pull(access.repo, number)
+    checks = verdict_or_none(pull, access)
     return render_repo_page(
         request,
         access,
         "_pull_parts",
         tab="pulls",
-        pull=pull_record(found, access),
+        pull=pull_record(pull, access),
         verdict=checks,
         strategies=strategies(checks),
-        is_author=access.principal.person_id == found.thread.created_by_id,
-        merge_form=MergeForm(request, unbound=True, expected_head_sha=found.head_sha or ""),
+        is_author=access.principal.person_id == pull.thread.created_by_id,
+        merge_form=MergeForm(request, unbound=True, expected_head_sha=pull.head_sha or ""),
     )
 
 
@@ -502,15 +504,15 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
     blockers = {blocker.code: blocker for blocker in readiness.blockers}
     rows = []
     for condition in CONDITIONS:
-        found = [blockers[code] for code in condition.codes if code in blockers]
+        unmet = [blockers[code] for code in condition.codes if code in blockers]
         rows.append(
             {
-                "is_met": not found,
-                "text": " ".join(one.text for one in found)
-                if found
+                "is_met": not unmet,
+                "text": " ".join(one.text for one in unmet)
+                if unmet
                 else met_text(condition, record),
-                "remedy": condition.remedy if found else "",
-                "paths": [path for one in found for path in one.conflict_paths or ()],
+                "remedy": condition.remedy if unmet else "",
+                "paths": [path for one in unmet for path in one.conflict_paths or ()],
                 "is_approval": "approval_required" in condition.codes,
             }
         )

@@ -67,15 +67,15 @@ def operations(described: Part) -> Iterator[Part]:
             }
 
 
-def parameter(found: Part) -> Part:
-    schema = found["schema"]
-    where = {"path": "in the path", "query": "query", "header": "header"}[found["in"]]
-    needed = found.get("required") and found["in"] != "path"
+def parameter(described: Part) -> Part:
+    schema = described["schema"]
+    where = {"path": "in the path", "query": "query", "header": "header"}[described["in"]]
+    needed = described.get("required") and described["in"] != "path"
     return {
-        "name": found["name"],
+        "name": described["name"],
         "where": f"{where}, needed" if needed else where,
         "kind": kind_of(schema),
-        "text": found.get("description", ""),
+        "text": described.get("description", ""),
     }
 
 
@@ -96,8 +96,8 @@ def answers(described: Part, responses: Part) -> Iterator[Part]:
 
 def media(part: Part) -> Part:
     """The schema of what is sent as JSON."""
-    found: Part = part.get("content", {}).get(JSON, {}).get("schema", {})
-    return found
+    schema: Part = part.get("content", {}).get(JSON, {}).get("schema", {})
+    return schema
 
 
 def record(name: str, schema: Part) -> Part:

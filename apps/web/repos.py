@@ -48,17 +48,17 @@ MOST_MATCHED = 5
 @repo_page()
 def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """Its description, the command that clones it, what is protected, its files and README."""
-    found = access.repo
-    fork = Fork.objects.with_paths().filter(repo=found).first()
-    known = type(found).objects.paths_known_to(access.principal, [fork.upstream_id] if fork else [])
+    repo = access.repo
+    fork = Fork.objects.with_paths().filter(repo=repo).first()
+    paths = Repo.objects.paths_known_to(access.principal, [fork.upstream_id] if fork else [])
     return render_repo_page(
         request,
         access,
         "repo",
         tab="code",
-        clone=f"{base_url(request)}/{found.path}.git",
-        protections=list_protections(found)[:MOST_PROTECTIONS],
-        upstream=known.get(fork.upstream_id) if fork and fork.upstream_id else None,
+        clone=f"{base_url(request)}/{repo.path}.git",
+        protections=list_protections(repo)[:MOST_PROTECTIONS],
+        upstream=paths.get(fork.upstream_id) if fork and fork.upstream_id else None,
         level=access.level.name.lower(),
         **code_context(request, access),
     )
@@ -66,21 +66,21 @@ def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
     """The files of the default branch. It may not be there, even where other branches are."""
-    found = access.repo
-    if found.is_empty:
+    repo = access.repo
+    if repo.is_empty:
         return {}
-    known = {
-        "menu": ref_menu(found, found.default_branch),
-        "files_action": f"/{found.path}/files",
-        "branch_count": count_text(found.refs.branches()),
+    context = {
+        "menu": ref_menu(repo, repo.default_branch),
+        "files_action": f"/{repo.path}/files",
+        "branch_count": count_text(repo.refs.branches()),
     }
     try:
         location = find_location(request, access)
     except NotFound:
-        return known
-    folder = thing_at(found, location.commit, b"")
+        return context
+    folder = thing_at(repo, location.commit, b"")
     return {
-        **known,
+        **context,
         "location": location,
         "folder": folder_context(request, access, location, folder),
     }
@@ -95,15 +95,15 @@ def clone_address(request: PageRequest, **place: Any) -> HttpResponse:
 @page(Level.NONE, methods=FORM, throttle="repos")
 def new_repo(request: PageRequest) -> HttpResponse:
     """Make a repository. Its owner can be named in the address: `?owner=teams/acme`."""
-    asked = parameter(request, "owner")
-    if asked and request.method != "POST":  # later it is refused in the form, which keeps its text
-        asked = open_space(request.principal, asked).owner.path
-    form = NewRepo(request, preselected=asked, visibility=Visibility.PRIVATE)
+    owner = parameter(request, "owner")
+    if owner and request.method != "POST":  # later it is refused in the form, which keeps its text
+        owner = open_space(request.principal, owner).owner.path
+    form = NewRepo(request, preselected=owner, visibility=Visibility.PRIVATE)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            wanted = dict(form.cleaned_data)
-            space = open_space(request.principal, wanted.pop("owner"))
-            repo = actions.create_repo(by=space, **wanted)
+            values = dict(form.cleaned_data)
+            space = open_space(request.principal, values.pop("owner"))
+            repo = actions.create_repo(by=space, **values)
             return redirect_to_path(f"/{repo.path}")
     return form.render_page(request, "new_repo")
 
@@ -114,18 +114,18 @@ def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
     repo, principal = access.repo, access.principal
     number = page_number(request)
     page = page_of(request, number, list_forks(principal, repo), fork_row)
-    known = Repo.objects.paths_known_to(principal, [row["fork"].repo_id for row in page["results"]])
+    paths = Repo.objects.paths_known_to(principal, [row["fork"].repo_id for row in page["results"]])
     for row in page["results"]:
-        row["path"] = known.get(row["fork"].repo_id)
+        row["path"] = paths.get(row["fork"].repo_id)
     if not principal.is_signed_in:
         return render_repo_page(request, access, "forks", tab="code", page=page)
     form = NewFork(request, preselected=parameter(request, "owner"))
     if request.method == "POST" and form.is_valid():
         with form.refusals():
             space = open_space(principal, form.cleaned_data["owner"])
-            made = actions.create_fork(by=access, into=space)
+            fork = actions.create_fork(by=access, into=space)
             messages.success(request, f"Forking into {space.name} has started.")
-            return redirect_to_path(f"/{repo.path}/forks#fork-{made.uuid}")
+            return redirect_to_path(f"/{repo.path}/forks#fork-{fork.uuid}")
     return form.render_page(request, "forks", page=page, **repo_context(access, "code"))
 
 
@@ -185,9 +185,9 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
     form = NewProtection(request, **defaults())
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            made = actions.create_protection(by=access, **form.cleaned_data)
+            protection = actions.create_protection(by=access, **form.cleaned_data)
             return redirect_to_settings(
-                request, repo.path, f"{made.branch} is now protected.", "/protections"
+                request, repo.path, f"{protection.branch} is now protected.", "/protections"
             )
     branches = newest_branches(repo, MOST_BRANCHES)
     page = page_of(request, page_number(request), list_protections(repo), protection_row)
@@ -213,8 +213,8 @@ def protection_row(protection: Protection) -> dict[str, Any]:
 
 def matching_branches(protection: Protection, branches: list[str]) -> dict[str, Any]:
     """Some of the branches that it protects now, and how many there are beside these."""
-    found = [name for name in branches if protection.matches(name)]
-    return {"matched": found[:MOST_MATCHED], "others": max(len(found) - MOST_MATCHED, 0)}
+    names = [name for name in branches if protection.matches(name)]
+    return {"matched": names[:MOST_MATCHED], "others": max(len(names) - MOST_MATCHED, 0)}
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
@@ -252,37 +252,37 @@ def show_protection(
 
 def get_protection(access: RepoAccess, uid: UUID) -> Protection:
     """The protection of the repository that the address names; 404."""
-    found = get_object_or_404(access.repo.protections, uuid=uid)
-    found.repo = access.repo
-    return found
+    protection = get_object_or_404(access.repo.protections, uuid=uid)
+    protection.repo = access.repo
+    return protection
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Asks first: without it everybody with write access may push to the branch."""
-    found, form = get_protection(access, uid), PageForm(request)
+    protection, form = get_protection(access, uid), PageForm(request)
     if request.method == "POST":
         with form.refusals():
-            actions.delete_protection(by=access, protection=found)
-            message = f"{found.branch} is no longer protected."
+            actions.delete_protection(by=access, protection=protection)
+            message = f"{protection.branch} is no longer protected."
             return redirect_to_settings(request, access.repo.path, message, "/protections")
     context = settings_context(access, "protections")
-    return form.render_page(request, "delete_protection", protection=found, **context)
+    return form.render_page(request, "delete_protection", protection=protection, **context)
 
 
 @repo_page(Level.ADMIN, methods=POST, throttle="protections")
 def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
     """Name somebody whose approval counts."""
-    found, form = get_protection(access, uid), NewApprover(request)
+    protection, form = get_protection(access, uid), NewApprover(request)
     if form.is_valid():
         with form.refusals():
             user = named_user(form.cleaned_data["username"])
-            actions.add_approver(by=access, protection=found, user=user)
-            below = f"/protections/{found.uuid}"
+            actions.add_approver(by=access, protection=protection, user=user)
+            below = f"/protections/{protection.uuid}"
             return redirect_to_settings(
                 request, access.repo.path, f"{user.username} added as an approver.", below
             )
-    return show_protection(request, access, found, form)
+    return show_protection(request, access, protection, form)
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
@@ -290,18 +290,18 @@ def remove_approver(
     request: PageRequest, access: RepoAccess, uid: UUID, person: UUID
 ) -> HttpResponse:
     """Asks first: a list without names lets everybody with write access approve."""
-    found, form = get_protection(access, uid), PageForm(request)
-    approver: Approver = get_object_or_404(list_approvers(found), user__uuid=person)
-    approver.protection = found
+    protection, form = get_protection(access, uid), PageForm(request)
+    approver: Approver = get_object_or_404(list_approvers(protection), user__uuid=person)
+    approver.protection = protection
     if request.method == "POST":
         with form.refusals():
             actions.remove_approver(by=access, approver=approver)
             message, below = (
                 f"{approver.user.username} removed as an approver.",
-                f"/protections/{found.uuid}",
+                f"/protections/{protection.uuid}",
             )
             return redirect_to_settings(request, access.repo.path, message, below)
     context = settings_context(access, "protections")
     return form.render_page(
-        request, "remove_approver", protection=found, approver=approver, **context
+        request, "remove_approver", protection=protection, approver=approver, **context
     )

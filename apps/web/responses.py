@@ -102,10 +102,10 @@ def page_of(
     """One page of a list, with links to the pages beside it; `record` makes of a row the item that
     the template shows.
     """
-    found, more = slice_page(rows, number, size)
+    items, more = slice_page(rows, number, size)
     path = request.path
     return {
-        "results": [*(map(record, found) if record else found)],
+        "results": [*(map(record, items) if record else items)],
         "next": f"{path}?{with_parameters(request.GET, page=number + 1)}" if more else None,
         "previous": f"{path}?{with_parameters(request.GET, page=number - 1)}"
         if number > 1
@@ -183,8 +183,8 @@ def typed_values(request: HttpRequest) -> dict[str, str]:
 
 def labelled(sent: dict[str, str]) -> dict[str, str]:
     """What was typed, by names as people read them."""
-    shown = {name: text for name, text in sent.items() if name not in CARRIED}
-    return {name.replace("_", " ").capitalize(): text for name, text in shown.items()}
+    values = {name: text for name, text in sent.items() if name not in CARRIED}
+    return {name.replace("_", " ").capitalize(): text for name, text in values.items()}
 
 
 def unsaved_texts(request: HttpRequest) -> dict[str, str]:
@@ -206,7 +206,7 @@ def render_error(
 
     `keeps_texts`: it shows what was written, where there is no form that could show it.
     """
-    kept = unsaved_values(request, error) if keeps_texts and request.method == "POST" else {}
+    unsaved = unsaved_values(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
         context = {"id": getattr(request, "id", ""), "is_full": error.code == "storage_full"}
         html = render_to_string(f"web/{error.status}.html", context)
@@ -220,7 +220,7 @@ def render_error(
             title=TITLES.get(error.status, TITLES[400]),
             text=error_text(error),
             seconds=error.headers.get("Retry-After"),
-            sent=labelled(kept),
+            sent=labelled(unsaved),
         )
     for name, value in error.headers.items():
         response[name] = value

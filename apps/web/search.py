@@ -83,28 +83,28 @@ def users(request: PageRequest, text: str) -> Page:
 def pulls(request: PageRequest, text: str) -> Page:
     """By title."""
     rows: Any = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
-    found = find_by_title(
+    page = find_by_title(
         request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__"
     )
-    placed = [(one.values, one.repo) for one in found["results"]]
-    return {**found, "results": pull_records(placed, request.principal, "")}
+    placed = [(one.values, one.repo) for one in page["results"]]
+    return {**page, "results": pull_records(placed, request.principal, "")}
 
 
 def threads(request: PageRequest, text: str) -> Page:
     """By title, without those of pulls."""
     rows: Any = Thread.objects.filter(LISTED)
-    found = find_by_title(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
-    records = [thread_record(one.values, one.repo, "") for one in found["results"]]
-    return {**found, "results": records}
+    page = find_by_title(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
+    records = [thread_record(one.values, one.repo, "") for one in page["results"]]
+    return {**page, "results": records}
 
 
 def find_by_title(
     request: PageRequest, text: str, filters: Any, rows: Any, columns: list[str], thread: str = ""
 ) -> Page:
     """What has the text in its title, newest activity first; `?before=` leads to older activity."""
-    asked = QueryDict(mutable=True)
-    asked["search"] = text
-    filtered = filters(asked, queryset=rows, request=request)
+    query = QueryDict(mutable=True)
+    query["search"] = text
+    filtered = filters(query, queryset=rows, request=request)
     across = Across(
         rows=filtered.filter_queryset(rows) if filtered.is_valid() else rows.none(),
         columns=columns,
@@ -114,12 +114,12 @@ def find_by_title(
     )
     before = request.GET.get("before")
     place = read_cursor("before", before) if before else None
-    found = across.find(after=None, before=place, size=PAGE_SIZE + 1, newest_first=True)
-    shown = found[:PAGE_SIZE]
-    older = {"before": cursor_of(shown[-1].position)} if len(found) > PAGE_SIZE else None
+    rows_found = across.find(after=None, before=place, size=PAGE_SIZE + 1, newest_first=True)
+    results = rows_found[:PAGE_SIZE]
+    older = {"before": cursor_of(results[-1].position)} if len(rows_found) > PAGE_SIZE else None
     newest = with_parameters(request.GET, before=None)
     return {
-        "results": shown,
+        "results": results,
         "next": f"{request.path}?{with_parameters(request.GET, **older)}" if older else None,
         "previous": f"{request.path}?{newest}" if before else None,
     }

@@ -42,8 +42,8 @@ def account(request: PageRequest) -> HttpResponse:
     address is the account's once the link that is sent there was opened; none at all is so at once.
     """
     user = request.user
-    known = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
-    form = Account(request, **known)
+    values = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
+    form = Account(request, **values)
     if request.method == "POST" and form.is_valid():
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         email = changed.pop("email", user.email)
@@ -68,17 +68,17 @@ def appearance(request: PageRequest) -> HttpResponse:
     """Colours and shortcuts: kept with the account, and the colours in a cookie for whoever is
     signed out.
     """
-    known: dict[str, Any] = {"theme": theme_of(request)}
+    values: dict[str, Any] = {"theme": theme_of(request)}
     if request.principal.is_signed_in:
-        known["has_shortcuts"] = request.user.has_shortcuts
-    form = Appearance(request, **known)
+        values["has_shortcuts"] = request.user.has_shortcuts
+    form = Appearance(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            wanted = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
+            chosen = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
             if request.principal.is_signed_in:
-                actions.update_user(by=request.principal, user=request.user, **wanted)
+                actions.update_user(by=request.principal, user=request.user, **chosen)
             messages.success(request, "Saved.")
-            return remember_theme(redirect_to("appearance"), wanted["theme"])
+            return remember_theme(redirect_to("appearance"), chosen["theme"])
     return form.render_page(request, "appearance")
 
 
@@ -119,7 +119,7 @@ def tokens(request: PageRequest) -> HttpResponse:
             _, text = actions.create_token(
                 by=request.principal, owner=request.user, **form.cleaned_data
             )
-    shown = page_of(request, number, list_tokens(request.user), token_row)
+    page = page_of(request, number, list_tokens(request.user), token_row)
     answer = render_page(
         request,
         "tokens",
@@ -127,7 +127,7 @@ def tokens(request: PageRequest) -> HttpResponse:
         form=NewToken(request, unbound=True) if text else form,
         made=form.cleaned_data["name"] if text else "",
         text=text,
-        page=shown,
+        page=page,
     )
     return keep_secret(answer)
 
@@ -159,8 +159,8 @@ def invites(request: PageRequest) -> HttpResponse:
             messages.success(request, "Invite created. Copy its link and send it.")
             return redirect_to("invites")
     rows = own_invites(request)
-    shown = page_of(request, page_number(request), rows, invite_row)
-    return keep_secret(form.render_page(request, "invites", page=shown))
+    page = page_of(request, page_number(request), rows, invite_row)
+    return keep_secret(form.render_page(request, "invites", page=page))
 
 
 @page(Level.NONE, methods=FORM, throttle="signup-invites")

@@ -83,12 +83,12 @@ def signup(request: PageRequest) -> HttpResponse:
         with form.refusals():
             invite = find_invite(request)
             if form.is_valid():
-                wanted = {
+                values = {
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
                 }
-                user = actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
+                user = actions.sign_up(by=ANONYMOUS, invite=invite, **values)
                 start_session(request, user)
-                messages.success(request, send_confirmation(user, wanted["email"]))
+                messages.success(request, send_confirmation(user, values["email"]))
                 return remember_browser(request, redirect_to("home"), user)
     else:
         invite = find_invite(request)

@@ -53,12 +53,12 @@ def new_team(request: PageRequest) -> HttpResponse:
 @team_page(Level.NONE)
 def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Its repositories that one may read; for its people also who they are."""
-    found = page_of(request, page_number(request), list_repos(access))
+    page = page_of(request, page_number(request), list_repos(access))
     members = list_members(access.team)[:MOST_MEMBERS] if access.level >= Level.READ else []
     return render_page(
         request,
         "team",
-        page=found,
+        page=page,
         members=members,
         **team_context(access, "repos"),
     )
@@ -94,10 +94,10 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
 @team_page(Level.ADMIN, methods=POST, throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
     """Give a member another role."""
-    found, form = get_member(access, member), SetRole(request)
+    membership, form = get_member(access, member), SetRole(request)
     if form.is_valid():
-        actions.update_member(by=access, member=found, role=form.cleaned_data["role"])
-        messages.success(request, f"{found.user.username} is now {found.role}.")
+        actions.update_member(by=access, member=membership, role=form.cleaned_data["role"])
+        messages.success(request, f"{membership.user.username} is now {membership.role}.")
     return redirect_to_path(f"/{access.team.path}/~members")
 
 
@@ -107,50 +107,50 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
     own = member == request.principal.user.username_key
     if not own:
         access.require(Level.ADMIN)
-    found = get_member(access, member)
+    membership = get_member(access, member)
     if not own:
-        check_may_set(access, found.role)
+        check_may_set(access, membership.role)
     if request.method == "POST":
-        actions.remove_member(by=access, member=found)
-        message = "You have left the team." if own else f"{found.user.username} is removed."
+        actions.remove_member(by=access, member=membership)
+        message = "You have left the team." if own else f"{membership.user.username} is removed."
         messages.success(request, message)
         return redirect_to_path("/teams" if own else f"/{access.team.path}/~members")
     return render_page(
-        request, "remove_member", member=found, own=own, **team_context(access, "members")
+        request, "remove_member", member=membership, own=own, **team_context(access, "members")
     )
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Name and address of a team."""
-    found = access.team
-    known = {"name": found.name, "slug": found.slug}
-    form = TeamSettings(request, **known)
+    team = access.team
+    values = {"name": team.name, "slug": team.slug}
+    form = TeamSettings(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_team(by=access, **(known | form.changes()))
+            actions.update_team(by=access, **(values | form.changes()))
             messages.success(request, "Team saved.")
-            return redirect_to_path(f"/{found.path}/~settings")
-        found.refresh_from_db()  # what was refused must not stand on the page
+            return redirect_to_path(f"/{team.path}/~settings")
+        team.refresh_from_db()  # what was refused must not stand on the page
     return form.render_page(request, "team_settings", **team_context(access, "settings"))
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Asks first: its repositories are closed with it. The same page revives it."""
-    found, form = access.team, PageForm(request)
+    team, form = access.team, PageForm(request)
     if request.method == "POST":
         with form.refusals():
             active = request.POST.get("is_active") == "true"
-            actions.update_team(by=access, name=found.name, slug=found.slug, is_active=active)
+            actions.update_team(by=access, name=team.name, slug=team.slug, is_active=active)
             message = "activated" if active else "deactivated"
             messages.success(request, f"Team {message}.")
-            return redirect_to_path(f"/{found.path}/~settings")
+            return redirect_to_path(f"/{team.path}/~settings")
     return form.render_page(request, "retire_team", **team_context(access, "settings"))
 
 
 def get_member(access: TeamAccess, username: str) -> Member:
     """The member of this name, in lower case; 404."""
-    found = get_object_or_404(list_members(access.team), user__username_key=username)
-    found.team = access.team
-    return found
+    membership = get_object_or_404(list_members(access.team), user__username_key=username)
+    membership.team = access.team
+    return membership

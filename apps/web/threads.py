@@ -83,16 +83,16 @@ def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
 @repo_page()
 def thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """A thread with 200 of its replies, in the order of their tree."""
-    found, page = get_thread(access.repo, number), page_number(request)
-    if found.is_companion:
+    thread, page = get_thread(access.repo, number), page_number(request)
+    if thread.is_companion:
         return HttpResponseRedirect(f"/{access.repo.path}/pulls/{number}")
-    return show_thread(request, access, found, page, ReplyForm(request, kind=REPLY_KINDS[0]))
+    return show_thread(request, access, thread, page, ReplyForm(request, kind=REPLY_KINDS[0]))
 
 
 def show_thread(
     request: PageRequest,
     access: RepoAccess,
-    found: Thread,
+    thread: Thread,
     number: int,
     form: PageForm,
     answered: Reply | None = None,
@@ -102,18 +102,18 @@ def show_thread(
     page = page_of(
         request,
         number,
-        list_replies(found),
-        lambda row: reply_record(row, found.number),
+        list_replies(thread),
+        lambda row: reply_record(row, thread.number),
         size=REPLIES,
     )
-    record = record_of(values_of(found, THREAD_ROW), access)
+    record = record_of(values_of(thread, THREAD_ROW), access)
     with_html(
         request,
         access,
         [record, *page["results"]],
         Thread.objects,
         Reply.objects,
-        address=on_page(address_of(access, found), number),
+        address=on_page(address_of(access, thread), number),
     )
     name_parents(page["results"])
     return form.render_page(
@@ -122,8 +122,8 @@ def show_thread(
         thread=record,
         page=page,
         answered=answered,
-        participants=Participants(found)[0:MOST_PARTICIPANTS],
-        is_author=request.principal.person_id == found.created_by_id,
+        participants=Participants(thread)[0:MOST_PARTICIPANTS],
+        is_author=request.principal.person_id == thread.created_by_id,
         **context,
     )
 
@@ -131,37 +131,39 @@ def show_thread(
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Change title, text, kind, priority and status, as its author or with write access."""
-    found = get_thread(access.repo, number)
-    access.require_author_or(Level.WRITE, found.created_by_id, "thread")
-    known = {name: getattr(found, name) for name in EditThread.base_fields}
-    form = EditThread(request, **known)
+    thread = get_thread(access.repo, number)
+    access.require_author_or(Level.WRITE, thread.created_by_id, "thread")
+    values = {name: getattr(thread, name) for name in EditThread.base_fields}
+    form = EditThread(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_thread(by=access, thread=found, **form.changes())
-            return redirect_to_path(address_of(access, found))
-    return form.render_page(request, "edit_thread", thread=found, **repo_context(access, "threads"))
+            actions.update_thread(by=access, thread=thread, **form.changes())
+            return redirect_to_path(address_of(access, thread))
+    return form.render_page(
+        request, "edit_thread", thread=thread, **repo_context(access, "threads")
+    )
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """Asks first: a deleted thread does not come back."""
-    found, form = get_thread(access.repo, number), PageForm(request)
-    access.require_author_or(Level.ADMIN, found.created_by_id, "thread")
+    thread, form = get_thread(access.repo, number), PageForm(request)
+    access.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
     if request.method == "POST":
         with form.refusals():
-            actions.delete_thread(by=access, thread=found)
+            actions.delete_thread(by=access, thread=thread)
             messages.success(request, f"Thread #{number} deleted.")
             return redirect_to_path(f"/{access.repo.path}/threads")
     return form.render_page(
-        request, "delete_thread", thread=found, **repo_context(access, "threads")
+        request, "delete_thread", thread=thread, **repo_context(access, "threads")
     )
 
 
 @repo_page()
 def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
     """What title and text have been, newest first."""
-    found = get_thread(access.repo, number)
-    rows = list_thread_versions(found).reverse()
+    thread = get_thread(access.repo, number)
+    rows = list_thread_versions(thread).reverse()
     page = page_of(request, page_number(request), rows, dict)
     with_html(request, access, page["results"])
     return render_repo_page(
@@ -170,8 +172,8 @@ def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> Ht
         "versions",
         tab="threads",
         page=page,
-        of=f"{found.title} #{number}",
-        back=address_of(access, found),
+        of=f"{thread.title} #{number}",
+        back=address_of(access, thread),
     )
 
 
@@ -185,10 +187,10 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
     form = ReplyForm(request, kind=REPLY_KINDS[0])
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            made = actions.create_reply(
+            reply = actions.create_reply(
                 by=access, thread=thread, parent_reply_number=to or None, **form.cleaned_data
             )
-            return redirect_to_path(address_of_reply(access, made))
+            return redirect_to_path(address_of_reply(access, reply))
     page = page_of_reply(answered) if answered else page_number(request)
     if thread.is_companion:
         pull = get_pull(access.repo, number)
@@ -198,17 +200,17 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
 
 def get_live_reply(thread: Thread, number: int) -> Reply:
     """A reply that has not been deleted; 404."""
-    found = get_reply(thread, number, shown=True)
-    if found.is_deleted:
+    reply = get_reply(thread, number, shown=True)
+    if reply.is_deleted:
         raise Http404
-    return found
+    return reply
 
 
 @repo_page()
 def reply_link(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """302 to the page of the thread that has the reply."""
-    found = get_reply(get_thread(access.repo, number), to, shown=True)
-    return HttpResponseRedirect(address_of_reply(access, found))
+    reply = get_reply(get_thread(access.repo, number), to, shown=True)
+    return HttpResponseRedirect(address_of_reply(access, reply))
 
 
 def page_of_reply(reply: Reply) -> int:
@@ -227,45 +229,45 @@ def address_of_reply(access: RepoAccess, reply: Reply) -> str:
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Change a reply, as who has written it. What it said before is kept."""
-    found = get_own_reply(access, number, to)
-    form = EditReply(request, kind=found.kind, status=found.status, body=found.body)
+    reply = get_own_reply(access, number, to)
+    form = EditReply(request, kind=reply.kind, status=reply.status, body=reply.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_reply(by=access, reply=found, **form.changes())
-            return redirect_to_path(address_of_reply(access, found))
+            actions.update_reply(by=access, reply=reply, **form.changes())
+            return redirect_to_path(address_of_reply(access, reply))
     return form.render_page(
-        request, "edit_reply", reply=found, kinds=REPLY_KINDS, **repo_context(access, "threads")
+        request, "edit_reply", reply=reply, kinds=REPLY_KINDS, **repo_context(access, "threads")
     )
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """Asks first: the text does not come back, while the answers to it stay."""
-    found = get_own_reply(access, number, to)
+    reply = get_own_reply(access, number, to)
     form = PageForm(request)
     if request.method == "POST":
         with form.refusals():
-            actions.delete_reply(by=access, reply=found)
+            actions.delete_reply(by=access, reply=reply)
             messages.success(request, f"Reply {to} deleted.")
-            here, below = address_of_reply(access, found), found.live_descendants
-            return redirect_to_path(here if below else address_of(access, found.thread))
-    return form.render_page(request, "delete_reply", reply=found, **repo_context(access, "threads"))
+            here, below = address_of_reply(access, reply), reply.live_descendants
+            return redirect_to_path(here if below else address_of(access, reply.thread))
+    return form.render_page(request, "delete_reply", reply=reply, **repo_context(access, "threads"))
 
 
 def get_own_reply(access: RepoAccess, number: int, to: int) -> Reply:
     """A live reply that the caller has written; 404, 403."""
-    found = get_live_reply(get_thread(access.repo, number), to)
-    check_creator(found, access.user)
-    return found
+    reply = get_live_reply(get_thread(access.repo, number), to)
+    check_creator(reply, access.user)
+    return reply
 
 
 @repo_page()
 def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
     """What a reply has been, newest first; of a deleted one only staff sees it."""
-    found = get_reply(get_thread(access.repo, number), to, shown=False)
-    if found.is_deleted and not access.principal.is_staff:
+    reply = get_reply(get_thread(access.repo, number), to, shown=False)
+    if reply.is_deleted and not access.principal.is_staff:
         raise Http404
-    rows = list_reply_versions(found).reverse()
+    rows = list_reply_versions(reply).reverse()
     page = page_of(request, page_number(request), rows, dict)
     with_html(request, access, page["results"])
     return render_repo_page(
@@ -274,8 +276,8 @@ def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: in
         "versions",
         tab="threads",
         page=page,
-        of=f"reply {to} in {found.thread.title} #{number}",
-        back=address_of_reply(access, found)
-        if found.is_shown
-        else address_of(access, found.thread),
+        of=f"reply {to} in {reply.thread.title} #{number}",
+        back=address_of_reply(access, reply)
+        if reply.is_shown
+        else address_of(access, reply.thread),
     )

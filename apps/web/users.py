@@ -37,18 +37,18 @@ def user(request: PageRequest, username: str) -> HttpResponse:
         if is_signed_in:
             raise
         return ask_to_sign_in(request)
-    found = page_of(request, page_number(request), list_repos(access))
+    page = page_of(request, page_number(request), list_repos(access))
     beside = lately(access) if is_signed_in else {}
-    return render_page(request, "user", person=access.owner, page=found, **beside)
+    return render_page(request, "user", person=access.owner, page=page, **beside)
 
 
 def lately(access: UserAccess) -> dict[str, Any]:
     """What the person did, as far as the reader may read what it was about."""
     key = Key("actor_id", access.owner.pk)
     selection = Selection(access.principal, (EventScope("user", key),), frozenset())
-    found = selection.find(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
+    events = selection.find(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
     return {
-        "feed": feed_context(event_records(found, "")),
+        "feed": feed_context(event_records(events, "")),
         "graph": graph(activity_record({}, key, access.principal)),
     }
 

@@ -91,9 +91,9 @@ def test_a_reply_is_changed_by_its_author_and_keeps_its_versions(
         )
     with events("reply-updated"):
         # Another page, opened before: it changes the state and takes no text back.
-        person.post(f"{address}/edit", **{**sent, "body": "Frist", "status": "resolve_links"})
+        person.post(f"{address}/edit", **{**sent, "body": "Frist", "status": "resolved"})
     reply.refresh_from_db()
-    assert (reply.kind, reply.body, reply.status) == ("rumour", "First", "resolve_links")
+    assert (reply.kind, reply.body, reply.status) == ("rumour", "First", "resolved")
     versions = visit(alice).get(f"{address}/versions").gives().text
     assert versions.index("Version 3") < versions.index("Version 1") and "Frist" in versions
 
@@ -150,7 +150,7 @@ def test_threads_are_opened_found_changed_and_deleted(visit, team_repo, alice, b
             body="#1",
             kind="proposal",
             priority="high",
-            status="resolve_links",
+            status="resolved",
         ).redirects_to(f"{address}/1")
     assert "Resolved" in person.get(f"{address}/1").text
     visit(bob).get(f"{address}/1/delete").gives()
