@@ -1,6 +1,7 @@
-"""The hunks of a diff as rows, with colours and with marks inside of lines, and these rows and the
-lines of a file as tables. Thousands of rows are made faster here than by a template; `colours` has
-escaped all text of people.
+"""Diffs as rows, with colours and with marks inside lines; rows and files as HTML tables.
+
+The tables are made by Python because a template is too slow for thousands of rows. `colours` has
+escaped all text.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from apps.git.hunks import Line as HunkLine
 from apps.web.colours import LINE_MAX, Line, escaped, html_of, plain_lines, text_of
 
 Row = tuple[str, int | None, int | None, str]
-"""A sign, the numbers of the line in the old file and in the new one, and the line as HTML. Signs
-are those of git; `@` is the beginning of a hunk, and backslash says that a line has no end.
+"""A sign of git's, the line numbers in the old and in the new file, and the line as HTML. The sign
+`@` begins a hunk; a backslash says that the line before has no line feed.
 """
 Pair = tuple[Row | None, Row | None]
-"""What stands side by side: the row of the old file, and that of the new one."""
+"""The rows of the old and of the new file that stand side by side."""
 CHANGED_MAX = 0.7
-"""The part of two lines that may be marked; where more has changed, marks help nobody."""
+"""The largest share of a line that is marked; if more has changed, marks do not help."""
 WORD = re.compile(r"\w")
 Marks = tuple[tuple[int, int] | None, tuple[int, int] | None]
 CLASSES = {"+": " add", "-": " del", " ": ""}
@@ -38,7 +39,7 @@ NO_CELLS = '<td class="n void"></td><td class="void"></td>'
 
 
 def rows_of(patch: bytes, old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
-    """The rows of one file's hunks. `old` and `new`: its lines with colours, or nothing."""
+    """The rows of a file's patch. `old` and `new`: its coloured lines, empty for no colours."""
     rows: list[Row] = []
     for hunk in parse_hunks(patch):
         heading = escaped(hunk.heading.decode("utf-8", "replace"))
@@ -48,7 +49,7 @@ def rows_of(patch: bytes, old: Sequence[Line], new: Sequence[Line]) -> list[Row]
 
 
 def hunk_rows(hunk: Hunk, old: Sequence[Line], new: Sequence[Line]) -> Iterator[Row]:
-    """The lines of a hunk: those that went and those that came in their place are compared."""
+    """The rows of a hunk, with marks where a removed and an added line differ."""
     before, after = hunk.old_start, hunk.new_start
     for is_same, group in groupby(hunk.lines, key=lambda line: line.sign == " "):
         lines = list(group)
@@ -78,7 +79,7 @@ def no_newline_row(line: HunkLine) -> Iterator[Row]:
 
 
 def coloured(line: HunkLine, lines: Sequence[Line], number: int) -> Line:
-    """A line with the colours that the whole file gives it; without, where that is another text."""
+    """The coloured line of the file if its text is the same, else the plain line."""
     text = line.text.decode("utf-8", "replace")
     if number <= len(lines) and text_of(lines[number - 1]) == text:
         return lines[number - 1]
@@ -86,8 +87,8 @@ def coloured(line: HunkLine, lines: Sequence[Line], number: int) -> Line:
 
 
 def marks_of(old: Line, new: Line) -> Marks:
-    """Which part of each of two lines is not in the other, in whole words; none where they are
-    alike, have little in common, or are very long: the search may take the square of their length.
+    """The part of each of two lines that is not in the other, in whole words. Lines that are equal,
+    have little in common, or are very long get no marks: the search is quadratic.
     """
     before, after = text_of(old), text_of(new)
     if max(len(before), len(after)) > LINE_MAX:
@@ -106,7 +107,7 @@ def marks_of(old: Line, new: Line) -> Marks:
 
 
 def common_length(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix."""
     for at, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return at
@@ -114,7 +115,7 @@ def common_length(one: str, other: str) -> int:
 
 
 def in_word(one: str, other: str, at: int) -> bool:
-    """Whether a word of either goes on here."""
+    """Whether a word continues at this index in either text."""
     return any(WORD.match(text[at : at + 1]) for text in (one, other))
 
 
@@ -127,7 +128,7 @@ def non_empty(mark: tuple[int, int]) -> tuple[int, int] | None:
 
 
 def side_by_side(rows: Sequence[Row]) -> Iterator[Pair]:
-    """The same rows with the old file at the left and the new one at the right."""
+    """The rows as pairs: the old file at the left, the new file at the right."""
     removed: list[Row] = []
     added: list[Row] = []
     for row in rows:
@@ -143,7 +144,7 @@ def side_by_side(rows: Sequence[Row]) -> Iterator[Pair]:
 
 
 def diff_table(anchor: str, rows: Sequence[Row], view: str) -> SafeString:
-    """The rows of one file, one below the other or, in the view `split`, side by side."""
+    """The table of a file's rows; in the view `split`, old and new side by side."""
     if view == "split":
         cells: Iterable[str] = (split_row(anchor, *pair) for pair in side_by_side(rows))
         return table(SPLIT_START, cells)
@@ -151,7 +152,7 @@ def diff_table(anchor: str, rows: Sequence[Row], view: str) -> SafeString:
 
 
 def file_table(lines: Sequence[Line]) -> SafeString:
-    """The lines of a file with their numbers."""
+    """The table of a file's lines with their numbers."""
     return table(
         FILE_START,
         (
@@ -163,22 +164,22 @@ def file_table(lines: Sequence[Line]) -> SafeString:
 
 
 def table(begin: str, rows: Iterable[str]) -> SafeString:
-    return mark_safe("".join([begin, *rows, TABLE_END]))  # noqa: S308 - escaped, as said above
+    return mark_safe("".join([begin, *rows, TABLE_END]))  # noqa: S308 - escaped by `colours`
 
 
 def line_link(target: str, line: int) -> str:
-    """A link to a line by its number, which the stylesheet shows: so it is not copied."""
+    """A link to a line. The stylesheet shows the number, which keeps it out of copied text."""
     return f'<a href="#{target}" data-n="{line}" tabindex="-1" aria-label="Line {line}"></a>'
 
 
 def row_id(anchor: str, row: Row) -> str:
-    """The id of a row: lines of both files have that of the new one."""
+    """The id of a row, by the line number in the new file if it has one."""
     _, old, new, _ = row
     return f"{anchor}-o{old}" if new is None else f"{anchor}-n{new}"
 
 
 def hunk_heading(row: Row) -> str:
-    """Where a hunk begins: in the new file, if that has lines."""
+    """The first line of a hunk, in the new file if it has lines, and git's heading."""
     _, old, new, text = row
     heading = f' · <span class="mono">{text}</span>' if text else ""
     return f"Line {new or old}{heading}"
@@ -209,7 +210,7 @@ def split_row(anchor: str, left: Row | None, right: Row | None) -> str:
 
 
 def side_cells(target: str, row: Row | None, place: int) -> str:
-    """The two cells of one file. A line of both is shown once where there is no room for two."""
+    """The number and the line of one file; narrow screens hide the left one of equal lines."""
     if row is None:
         return NO_CELLS
     sign, _, _, text = row

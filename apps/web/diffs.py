@@ -1,4 +1,4 @@
-"""What a page shows of the files that differ between two commits: rows, within limits."""
+"""The changes between two commits as a page shows them: rows of files, within limits."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from apps.web.hidden_characters import rows_have_hidden
 from apps.web.responses import PageRequest, page_number
 
 VERSION = 2
-"""Raised when rows are made in another way."""
+"""Part of the cache key: raise it when the rows change."""
 FILES_MAX = 300
-"""Files of one page."""
+"""Files per page."""
 LINES_MAX = 3000
-"""Changed lines that one page shows."""
+"""Changed lines per page."""
 UNFOLDED_MAX = 500
-"""Rows of a file that are shown before somebody opens it."""
+"""A file with more rows is folded."""
 SINGLE_FILE_MAX = 10_000
-"""Rows of a file that is asked for alone."""
+"""Rows of a file that is shown alone."""
 SECONDS_MAX = 1.5
-"""Limits the processor time that colouring one page may take."""
+"""Processor time for colouring one page."""
 SIDES_MAX = 8 * 1024 * 1024
-"""Bytes of the files of one page that are read for their colours."""
+"""Bytes of files that are read for colouring one page."""
 FILES_PER_GIT = 100
-"""Files that one git is asked about, because their names are its arguments."""
+"""Files per git process: their names are its arguments."""
 STATUS = {
     "added": "added",
     "removed": "removed",
@@ -53,9 +53,10 @@ STATUS = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Two commits, and the files that differ between them. `source` is the repository in which the
-    new files are read, `address` the page that shows them all, `cache_key` what their rows are
-    cached by, and `who` asks.
+    """Two commits and the files that differ.
+
+    `source` is the repository of the new commit, `address` the page with all files, `cache_key` an
+    addition to the cache key of the rows, and `who` the throttle key of the caller.
     """
 
     repo: Repo
@@ -71,36 +72,27 @@ class Difference:
     cache_key: tuple[Any, ...]
     who: str
     waits: bool = True
-    """Whether it is worth to wait for git where others keep it busy; 503 at once if not."""
+    """Whether to wait for a slot while git is busy; if not, 503 at once."""
 
 
 def shown_difference(
     request: PageRequest, difference: Difference, *, is_paged: bool = True
 ) -> dict[str, Any]:
-    """What `_diff.html` shows: 404 for a `?file=` that has not changed; 422, 503.
+    """The context of `_diff.html`. 404 for a `?file=` that has not changed; 422, 503.
 
-    `is_paged`: whether `?page=` of the request means pages of files.
+    `is_paged`: whether `?page=` is a page of files.
     """
     view = "split" if request.GET.get("view") == "split" else "unified"
     only_path, page = request.GET.get("file"), page_number(request) if is_paged else 1
-    start = (page - 1) * FILES_MAX
-    files_of_page = [*difference.files[start : start + FILES_MAX]]
-    if only_path is not None:
-        files_of_page = [one for one in difference.files if shown_path(one.path) == only_path][:1]
-        if not files_of_page:
-            raise NotFound("not_found", f"{quoted(only_path)} is not among the changed files.")
+    files = changed_files(difference, page, only_path)
+    lines_max = SINGLE_FILE_MAX if only_path is not None else LINES_MAX
     ignore_space = request.GET.get("w") == "1"
-    rows = read_rows(
-        difference,
-        files_with_rows(files_of_page, SINGLE_FILE_MAX if only_path is not None else LINES_MAX),
-        ignore_space,
-    )
-    files = [
-        file_context(request, difference, one, rows.get(one.path), view) for one in files_of_page
-    ]
-    more = only_path is None and len(difference.files) > start + FILES_MAX
+    rows = read_rows(difference, files_with_rows(files, lines_max), ignore_space)
+    more = only_path is None and len(difference.files) > page * FILES_MAX
     return {
-        "files": files,
+        "files": [
+            file_context(request, difference, file, rows.get(file.path), view) for file in files
+        ],
         "rows": sum(len(found or ()) for found in rows.values()),
         "total": difference.total,
         "additions": difference.additions,
@@ -109,7 +101,7 @@ def shown_difference(
         "ignores_space": ignore_space,
         "other_space": diff_address(request, difference, w=None if ignore_space else "1"),
         "views": [
-            (one, diff_address(request, difference, view=one)) for one in ("unified", "split")
+            (name, diff_address(request, difference, view=name)) for name in ("unified", "split")
         ],
         "only": only_path,
         "all": diff_address(request, difference, file=None) if only_path is not None else None,
@@ -119,19 +111,29 @@ def shown_difference(
     }
 
 
+def changed_files(difference: Difference, page: int, only_path: str | None) -> list[FileChange]:
+    """The files of a page, or the one with this path; 404."""
+    if only_path is None:
+        return [*difference.files[(page - 1) * FILES_MAX : page * FILES_MAX]]
+    files = [file for file in difference.files if shown_path(file.path) == only_path][:1]
+    if not files:
+        raise NotFound("not_found", f"{quoted(only_path)} is not among the changed files.")
+    return files
+
+
 def diff_address(request: PageRequest, difference: Difference, **changed: Any) -> str:
-    """The page of all changes as this one is, from its beginning, with some parameters set."""
+    """The first page of all changes with the query of this request, some parameters changed."""
     query = with_parameters(request.GET, **{"page": None, **changed})
     return f"{difference.address}?{query}" if query else difference.address
 
 
-def files_with_rows(files: Sequence[FileChange], most: int) -> list[FileChange]:
-    """Those of which rows are shown: in their order, each that still has room."""
+def files_with_rows(files: Sequence[FileChange], lines_left: int) -> list[FileChange]:
+    """The files whose rows are shown: in order, each that fits into the remaining lines."""
     selected = []
     for file in files:
         lines = (file.additions or 0) + (file.deletions or 0)
-        if not file.is_binary and not file.is_too_large and lines <= most:
-            most -= lines
+        if not file.is_binary and not file.is_too_large and lines <= lines_left:
+            lines_left -= lines
             selected.append(file)
     return selected
 
@@ -139,9 +141,7 @@ def files_with_rows(files: Sequence[FileChange], most: int) -> list[FileChange]:
 def read_rows(
     difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> dict[bytes, list[Row] | None]:
-    """The rows of each of these files by path; None where there are too many bytes together.
-    `ignore_space`: to white space.
-    """
+    """The rows of each of these files by path, cached; None for a file whose patch is too large."""
     if not files:
         return {}
     paths = [file.path.decode(ENCODING) for file in files]
@@ -162,14 +162,14 @@ def read_rows(
 def rows_from_git(
     difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> list[list[Row] | None] | ForNow:
-    """The same from git, as it is cached."""
+    """The rows of each file, from git; `ForNow` keeps rows without all colours out of the cache."""
     diffs: dict[bytes, bytes | None] = {}
     with heavy_slots.slot(difference.who, waits=difference.waits):
         for at in range(0, len(files), FILES_PER_GIT):
             batch = files[at : at + FILES_PER_GIT]
             ends = difference.git, difference.old, difference.new
             diffs |= patches(*ends, batch, ignore_space=ignore_space)
-        shas = [sha for one in files if diffs[one.path] for sha in (one.previous_sha, one.sha)]
+        shas = [sha for file in files if diffs[file.path] for sha in (file.previous_sha, file.sha)]
         blobs = read_blobs(
             difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
         )
@@ -204,7 +204,7 @@ def file_context(
     rows: list[Row] | None,
     view: str,
 ) -> dict[str, Any]:
-    """What the template needs of one file."""
+    """The context of one file in `_diff.html`."""
     path, anchor, only = shown_path(file.path), anchor_of(file.path), request.GET.get("file")
     sha = difference.old if file.status == "removed" else difference.new
     visible = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
@@ -228,7 +228,7 @@ def file_context(
 
 
 def why_not_shown(file: FileChange, rows: list[Row] | None) -> str:
-    """A word for why there are no rows; "" where there are some."""
+    """The reason why a file has no rows, one word of `_diff.html`; "" if it has rows."""
     if file.is_binary:
         return "binary"
     if file.is_too_large:
@@ -239,6 +239,6 @@ def why_not_shown(file: FileChange, rows: list[Row] | None) -> str:
 
 
 def mode_change(file: FileChange) -> str:
-    """Both modes, where a file has another one than before."""
+    """Old and new mode of a file if they differ."""
     before, after = file.previous_mode, file.mode
     return f"{before} → {after}" if before and after and before != after else ""

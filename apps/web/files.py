@@ -1,4 +1,4 @@
-"""`…/files/<path>` and `…/raw/<path>`: what a commit has at a path, as a page and as it is."""
+"""`…/files/<path>` and `…/raw/<path>`: a folder or file of a commit, as a page or as bytes."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest
 
 CACHED_FROM = 16 * 1024
-"""Size in bytes of files whose colours are cached: making them takes longer than reading them."""
+"""Size in bytes from which coloured lines are cached: below, colouring is as fast as the cache."""
 START = 512 * 1024
-"""Bytes that are read of a file that is too large to be read whole."""
+"""Bytes read from the start of a file that is too large to be read whole."""
 
 
 @repo_page()
 def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpResponse:
-    """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
+    """A folder or a file; `?line=` redirects to a line."""
     location = find_location(request, access, path)
     entry = thing_at(location.repo, location.commit, location.path)
     context: dict[str, Any] = {
@@ -68,7 +68,7 @@ def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpRespo
 
 
 def file_context(location: Location, entry: Entry) -> dict[str, Any]:
-    """What `file.html` shows of a file, a symlink or a submodule."""
+    """The context of `file.html`, for a file, a symlink or a submodule."""
     with quick():
         found = content_of(location.repo, location.commit, entry)
         content = found.content
@@ -92,7 +92,7 @@ def file_context(location: Location, entry: Entry) -> dict[str, Any]:
 
 
 def text_context(location: Location, found: Content, content: bytes) -> dict[str, Any]:
-    """The lines of a text: with colours, or where it is large the first ones, plain."""
+    """The lines of a text file: coloured, or the first ones without colours if it is large."""
     total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
     is_whole = found.content is not None
     if is_whole and len(content) <= CHARACTERS_MAX and total <= LINES_MAX:
@@ -110,7 +110,7 @@ def text_context(location: Location, found: Content, content: bytes) -> dict[str
 
 
 def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
-    """All lines with their colours; those of a larger file are cached."""
+    """All lines of a file, coloured; from `CACHED_FROM` bytes they are cached."""
     text, name = content.decode("utf-8", "replace"), shown_path(entry.path)
     budget = Budget(SECONDS_MAX)
 
@@ -127,7 +127,7 @@ def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
 
 @repo_page(is_compressed=False)
 def raw(request: PageRequest, access: RepoAccess, path: str) -> HttpResponseBase:
-    """The bytes of a file, of which no browser runs anything."""
+    """The bytes of a file, with headers that keep browsers from running them."""
     commit = revision(access.repo, request.GET.get("ref") or None)
     at = path_in_tree(path, request.GET.get("path_base64"))
     return raw_response(request, request.principal, access.repo, commit, at)

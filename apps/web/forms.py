@@ -1,4 +1,4 @@
-"""The forms of accounts, teams and repositories, and the classes that all forms of pages share."""
+"""The base classes of the forms of pages, and the forms of accounts, teams and repositories."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTe
 from apps.web.responses import PageRequest, render_page, typed_values
 
 PREVIEW = "preview"
-"""The name of the button that asks to see a text before it is sent."""
+"""The name of the button that previews a text."""
 PASSWORD_MAX = 4096
-"""As much as Django's own forms take."""
+"""The limit of Django's own forms."""
 HINT = "At least 8 characters, not only digits, and not a common password."
 WRONG_CURRENT = "Wrong password."
 PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
@@ -51,26 +51,27 @@ PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spell
 
 
 class PageForm(forms.Form):
-    """A form that was sent, or a new one; an old one comes back with what was typed into it."""
+    """A new or a submitted form; an outdated or previewed one is new, with the typed values."""
 
     request_serializer: type[RequestSerializer] | None = None
-    """The request serializer of the API for the same action. A text field without a length has that
-    of its field.
+    """The request serializer of the API for the same action. Text fields without a length take it
+    from there.
     """
     refusal_status = 422
     id_format = "id_%s"
-    """How the ids of its fields are made of their names; forms of one page need different ones."""
+    """The format of the fields' ids; the forms of one page need different ids."""
 
     def __init__(self, request: PageRequest, *, unbound: bool = False, **initial: Any) -> None:
-        """`again`: an empty form after one that was sent.
-
-        One that was sent to be previewed is a new one, with what was typed: nothing is done.
-        """
+        """`unbound`: a new form even for a POST, which submitted another form of the page."""
         data = request.POST if request.method == "POST" and not unbound else None
         self.is_preview = data is not None and PREVIEW in data
-        self.old = hasattr(request, "restored")
+        self.is_outdated = hasattr(request, "restored")
         restored = (
-            request.restored if self.old else typed_values(request) if self.is_preview else {}
+            request.restored
+            if self.is_outdated
+            else typed_values(request)
+            if self.is_preview
+            else {}
         )
         data = None if self.is_preview else data
         values = {**initial, **restored}
@@ -82,7 +83,7 @@ class PageForm(forms.Form):
                 limit_length(field, getattr(self.request_fields.get(name), "max_length", None))
 
     def clean(self) -> dict[str, Any]:
-        """What the API's request says of each text beside its length holds here too."""
+        """Validate texts by the rules of the API's request as well."""
         sent = cast("dict[str, Any]", super().clean())
         for name, text in [*sent.items()]:
             field = self.request_fields.get(name)
@@ -98,28 +99,28 @@ class PageForm(forms.Form):
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Show what an action refuses in the form; the page answers with the refusal's status."""
+        """Show the errors of an action in the form; the page gets the status of the error."""
         try:
             yield
         except (ApiError, Http404, DatabaseError, GitDiskFull, OSError) as refusal:
             if not isinstance(refusal, ApiError | Http404) and not is_storage_full(refusal):
                 raise
             error = cast("ApiError", as_api_error(refusal))
-            self.is_valid()  # an action may be refused before the form was looked at
+            self.is_valid()  # add_error() needs a validated form
             name, colon, text = error.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else error.detail)
             self.refusal_status, self.headers = error.status, error.headers
 
     def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """The page with this form, and the status and headers of what was refused."""
+        """Render the page with this form, and with the status and headers of its error."""
         response = render_page(request, template, form=self, status=self.status_code, **context)
         for name, value in self.headers.items():
             response[name] = value
         return response
 
     def problems(self) -> list[tuple[str, str, str]]:
-        """What is wrong as (id of the field or "", its label, reason), top first."""
+        """The errors as (id of the field or "", its label, reason), in the order of the page."""
         problems = [("", "", str(reason)) for reason in self.non_field_errors()]
         for bound in self:
             problems += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
@@ -127,21 +128,21 @@ class PageForm(forms.Form):
 
 
 class EditForm(PageForm):
-    """Changes something that is there: it sends along what the page has shown of it."""
+    """A form that edits something: it also submits the values that the page has shown."""
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)
-        # What was typed into an old page, or one with a preview, is shown, but not yet sent.
-        if not (self.old or self.is_preview):
+        # The typed values of an outdated or previewed form are initial values, not submitted ones.
+        if not (self.is_outdated or self.is_preview):
             compare_with_what_was_shown(self)
 
     def changes(self) -> dict[str, Any]:
-        """What its reader has changed on the page, however old that is."""
+        """The values that the person has changed on the page, even on an outdated one."""
         return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
 def limit_length(field: forms.CharField, length: int | None) -> None:
-    """Let a text field of one form accept no more characters; None for any number."""
+    """Limit the characters of a text field; None for no limit."""
     if length is not None:
         field.max_length = length
         field.validators.append(MaxLengthValidator(length))
@@ -149,7 +150,7 @@ def limit_length(field: forms.CharField, length: int | None) -> None:
 
 
 def text_field(label: str, *, length: int | None = None, **options: Any) -> forms.CharField:
-    """One line of text; what is left of `options` are attributes of the input."""
+    """A single-line text field; further `options` are attributes of the input."""
     required, hint = options.pop("required", True), options.pop("help_text", "")
     widget = options.pop("widget", forms.TextInput)
     return forms.CharField(
@@ -163,12 +164,12 @@ def text_field(label: str, *, length: int | None = None, **options: Any) -> form
 
 
 def word_choices(choices: Any) -> list[tuple[str, str]]:
-    """The choices of a menu: each word as people read it."""
+    """Choices of a menu: words of the API with a readable label."""
     return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
 
 
 def explained_choices(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
-    """Choices of which each has a sentence: its word, then what it means."""
+    """Choices with an explanation: the word, then its sentence."""
     return [
         (str(word), format_html("<b>{}</b> {}", str(word).capitalize(), text))
         for word, text in texts.items()
@@ -176,14 +177,14 @@ def explained_choices(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
 
 
 def choice_field(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
-    """A menu of words."""
+    """A menu of words of the API."""
     return forms.ChoiceField(label=label, choices=word_choices(choices), **options)
 
 
 def password_field(
     label: str, autocomplete: str, *, hint: str = "", required: bool = True
 ) -> forms.CharField:
-    """A password, exactly as it is typed."""
+    """A password field, whose value is not trimmed."""
     field = text_field(
         label,
         length=PASSWORD_MAX,
@@ -266,7 +267,7 @@ class Appearance(PageForm):
 
 
 class NewPassword(PageForm):
-    """Asks for a new password twice: nobody sees what they type."""
+    """A new password, typed twice because the inputs hide it."""
 
     password = password_field("New password", "new-password", hint=HINT)
     again = password_field("Repeat the password", "new-password")
@@ -299,7 +300,7 @@ class SignUp(NewPassword):
     field_order = ["username", "email"]
 
     def clean(self) -> dict[str, Any]:
-        """Check all fields as the action does, so that everything wrong is said at once."""
+        """Check all fields by the rules of the action, to show all errors at once."""
         sent = super().clean()
         user = User(username=sent.get("username", ""), email=sent.get("email", ""))
         checks: dict[str, Callable[[str], None]] = {
@@ -316,7 +317,7 @@ class SignUp(NewPassword):
         return sent
 
     def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """The passwords stay in the form, unless one of them is what was refused."""
+        """Keep the passwords in the form unless one of them has an error."""
         stays = not {"password", "again"}.intersection(self.errors)
         for name in ("password", "again"):
             cast("forms.PasswordInput", self.fields[name].widget).render_value = stays
@@ -410,7 +411,7 @@ REPO_SLUG = "The end of its address: lower-case letters, digits, and . _ - betwe
 
 
 class DescriptionField(forms.CharField):
-    """What a repository is for, with the line ends that programs send; None for nothing."""
+    """The description of a repository, with LF as line ends; None if empty."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -426,19 +427,19 @@ class DescriptionField(forms.CharField):
 
 
 def visibility_field() -> forms.ChoiceField:
-    """Who may read it, each word with its sentence."""
+    """The menu of visibilities, each explained."""
     return forms.ChoiceField(
         label="Visibility", choices=explained_choices(VISIBILITIES), widget=forms.RadioSelect
     )
 
 
 def space_field(label: str) -> forms.ChoiceField:
-    """In whose space; `SpaceForm` fills the menu."""
+    """The menu of owners; `SpaceForm` adds the choices."""
     return forms.ChoiceField(label=label)
 
 
 class SpaceForm(PageForm):
-    """Asks for the space in which a repository is to be. `named`: one that its address asks for."""
+    """A form with the owner of a new repository; `preselected`: that of the query."""
 
     def __init__(self, request: PageRequest, *, preselected: str = "", **initial: Any) -> None:
         spaces = spaces_of(request.principal)
@@ -449,7 +450,7 @@ class SpaceForm(PageForm):
 
 
 def space_choices(principal: Principal, spaces: list[str]) -> list[tuple[str, str]]:
-    """The menu of spaces: one's own is said to be that."""
+    """The choices of owners, with the person's own space marked."""
     own = principal.user.path
     return [(path, f"{path} (you)" if path == own else path) for path in spaces]
 

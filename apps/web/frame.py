@@ -1,4 +1,4 @@
-"""The frames of the pages below a repository and below a team: its names and its tabs."""
+"""The header and tabs of the pages below a repository and below a team."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def render_repo_page(
     status: int = 200,
     **context: Any,
 ) -> HttpResponse:
-    """The page made from `templates/web/<template>.html`, in the frame of its repository.
+    """Render `templates/web/<template>.html` with the header of its repository.
 
-    `tab` is the one that is open: code, pulls, threads or activity.
+    `tab`: the current one of code, pulls, threads, activity and settings.
     """
     return render_page(request, template, status=status, **repo_context(access, tab), **context)
 
 
 def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
-    """What the frame of a repository shows, and `newest_event`, from which a page is live: one
-    query, to be asked before the rows of the page.
+    """The context of the header of a repository, and `newest_event`, after which a live page
+    follows the stream. One query; call it before the queries of the page.
     """
     repo, principal = access.repo, access.principal
     rows = Repo.objects.filter(pk=repo.pk).values_list(
@@ -64,7 +64,7 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
 
 
 def team_context(access: TeamAccess, tab: str) -> dict[str, Any]:
-    """The context of the frame of a team's page; `tab`: the open one."""
+    """The context of the header of a team; `tab`: repos, members, activity or settings."""
     return {
         "access": access,
         "team": access.team,

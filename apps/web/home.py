@@ -1,6 +1,6 @@
-"""`/`, `/inbox` and `/pulls`: what waits for a person, and what of theirs waits for others.
+"""`/`, `/inbox` and `/pulls`: pulls and pings waiting for a person, and the person's pulls.
 
-The lists have one row for each pull or thread, with all reasons for which it stands there.
+The lists have one row per pull or thread, with all reasons why it is listed.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ from apps.web.responses import (
 
 MOST_PINGS = 50
 SHOWN = 20
-"""Rows of each list of what waits."""
+"""Rows in each list of waiting pulls and pings."""
 REPOS = 10
 MOST_REPOS = 50
-"""Of so many repositories of one's own the events are shown."""
+"""How many of the person's repositories the list of events covers."""
 MOST_TEAMS = 50
 EVENTS = 12
 SHOWS = {"you": "Waiting for you", "others": "Waiting for others", "done": "Done"}
 MOST = 50
-"""Rows of each sort that are looked at, those of the newest activity."""
+"""Pulls of each kind that are considered, by newest activity."""
 READY = ("good", "yes", "ready")
 CHECKING = ("wait", "wait", "checking")
-"""Git has not told yet whether it has a conflict."""
+"""Git has not checked the pull for conflicts yet."""
 
 
 @page(Level.PUBLIC)
 def home(request: PageRequest) -> HttpResponse:
-    """For somebody, what they may have to do next; for nobody, what everybody may read."""
+    """Waiting pulls and pings, repositories and events; the welcome page for anonymous people."""
     if not request.principal.is_signed_in:
         return welcome(request)
     principal = request.principal
@@ -93,7 +93,7 @@ def home(request: PageRequest) -> HttpResponse:
 
 
 def welcome(request: PageRequest) -> HttpResponse:
-    """What this is, how to sign in, and the public repositories."""
+    """An introduction, how to sign in, and the public repositories."""
     rows = list_readable_repos(request.principal)
     page = page_of(request, page_number(request), rows)
     site = SiteSettings.load()
@@ -102,7 +102,7 @@ def welcome(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE)
 def inbox(request: PageRequest) -> HttpResponse:
-    """The newest first: those that have not been read, or all with `?unread=false`."""
+    """The unread pings, newest first; with `?unread=false` all of them."""
     unread = request.GET.get("unread") != "false"
     rows = ping_values(list_pings(request.principal, unread=unread))
     page = page_of(request, page_number(request), rows, ping_row)
@@ -113,7 +113,7 @@ def inbox(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=POST, throttle="pings")
 def read_ping(request: PageRequest, uid: str) -> HttpResponse:
-    """Mark one as read, and go back to the list."""
+    """Mark a ping as read, and go back to the list."""
     pings = list_pings(request.principal)
     actions.read_ping(by=request.principal, ping=get_object_or_404(pings, uuid=uid))
     return back_to_list(request)
@@ -121,14 +121,14 @@ def read_ping(request: PageRequest, uid: str) -> HttpResponse:
 
 @page(Level.NONE, methods=POST, throttle="pings")
 def read_all(request: PageRequest) -> HttpResponse:
-    """Mark all as read that the list shows, on whatever page of it."""
+    """Mark all pings as read, those on other pages of the list included."""
     actions.read_all_pings(by=request.principal)
     messages.success(request, "All pings marked as read.")
     return back_to_list(request)
 
 
 def back_to_list(request: PageRequest) -> HttpResponse:
-    """303 to the list as it was."""
+    """303 to the inbox, with the filter and page of the form's `next`."""
     path = safe_path(parameter(request, "next"))
     inbox = reverse("inbox")
     return redirect_to_path(path if path.partition("?")[0] == inbox else inbox)
@@ -136,7 +136,7 @@ def back_to_list(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE)
 def own_pulls(request: PageRequest) -> HttpResponse:
-    """`?show=you`, `others`, or `done`: those of one's own that are merged or closed."""
+    """`?show=you`, `others`, or `done` for the person's merged and closed pulls."""
     show = request.GET.get("show", "you")
     if show not in SHOWS:
         raise Invalid("validation_failed", f"show: must be one of {', '.join(SHOWS)}.")
@@ -153,10 +153,10 @@ def own_pulls(request: PageRequest) -> HttpResponse:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a list of what waits."""
+    """A row of the lists: a pull, a thread, or the event of a ping."""
 
     key: tuple[str, int]
-    """What it is about, so that one pull has one row."""
+    """Identifies the pull, thread or event: rows with the same key are joined."""
     number: int | None
     title: str
     url: str
@@ -164,18 +164,18 @@ class Row:
     at: dt.datetime
     reasons: tuple[str, ...] = ()
     state: tuple[str, str, str] | None = None
-    """A tint, an icon and a word."""
+    """CSS tint, icon and word."""
     stat: tuple[int, int] | None = None
-    """Lines that are added and deleted."""
+    """Added and deleted lines."""
     pings: Sequence[Any] = field(default=())
-    """Those of the person that are about it, the newest first."""
+    """The person's pings about it, newest first."""
 
     @property
     def is_unread(self) -> bool:
         return any(ping.read_at is None for ping in self.pings)
 
     def joined(self, other: Row) -> Row:
-        """This row with the reasons of another about the same."""
+        """This row with the reasons and pings of another row with the same key."""
         return replace(
             self,
             at=max(self.at, other.at),
@@ -187,7 +187,7 @@ class Row:
 
 
 def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
-    """The pulls that wait for the person, and theirs that wait for others; five queries."""
+    """The pulls waiting for the person, and the person's pulls waiting for others; five queries."""
     yours, others = (
         [awaiting_row(pull) for pull in progress.pulls_awaiting(principal, MOST)],
         list[Row](),
@@ -199,7 +199,7 @@ def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """One row for each pull or thread, newest first; what rows come first to say is kept."""
+    """One row per key, newest first; the first row with a key gives title and address."""
     by_key: dict[tuple[str, int], Row] = {}
     for row in rows:
         by_key[row.key] = by_key[row.key].joined(row) if row.key in by_key else row
@@ -221,7 +221,7 @@ def pull_row(pull: Pull, *reasons: str, state: tuple[str, str, str] | None = Non
 
 
 def awaiting_row(pull: Pull) -> Row:
-    """A pull that waits for the person's review."""
+    """The row of a pull that waits for the person's review."""
     asks = f"{pull.thread.created_by.username} requested your review"
     count = pull.changed_files
     files = [f"{count} file{'' if count == 1 else 's'}"] if count else []
@@ -230,7 +230,7 @@ def awaiting_row(pull: Pull) -> Row:
 
 
 def own_row(own: OwnPull) -> tuple[bool, Row]:
-    """A pull of the person's, and whether it waits for them."""
+    """The row of a pull by the person, and whether it waits for the person."""
     pull, approval = own.pull, own.approval
     if (branch := own.missing_branch) is not None:
         missing = f"there is no branch {branch}"
@@ -253,7 +253,7 @@ def own_row(own: OwnPull) -> tuple[bool, Row]:
 
 
 def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
-    """Why git cannot merge the pull, and a word for it; None where it can, or has not told yet."""
+    """Why git cannot merge the pull, with a short form; None if it can or has not checked yet."""
     if pull.has_conflict:
         return f"it conflicts with {pull.target_branch}", "conflict"
     if pull.has_conflict is False and pull.nothing_to_merge:
@@ -262,7 +262,7 @@ def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
 
 
 def approved_row(own: OwnPull) -> tuple[bool, Row]:
-    """A pull of the person's that lacks no approval, and that git does not refuse to merge."""
+    """The row of a pull by the person with all approvals, which git can merge as far as known."""
     pull = own.pull
     given = "all approvals are in" if own.approval.required else "no approval is required"
     if not own.may_write:
@@ -273,14 +273,14 @@ def approved_row(own: OwnPull) -> tuple[bool, Row]:
 
 
 def ended_row(pull: Pull) -> Row:
-    """A pull of the person's that is merged or closed."""
+    """The row of a merged or closed pull by the person."""
     if pull.status == PullStatus.MERGED:
         return pull_row(pull, f"into {pull.target_branch}", state=("done", "yes", "merged"))
     return pull_row(pull, f"into {pull.target_branch}", state=("soft", "no", "closed"))
 
 
 def listed(names: Sequence[str]) -> str:
-    """`bob, carol and erin`; of many the first three, and how many more there are."""
+    """`bob, carol and erin`; of more than four names the first three and a count of the rest."""
     if len(names) > 4:
         names = [*names[:3], f"{len(names) - 3} more"]
     *first, last = names or [""]
@@ -288,7 +288,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
-    """A ping, from the record of its event."""
+    """The row of a ping, from the record of its event."""
     event, summary = ping.event, record["summary"]
     about = event.thread_id is not None
     path = record["repo_path"]

@@ -1,4 +1,4 @@
-"""`…/pulls`: the pulls of a repository, and one with conversation, merge checks and changes."""
+"""`…/pulls`: the pulls of a repository; one pull with conversation, merge conditions, changes."""
 
 from __future__ import annotations
 
@@ -63,26 +63,26 @@ CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
     *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
 ]
-"""The events that stand in the conversation; what they tell is nowhere else on the page."""
+"""The events in the conversation; the page shows replies and reviews from their own rows."""
 LIVE = " ".join(
     kind for kind in Kind if kind.startswith(("reply-", "pull-", "review-", "branch-pushed"))
 )
-"""The events that an open page of a pull follows."""
+"""The kinds of events that an open page of a pull follows."""
 MOST_EVENTS = 200
 MOST_REVIEWS = 200
 EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
 MOST_BRANCHES = 100
-"""Branches that are proposed in a form."""
+"""Branches in the suggestions of a form."""
 INLINE_FILES, INLINE_ROWS = 20, 400
-"""A pull with no more of either is shown on one page."""
+"""A pull with no more files and rows shows its changes below the conversation."""
 MOST_VERSIONS = 50
-"""Versions that are proposed in a menu, the newest."""
+"""Versions in the menu, the newest."""
 
 
 @repo_page()
 def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The list, with a form that narrows it."""
+    """The list of pulls, with a form that filters it."""
     number, form = page_number(request), PullFilters(request.GET)
     rows: Any = PULLS.of(repo=access.repo.pk)
     if form.filters:
@@ -126,7 +126,7 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 
 def proposed_title(comparison: dict[str, Any] | None) -> str:
-    """What the only commit says it does; "" where there are several."""
+    """The subject of the only commit; "" if there are several."""
     if comparison is None or comparison["ahead"] != 1 or not comparison["days"]:
         return ""
     return str(comparison["days"][0]["commits"][0]["subject"])[:TITLE_MAX]
@@ -134,7 +134,7 @@ def proposed_title(comparison: dict[str, Any] | None) -> str:
 
 @repo_page()
 def pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """The conversation of a pull, and whether it can be merged."""
+    """The conversation and the merge conditions of a pull."""
     return show_pull(request, access, get_pull(access.repo, number), page_number(request))
 
 
@@ -149,12 +149,14 @@ def show_pull(
     review_form: PageForm | None = None,
     merge_form: PageForm | None = None,
 ) -> HttpResponse:
-    """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
+    """The page of a pull; one of its forms may be a submitted one with errors."""
     context = repo_context(access, "pulls")
     record = pull_record(pull, access)
     reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
     approval = approval_of_page(pull, reviews)
-    review_records = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
+    review_records = [
+        review_record(review, approval.eligibility) for review in reviews[:MOST_REVIEWS]
+    ]
     page, items = conversation(request, pull, number, review_records)
     address = on_page(f"/{access.repo.path}{pull.segment}", number)
     add_body_html(request, access, address, record, page["results"], review_records)
@@ -170,11 +172,10 @@ def show_pull(
         live_kinds=LIVE,
         verdict=verdict,
         strategies=strategies(verdict),
-        reply_form=reply_form or ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         answered=answered,
-        **forms_of(request, pull, review_form, merge_form),
+        **forms_of(request, pull, reply_form, review_form, merge_form),
         version=pull.thread.version,
-        diff=None if answered else inline_changes(request, pull),  # who answers has a link
+        diff=None if answered else inline_changes(request, pull),
         is_author=request.principal.person_id == pull.thread.created_by_id,
         **context,
     )
@@ -188,7 +189,7 @@ def add_body_html(
     replies: list[Any],
     reviews: list[Any],
 ) -> None:
-    """Add the HTML of their texts to the records; replies and reviews have it stored."""
+    """Add `body_html` to the records; replies and reviews have it stored."""
     stored = [(Reply.objects, replies), (Review.objects, reviews)]
     managers = [manager for manager, records in stored if records]
     with_html(request, access, [pull, *replies, *reviews], *managers, address=address)
@@ -197,25 +198,27 @@ def add_body_html(
 def forms_of(
     request: PageRequest,
     pull: Pull,
+    reply_form: PageForm | None,
     review_form: PageForm | None,
     merge_form: PageForm | None,
 ) -> dict[str, PageForm]:
-    """The forms of a review and of merging, which send the head that the page shows."""
+    """The forms of a pull's page. Those for reviewing and merging send the head that it shows."""
     head = {"expected_head_sha": pull.head_sha or ""}
     return {
+        "reply_form": reply_form or ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
         "review_form": review_form or ReviewForm(request, unbound=True, status="approved", **head),
         "merge_form": merge_form or MergeForm(request, unbound=True, **head),
     }
 
 
 def pull_record(pull: Pull, access: RepoAccess) -> dict[str, Any]:
-    """The record of one pull, with addresses as pages have them."""
+    """The record of one pull, with addresses without a host."""
     [record] = pull_records([(values_of(pull, PULL_ROW), access.repo)], access.principal, "")
     return record
 
 
 def approval_of_page(pull: Pull, reviews: Sequence[Review]) -> Approval:
-    """What these reviews of the page say; where there are more, all are asked for when needed."""
+    """The approval by these reviews; if there are more, it queries them all when needed."""
     eligibility = Eligibility.of(pull)
     if len(reviews) > MOST_REVIEWS:
         return Approval(eligibility)
@@ -225,7 +228,7 @@ def approval_of_page(pull: Pull, reviews: Sequence[Review]) -> Approval:
 def verdict_or_none(
     pull: Pull, access: RepoAccess, approval: Approval | None = None
 ) -> dict[str, Any] | None:
-    """None where git cannot tell in time: the rest of the page does not wait for it."""
+    """The merge conditions, or None if git does not answer in time: the page shows the rest."""
     try:
         return verdict_of(readiness_of(pull, approval), access)
     except Unavailable:
@@ -233,7 +236,7 @@ def verdict_or_none(
 
 
 def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
-    """Each way of merging: its word, its name, and whether it is possible now."""
+    """Each merge strategy with its label, and whether it is possible now."""
     allowed = verdict["record"]["allowed_strategies"] if verdict else []
     return [(str(one), text, str(one) in allowed) for one, text in STRATEGIES.items()]
 
@@ -241,9 +244,8 @@ def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
 def conversation(
     request: PageRequest, pull: Pull, number: int, reviews: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A page of replies, and these with the reviews and events of the same time, oldest first.
-
-    A reply stays with those below it.
+    """A page of replies, and the items of the page: its replies, and the reviews and events of the
+    same time, oldest first. A reply stays with the replies to it.
     """
     thread = pull.thread
     page = page_of(
@@ -257,10 +259,10 @@ def conversation(
     name_parents(replies)
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [
-        *({"at": one["created_at"], "review": one} for one in reviews),
+        *({"at": review["created_at"], "review": review} for review in reviews),
         *(
-            {"at": one.created_at, "event": one, "words": words_of(one.kind)}
-            for one in conversation_events(pull)
+            {"at": event.created_at, "event": event, "words": words_of(event.kind)}
+            for event in conversation_events(pull)
         ),
     ]
     begun: dt.datetime | None = None
@@ -268,19 +270,19 @@ def conversation(
     for reply in replies:
         begun = reply.get("created_at", begun) if not reply["depth"] or begun is None else begun
         items.append({"at": begun or thread.created_at, "reply": reply})
-    items += [one for one in others if since <= one["at"] < until]
-    return page, sorted(items, key=lambda one: one["at"])
+    items += [item for item in others if since <= item["at"] < until]
+    return page, sorted(items, key=lambda item: item["at"])
 
 
 def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime, dt.datetime]:
-    """From when and until when reviews and events stand on this page of replies."""
+    """The times between which reviews and events belong to this page of replies."""
     since = EVER if number == 1 else begun_at(thread, (number - 1) * REPLIES)
     until = NEVER if is_last else begun_at(thread, number * REPLIES)
     return since or NEVER, until or NEVER
 
 
 def conversation_events(pull: Pull) -> list[Event]:
-    """The newest of the events that stand in the conversation, oldest first."""
+    """The newest events of the conversation, oldest first."""
     rows = Event.objects.filter(
         thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS
     ).select_related("actor")
@@ -289,7 +291,7 @@ def conversation_events(pull: Pull) -> list[Event]:
 
 @repo_page(methods=POST, throttle="pulls")
 def review(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Comment, approve or request changes, of the head that the page has shown."""
+    """Review the head that the page has shown: comment, approve or request changes."""
     pull, form = get_pull(access.repo, number), ReviewForm(request)
     if form.is_valid():
         values = dict(form.cleaned_data)
@@ -304,7 +306,7 @@ def review(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
 
 @repo_page(Level.WRITE, methods=POST, throttle="pulls")
 def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Merge the head that the page has shown. A refusal shows the page with its verdict."""
+    """Merge the head that the page has shown; if that is refused, show the page again."""
     pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
@@ -315,7 +317,7 @@ def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse
 
 @repo_page(methods=POST, throttle="pulls")
 def status(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Close a pull, open it again, or make it a draft."""
+    """Close or reopen a pull, or make it a draft."""
     pull, form = get_pull(access.repo, number), SetStatus(request)
     if form.is_valid():
         with form.refusals():
@@ -328,7 +330,7 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
 
 @repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Change title and text, as its author or with write access."""
+    """Change title and text; for the author and for people with write access."""
     pull = get_pull(access.repo, number)
     access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
     form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
@@ -358,7 +360,7 @@ def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpR
 
 @repo_page()
 def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """What a pull changes; with `?from=` what has changed since that version of it."""
+    """The changes of a pull; with `?from=`, those since that version of it."""
     pull = get_pull(access.repo, number)
     version = contents.get_version(pull, None)
     since = None
@@ -380,7 +382,7 @@ def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpRes
 
 
 def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
-    """What stands above each tab of a pull. Without its conditions where git cannot tell them."""
+    """The header of each tab of a pull, with 0 unmet conditions if git cannot tell them."""
     try:
         open_count = verdict_of(readiness_of(pull), access)["open_count"]
     except ApiError:
@@ -397,7 +399,7 @@ def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
 def difference_of(
     request: PageRequest, version: PullVersion, since: PullVersion | None
 ) -> Difference:
-    """What a version changes, or how it differs from another one; 422, 503."""
+    """The changes of a version, or its difference to an earlier one; 422, 503."""
     repo, who = version.pull.repo, who_asks(request)
     if since is None:
         listing = contents.files_of(version, who)
@@ -421,13 +423,13 @@ def difference_of(
 
 
 def count_lines(listing: contents.Listing, kind: str) -> int:
-    """How many lines were added, or deleted, in the files that are listed."""
+    """The number of added, or deleted, lines in the listed files."""
     return sum(getattr(file, kind) or 0 for file in listing.files)
 
 
 def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
-    """The changes of a small pull, for the page of its conversation. None where there are more, or
-    where git is busy, fails or cannot tell in time: there a link leads to all of them.
+    """The changes of a small pull, for the page of its conversation. None for a larger pull, or if
+    git is busy, fails or times out: the page has a link to the changes.
     """
     if not 0 < pull.changed_files <= INLINE_FILES:
         return None
@@ -446,7 +448,7 @@ def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
 
 @repo_page()
 def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Whether a pull can be merged now, as its page says it below the title and in its place."""
+    """The two parts of a pull's page that say whether it can be merged; scripts load them again."""
     pull = get_pull(access.repo, number)
     checks = verdict_or_none(pull, access)
     return render_repo_page(
@@ -464,8 +466,8 @@ def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpRespon
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a merge: the codes of `apps/pulls/rules.py` that say it is not met, what is
-    said when it is, and who can change it when it is not.
+    """A condition of a merge: the codes of the blockers (`apps/pulls/rules.py`) that it covers, its
+    text when it is met, and its remedy when it is not.
     """
 
     codes: tuple[str, ...]
@@ -499,7 +501,7 @@ CONDITIONS = (
 
 
 def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
-    """For the template: the conditions with whether each is met, and the record of the API."""
+    """The context of `_verdict.html`: each condition, met or not, and the record of the API."""
     record = pull_protection_record(readiness, access)
     blockers = {blocker.code: blocker for blocker in readiness.blockers}
     rows = []
@@ -508,11 +510,11 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
         rows.append(
             {
                 "is_met": not unmet,
-                "text": " ".join(one.text for one in unmet)
+                "text": " ".join(blocker.text for blocker in unmet)
                 if unmet
                 else met_text(condition, record),
                 "remedy": condition.remedy if unmet else "",
-                "paths": [path for one in unmet for path in one.conflict_paths or ()],
+                "paths": [path for blocker in unmet for path in blocker.conflict_paths or ()],
                 "is_approval": "approval_required" in condition.codes,
             }
         )
@@ -525,13 +527,13 @@ def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
 
 
 def writers_can_approve(approval: Approval) -> bool:
-    """Whether a protection that lacks approvals takes them of everybody who may write."""
+    """Whether a protection that lacks approvals accepts them from everybody with write access."""
     lacking = filter(approval.missing, approval.protections)
     return not all(map(names_approvers, lacking))
 
 
 def met_text(condition: Condition, record: dict[str, Any]) -> str:
-    """What is said of a condition that is met."""
+    """The text of a condition that is met."""
     if "approval_required" in condition.codes and not record["is_protected"]:
         return f"No protection on {record['target_branch']}: no approval is required"
     if "approval_required" in condition.codes:

@@ -36,18 +36,18 @@ from apps.web.frame import render_repo_page, repo_context
 from apps.web.responses import PageRequest, page_number, page_of, parameter, redirect_to_path
 
 MOST_PROTECTIONS = 20
-"""Protections that stand beside the repository."""
+"""Protections in the sidebar of a repository."""
 MOST_BRANCHES = 1000
-"""Branches that are compared with protections, the newest."""
+"""The newest branches, which the list of protections compares with their patterns."""
 MOST_PROPOSED = 100
-"""Branches that are proposed in a form."""
+"""Branches in the suggestions of a form."""
 MOST_MATCHED = 5
-"""Branches that are named of those that a protection matches."""
+"""Matching branches that the list names for each protection."""
 
 
 @repo_page()
 def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """Its description, the command that clones it, what is protected, its files and README."""
+    """A repository: description, clone command, protections, files and README."""
     repo = access.repo
     fork = Fork.objects.with_paths().filter(repo=repo).first()
     paths = Repo.objects.paths_known_to(access.principal, [fork.upstream_id] if fork else [])
@@ -65,7 +65,7 @@ def repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 
 def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
-    """The files of the default branch. It may not be there, even where other branches are."""
+    """The files of the default branch, which may not exist even if other branches do."""
     repo = access.repo
     if repo.is_empty:
         return {}
@@ -88,15 +88,15 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
 
 @page(Level.PUBLIC)
 def clone_address(request: PageRequest, **place: Any) -> HttpResponse:
-    """302 from the address that git clones to the page: people paste it into browsers."""
+    """302 from the clone URL to the page, for people who paste it into a browser."""
     return HttpResponseRedirect(request.path.removesuffix(".git"))
 
 
 @page(Level.NONE, methods=FORM, throttle="repos")
 def new_repo(request: PageRequest) -> HttpResponse:
-    """Make a repository. Its owner can be named in the address: `?owner=teams/acme`."""
+    """Create a repository; `?owner=teams/acme` preselects its owner."""
     owner = parameter(request, "owner")
-    if owner and request.method != "POST":  # later it is refused in the form, which keeps its text
+    if owner and request.method != "POST":  # for a POST, the form shows the refusal
         owner = open_space(request.principal, owner).owner.path
     form = NewRepo(request, preselected=owner, visibility=Visibility.PRIVATE)
     if request.method == "POST" and form.is_valid():
@@ -110,7 +110,7 @@ def new_repo(request: PageRequest) -> HttpResponse:
 
 @repo_page(methods=FORM, throttle="forks")
 def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The forks that one may read, newest first. The copy is made after it was asked for."""
+    """The forks that the caller may read, newest first, with a form that starts a fork."""
     repo, principal = access.repo, access.principal
     number = page_number(request)
     page = page_of(request, number, list_forks(principal, repo), fork_row)
@@ -135,7 +135,7 @@ def fork_row(fork: Fork) -> dict[str, Any]:
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="repos", signed_in=True)
 def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """Name, address, description, visibility and default branch."""
+    """The general settings: name, slug, description, visibility and default branch."""
     repo = access.repo
     names = ("name", "slug", "description", "visibility", "default_branch")
     form = RepoSettings(request, **{name: getattr(repo, name) for name in names})
@@ -143,13 +143,13 @@ def repo_settings(request: PageRequest, access: RepoAccess) -> HttpResponse:
         with form.refusals():
             actions.update_repo(by=access, **form.changes())
             return redirect_to_settings(request, repo.path, "Repository saved.")
-        access = access.renewed()  # what was refused must not stand on the page
+        access = access.renewed()  # the header must not show refused values
     return show_settings(request, access, form)
 
 
 @repo_page(Level.ADMIN, methods=POST, throttle="repos")
 def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """Close a repository to all changes, or open it again."""
+    """Archive or unarchive a repository."""
     form, archived = PageForm(request), request.POST.get("is_archived") == "true"
     with form.refusals():
         actions.update_repo(by=access, is_archived=archived)
@@ -159,28 +159,28 @@ def archive_repo(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 
 def show_settings(request: PageRequest, access: RepoAccess, form: PageForm) -> HttpResponse:
-    """The page of the general settings; `form` is what was sent, or a new one."""
+    """The page of the general settings; `form` is a new or a submitted one."""
     branches = newest_branches(access.repo, MOST_PROPOSED)
     context = settings_context(access, "general")
     return form.render_page(request, "repo_settings", branches=branches, **context)
 
 
 def settings_context(access: RepoAccess, part: str) -> dict[str, Any]:
-    """What the frame of these pages shows; `part`: general or protections."""
+    """The context of the header of settings; `part`: general or protections."""
     return {**repo_context(access, "settings"), "part": part}
 
 
 def redirect_to_settings(
     request: PageRequest, path: str, message: str, below: str = ""
 ) -> HttpResponse:
-    """303 back to the settings, which then say this."""
+    """303 to a page of the settings, which shows the message."""
     messages.success(request, message)
     return redirect_to_path(f"/{path}/settings{below}")
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The protections, what each of them matches now, and a form for one more."""
+    """The protections, the branches that each matches now, and a form to add one."""
     repo = access.repo
     form = NewProtection(request, **defaults())
     if request.method == "POST" and form.is_valid():
@@ -212,14 +212,14 @@ def protection_row(protection: Protection) -> dict[str, Any]:
 
 
 def matching_branches(protection: Protection, branches: list[str]) -> dict[str, Any]:
-    """Some of the branches that it protects now, and how many there are beside these."""
+    """The first branches that the protection matches, and the number of the others."""
     names = [name for name in branches if protection.matches(name)]
     return {"matched": names[:MOST_MATCHED], "others": max(len(names) - MOST_MATCHED, 0)}
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
-    """Protect other branches instead, or ask for more or fewer approvals."""
+    """Change a protection: its pattern and its settings."""
     row = get_protection(access, uid)
     values = {"branch": row.branch, **settings_of(row)}
     form = EditProtection(request, **values)
@@ -229,14 +229,14 @@ def protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRespo
             return redirect_to_settings(
                 request, access.repo.path, f"Protection of {row.branch} saved.", "/protections"
             )
-        row.refresh_from_db()  # what was refused must not stand on the page
+        row.refresh_from_db()  # the header must not show refused values
     return show_protection(request, access, row, form)
 
 
 def show_protection(
     request: PageRequest, access: RepoAccess, row: Protection, form: PageForm
 ) -> HttpResponse:
-    """The page of a protection. One of its two forms may be as it was sent."""
+    """The page of a protection; `form` is one of its two forms, new or submitted."""
     values = {"branch": row.branch, **settings_of(row)}
     is_approver = isinstance(form, NewApprover)
     return form.render_page(
@@ -251,7 +251,7 @@ def show_protection(
 
 
 def get_protection(access: RepoAccess, uid: UUID) -> Protection:
-    """The protection of the repository that the address names; 404."""
+    """The protection with this uuid; 404."""
     protection = get_object_or_404(access.repo.protections, uuid=uid)
     protection.repo = access.repo
     return protection
@@ -259,7 +259,7 @@ def get_protection(access: RepoAccess, uid: UUID) -> Protection:
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="protections", signed_in=True)
 def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
-    """Asks first: without it everybody with write access may push to the branch."""
+    """Delete a protection. A GET asks for confirmation."""
     protection, form = get_protection(access, uid), PageForm(request)
     if request.method == "POST":
         with form.refusals():
@@ -272,7 +272,7 @@ def delete_protection(request: PageRequest, access: RepoAccess, uid: UUID) -> Ht
 
 @repo_page(Level.ADMIN, methods=POST, throttle="protections")
 def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpResponse:
-    """Name somebody whose approval counts."""
+    """Add an approver to a protection."""
     protection, form = get_protection(access, uid), NewApprover(request)
     if form.is_valid():
         with form.refusals():
@@ -289,7 +289,7 @@ def add_approver(request: PageRequest, access: RepoAccess, uid: UUID) -> HttpRes
 def remove_approver(
     request: PageRequest, access: RepoAccess, uid: UUID, person: UUID
 ) -> HttpResponse:
-    """Asks first: a list without names lets everybody with write access approve."""
+    """Remove an approver. A GET asks for confirmation: with none left, every writer can approve."""
     protection, form = get_protection(access, uid), PageForm(request)
     approver: Approver = get_object_or_404(list_approvers(protection), user__uuid=person)
     approver.protection = protection

@@ -1,4 +1,4 @@
-"""What pages answer with: a template, a redirect after a POST, or a refusal in words."""
+"""The responses of pages: a template, a redirect after a POST, or an error page."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from apps.site.kinds import RateScope
 from apps.site.limits import BY_ADDRESS
 
 PAGE_SIZE = 50
-"""What a page shows of a list."""
+"""Items per page of a list."""
 WITHOUT_DATABASE = (500, 503)
-"""Refusals that may come from a broken database, and therefore ask nothing of it."""
+"""Errors that a failing database may cause: their pages make no query."""
 TITLES = {
     400: "We could not read that request",
     401: "You are signed out",
@@ -49,45 +49,44 @@ OFTEN_READ = (
 )
 OFTEN_FROM_ADDRESS = "Too many attempts came from your address in a short time."
 GONE = (403, 404, 409)
-"""Refusals that a form may meet because something has changed while somebody was writing."""
-HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
-HIDDEN |= {"password", "again", "current"}
-CARRIED = {"expected_head_sha", "preview"}
-"""What a form needs of itself when it comes back, and nobody has typed."""
-SHOWN = "initial-"
-"""What a form carries beside what was typed, and passwords; and how the names begin of what Django
-has it carry of what was shown."""
+"""Errors of a form whose resource or access has changed while somebody was writing."""
+NOT_TYPED = {"csrfmiddlewaretoken", "next", "invite", "token", "password", "again", "current"}
+"""Fields that `typed_values` leaves out: tokens, links and passwords."""
+HIDDEN_FIELDS = {"expected_head_sha", "preview"}
+"""Fields that a redisplayed form must send again, but that nobody has typed."""
+INITIAL_PREFIX = "initial-"
+"""The prefix of the hidden inputs in which Django sends a form's initial values."""
 
 
 class PageRequest(SiteRequest):
-    """A request as pages see it."""
+    """A request to a page."""
 
     user: User
-    """Whoever is signed in; nobody (AnonymousUser) on pages that are open to all."""
+    """The person who is signed in; an AnonymousUser on public pages."""
     principal: Principal
     restored: dict[str, str]
-    """What was typed into a form that has grown old; other requests have none."""
+    """The typed values of an outdated form; only `errors.csrf_failure` sets it."""
 
 
 def render_page(
     request: HttpRequest, template: str, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    """The page made from `templates/web/<template>.html`."""
+    """Render `templates/web/<template>.html`."""
     return render(request, f"web/{template}.html", context, status=status)
 
 
 def redirect_to(name: str, *args: object) -> HttpResponse:
-    """303 to a page by its name in `routes`: after a POST, so that a reload repeats nothing."""
+    """303 to a page by its name in `routes`, after a POST."""
     return redirect_to_path(reverse(name, args=args))
 
 
 def redirect_to_path(path: str) -> HttpResponse:
-    """303 to an address."""
+    """303 to a path: a reload then does not repeat the POST."""
     return HttpResponseRedirect(path, status=303)
 
 
 def page_number(request: HttpRequest) -> int:
-    """Which page of its list the address asks for, from 1; 422."""
+    """The value of `?page=`, from 1; 422."""
     return count_parameter(request.GET, "page", 1)
 
 
@@ -99,8 +98,8 @@ def page_of(
     *,
     size: int = PAGE_SIZE,
 ) -> dict[str, Any]:
-    """One page of a list, with links to the pages beside it; `record` makes of a row the item that
-    the template shows.
+    """A page of a list, with links to the next and the previous page. `record` makes the template's
+    item from a row.
     """
     items, more = slice_page(rows, number, size)
     path = request.path
@@ -114,15 +113,15 @@ def page_of(
 
 
 def safe_path(path: str) -> str:
-    """The path if it is one of ours, else home: `next` leads to no other host."""
+    """The path if it is on this site, else that of the home page: `next` must not leave it."""
     ours = path.startswith("/") and url_has_allowed_host_and_scheme(path, allowed_hosts=None)
     return path if ours else reverse("home")
 
 
 def keep_secret(response: HttpResponse) -> HttpResponse:
-    """A page whose address or text is a secret: no cache keeps it, no `Referer` names it.
+    """Keep a page with a secret in its address or text out of caches and `Referer` headers.
 
-    Not `no-referrer`, with which browsers send `Origin: null`, and the CSRF check refuses that.
+    Not by `no-referrer`: browsers then send `Origin: null`, which the CSRF check rejects.
     """
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "strict-origin"
@@ -145,9 +144,9 @@ def keep_cookie(
 
 
 def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Somebody unknown is led to sign in; what they sent is shown, so that it is not lost.
+    """302 to the sign-in page; for a POST, 401 with a page that shows the submitted texts.
 
-    The page that they asked for may have a secret in its address, which goes along.
+    The response is kept secret because the requested address, in `next`, may have a secret.
     """
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
@@ -160,12 +159,12 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
 
 
 def parameter(request: HttpRequest, name: str) -> str:
-    """What a link or the form on its page carries under this name; "" for nothing."""
+    """The value of this name in the form or else in the query; "" for none."""
     return str(request.POST.get(name) or request.GET.get(name, ""))
 
 
 def parse_uuid(text: str) -> UUID:
-    """The uuid that this is; for anything else the nil one, which nothing has."""
+    """The uuid in a text; for any other text the nil uuid, which no row has."""
     try:
         return UUID(text)
     except ValueError:
@@ -173,27 +172,27 @@ def parse_uuid(text: str) -> UUID:
 
 
 def typed_values(request: HttpRequest) -> dict[str, str]:
-    """What a person has typed into the form that was sent, without passwords and tokens."""
+    """The values typed into the submitted form, without passwords and tokens."""
     return {
         name: str(text)
         for name, text in request.POST.items()
-        if name not in HIDDEN and not name.startswith(SHOWN)
+        if name not in NOT_TYPED and not name.startswith(INITIAL_PREFIX)
     }
 
 
 def labelled(sent: dict[str, str]) -> dict[str, str]:
-    """What was typed, by names as people read them."""
-    values = {name: text for name, text in sent.items() if name not in CARRIED}
+    """Typed values by the label of their field."""
+    values = {name: text for name, text in sent.items() if name not in HIDDEN_FIELDS}
     return {name.replace("_", " ").capitalize(): text for name, text in values.items()}
 
 
 def unsaved_texts(request: HttpRequest) -> dict[str, str]:
-    """What a person has written into the form that was sent, in more than one word."""
+    """The typed values of more than one word."""
     return {name: text for name, text in typed_values(request).items() if len(text.split()) > 1}
 
 
 def unsaved_values(request: HttpRequest, error: ApiError) -> dict[str, str]:
-    """What was typed into a form that is gone, or was not looked at because of too many."""
+    """The typed values that the error page shows, because no form can show them."""
     if error.status == 429:
         return typed_values(request)
     return unsaved_texts(request) if error.status in GONE else {}
@@ -202,9 +201,9 @@ def unsaved_values(request: HttpRequest, error: ApiError) -> dict[str, str]:
 def render_error(
     request: HttpRequest, error: ApiError, *, keeps_texts: bool = False
 ) -> HttpResponse:
-    """A page that says what is wrong, with the status and the headers of the refusal.
+    """The page of an error, with its status and headers.
 
-    `keeps_texts`: it shows what was written, where there is no form that could show it.
+    `keeps_texts`: for a POST, also show the typed values that would be lost.
     """
     unsaved = unsaved_values(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
@@ -228,7 +227,7 @@ def render_error(
 
 
 def error_text(error: ApiError) -> str:
-    """What the page says: our words for a bare status, else those of the refusal."""
+    """The text of the page: that of the error, or a text for the status if it has none."""
     if counted_in := error.headers.get("X-RateLimit-Resource"):
         if counted_in == RateScope.ANONYMOUS:
             return OFTEN_READ

@@ -1,4 +1,4 @@
-"""THE page table: each line leads from an address to the function that answers it."""
+"""The URL patterns of all pages."""
 
 from __future__ import annotations
 

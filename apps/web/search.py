@@ -1,4 +1,4 @@
-"""`/search`: repositories, pulls, threads and people, by a part of what they are called."""
+"""`/search`: repositories, pulls, threads and people, by a part of their name or title."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from apps.threads.serializers import thread_record
 from apps.web.decorators import page
 from apps.web.responses import PAGE_SIZE, PageRequest, page_number, page_of, render_page
 
-MOST = 200
-"""Characters of a question."""
+QUERY_MAX = 200
+"""Characters of a query."""
 Page = dict[str, Any]
 
 
 class SearchForm(forms.Form):
-    """What is looked for; nothing finds everything, the newest first."""
+    """The query; an empty one finds everything, newest first."""
 
     q = forms.CharField(
         label="Search",
-        max_length=MOST,
+        max_length=QUERY_MAX,
         required=False,
         widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off"}),
     )
@@ -46,7 +46,7 @@ class SearchForm(forms.Form):
 
 @page(Level.NONE)
 def search(request: PageRequest) -> HttpResponse:
-    """One sort of thing at a time, as the API finds it; `?type=` says which."""
+    """The results of one type, `?type=`, by the same search as in the API."""
     form, sort = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
     if sort not in TYPES or not form.is_valid():
         raise Invalid("validation_failed", "We cannot search for this. Try a shorter text.")
@@ -60,7 +60,7 @@ def search(request: PageRequest) -> HttpResponse:
         request,
         "search",
         form=form,
-        asked=text,
+        query=text,
         sort=sort,
         sort_name=name,
         sorts=sorts,
@@ -86,7 +86,7 @@ def pulls(request: PageRequest, text: str) -> Page:
     page = find_by_title(
         request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__"
     )
-    placed = [(one.values, one.repo) for one in page["results"]]
+    placed = [(row.values, row.repo) for row in page["results"]]
     return {**page, "results": pull_records(placed, request.principal, "")}
 
 
@@ -94,14 +94,14 @@ def threads(request: PageRequest, text: str) -> Page:
     """By title, without those of pulls."""
     rows: Any = Thread.objects.filter(LISTED)
     page = find_by_title(request, text, ThreadsAcrossFilterSet, rows, [*THREAD_ROW.values()])
-    records = [thread_record(one.values, one.repo, "") for one in page["results"]]
+    records = [thread_record(row.values, row.repo, "") for row in page["results"]]
     return {**page, "results": records}
 
 
 def find_by_title(
     request: PageRequest, text: str, filters: Any, rows: Any, columns: list[str], thread: str = ""
 ) -> Page:
-    """What has the text in its title, newest activity first; `?before=` leads to older activity."""
+    """Rows with the text in their title, newest activity first; `?before=` is the cursor."""
     query = QueryDict(mutable=True)
     query["search"] = text
     filtered = filters(query, queryset=rows, request=request)
@@ -113,8 +113,8 @@ def find_by_title(
         is_narrow=bool(text),
     )
     before = request.GET.get("before")
-    place = read_cursor("before", before) if before else None
-    rows_found = across.find(after=None, before=place, size=PAGE_SIZE + 1, newest_first=True)
+    cursor = read_cursor("before", before) if before else None
+    rows_found = across.find(after=None, before=cursor, size=PAGE_SIZE + 1, newest_first=True)
     results = rows_found[:PAGE_SIZE]
     older = {"before": cursor_of(results[-1].position)} if len(rows_found) > PAGE_SIZE else None
     newest = with_parameters(request.GET, before=None)
@@ -131,4 +131,4 @@ TYPES: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {
     "threads": ("Threads", threads),
     "users": ("People", users),
 }
-"""By the word in the address."""
+"""Label and search function by the value of `?type=`."""

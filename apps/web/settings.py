@@ -1,4 +1,4 @@
-"""`/settings`: the account, its appearance, tokens and invites; the links of e-mails to it."""
+"""`/settings`: account, appearance, tokens, invites; confirming an address and unsubscribing."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ from apps.web.theme import remember_theme, theme_of
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
 def account(request: PageRequest) -> HttpResponse:
-    """Another e-mail address takes the password: whoever reads mail there gets a new one.
+    """The account. Changing the e-mail address needs the password, because mail to the address can
+    reset it.
 
-    What the person has not changed on the page stays as it is, also where the page is old. The
-    address is the account's once the link that is sent there was opened; none at all is so at once.
+    Fields that the person did not change stay unchanged, even if the page is outdated. A new
+    address takes effect when the link in its mail is opened; removing the address, at once.
     """
     user = request.user
     values = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
@@ -65,8 +66,8 @@ def account(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC, methods=FORM, throttle="users")
 def appearance(request: PageRequest) -> HttpResponse:
-    """Colours and shortcuts: kept with the account, and the colours in a cookie for whoever is
-    signed out.
+    """Theme and shortcuts. Both are saved in the account, and the theme also in a cookie for when
+    nobody is signed in.
     """
     values: dict[str, Any] = {"theme": theme_of(request)}
     if request.principal.is_signed_in:
@@ -84,7 +85,7 @@ def appearance(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=FORM, throttle="users")
 def confirm_email(request: PageRequest) -> HttpResponse:
-    """Only the account that asked for the link can use it, so that nobody confirms another's."""
+    """Confirm an e-mail address. Only the account that requested the link can use it."""
     form, proof = PageForm(request), parameter(request, "token")
     email = proven_address(request.user, proof)
     if request.method == "POST":
@@ -98,10 +99,10 @@ def confirm_email(request: PageRequest) -> HttpResponse:
 @csrf_exempt
 @page(Level.PUBLIC, methods=FORM)
 def unsubscribe(request: PageRequest) -> HttpResponse:
-    """The link in each mail about pings. It asks for no session, and so for no CSRF token either:
-    a provider of mail sends the POST for its reader (RFC 8058), with nothing but the link.
+    """Unsubscribe from e-mail about pings, by the link in each. It needs no session and no CSRF
+    token: mail providers send the POST with nothing but the link (RFC 8058).
 
-    A GET changes nothing, because programs that look for harmful mail follow links.
+    A GET changes nothing, because virus scanners follow the links in mail.
     """
     proof = parameter(request, "token")
     user, done = person_of_unsubscribe(proof), request.method == "POST"
@@ -112,7 +113,7 @@ def unsubscribe(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=FORM, throttle="api-tokens")
 def tokens(request: PageRequest) -> HttpResponse:
-    """Shows a new token in the answer to the POST: its text is kept nowhere to redirect to."""
+    """The tokens. The response to the POST shows a new token: only its hash is stored."""
     number, form, text = page_number(request), NewToken(request), ""
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -134,7 +135,7 @@ def tokens(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=FORM, throttle="api-tokens")
 def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
-    """Asks first: a revoked token never works again."""
+    """Revoke a token, for good. A GET asks for confirmation."""
     token = get_object_or_404(list_tokens(request.user), uuid=uid)
     if request.method == "POST":
         actions.revoke_token(by=request.principal, token=token)
@@ -144,13 +145,13 @@ def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
 
 
 def token_row(token: ApiToken) -> dict[str, Any]:
-    """What the list shows of a token."""
+    """An item of the list of tokens."""
     return {"token": token, "state": token_status(token)}
 
 
 @page(Level.NONE, methods=FORM, throttle="signup-invites")
 def invites(request: PageRequest) -> HttpResponse:
-    """One's own invites, with their links; staff finds those of others in the admin."""
+    """The person's invites with their links; staff sees those of others in the admin."""
     check_invites_open(request.principal)
     form = NewInvite(request)
     if request.method == "POST" and form.is_valid():
@@ -165,7 +166,7 @@ def invites(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=FORM, throttle="signup-invites")
 def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
-    """Asks first: its link never works again. The address holds what the link does."""
+    """Delete an invite, for good. A GET asks for confirmation. Its address has the secret."""
     check_invites_open(request.principal)
     invite = get_object_or_404(own_invites(request), uuid=uid)
     if request.method == "POST":
@@ -176,11 +177,11 @@ def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
 
 
 def own_invites(request: PageRequest) -> InviteQuerySet:
-    """Those that the person has made, without the deleted ones."""
+    """The invites that the person has created, without deleted ones."""
     return list_invites(request.principal).filter(created_by=request.user)
 
 
 def invite_row(invite: Invite) -> dict[str, Any]:
-    """What the list shows of an invite; its link while it works."""
+    """An item of the list of invites, with the link while it is pending."""
     link = invite.url(site_url()) if invite.status is InviteStatus.PENDING else ""
     return {"invite": invite, "state": invite.status, "link": link}

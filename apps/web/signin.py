@@ -44,18 +44,18 @@ from apps.web.responses import (
 )
 
 WRONG = "Wrong username or password."
-"""One text for an unknown name, a wrong password and a deactivated account."""
+"""The same text for an unknown name, a wrong password and a deactivated account."""
 KNOWN_BROWSER = "known"
 KNOWN_SALT = "guildhall.known"
 KNOWN_SECONDS = 365 * 86400
-"""Seconds for which a browser is known since its last sign-in."""
+"""Seconds for which a browser is known after its last sign-in."""
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def signin(request: PageRequest) -> HttpResponse:
-    """Who is signed in already is told so: a redirect could lead round in a circle.
+    """Sign in. A person who is signed in already sees the form too: a redirect could loop.
 
-    Where it leads on may have a secret in its address.
+    The page is kept secret because `next` may have a secret.
     """
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
@@ -74,9 +74,9 @@ def signin(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.SIGNUP)
 def signup(request: PageRequest) -> HttpResponse:
-    """Open as the settings of the site say; where it is not, the page says why.
+    """Sign up, if the settings of the site allow it; otherwise the page says why not.
 
-    What has changed while somebody was typing is said in the form, which keeps their text.
+    If that changes while somebody is typing, the form shows the refusal and keeps the values.
     """
     form, invite = SignUp(request), None
     if request.method == "POST" and not request.user.is_authenticated:
@@ -98,7 +98,7 @@ def signup(request: PageRequest) -> HttpResponse:
 
 
 def find_invite(request: PageRequest) -> Invite | None:
-    """The invite that the link or the form names; None where it names none. 404."""
+    """The invite of `?invite=`, in the link or in the form; None without one. 404."""
     text = parameter(request, "invite")
     if not text:
         return None
@@ -109,13 +109,13 @@ def find_invite(request: PageRequest) -> Invite | None:
 
 
 def start_session(request: PageRequest, user: User) -> None:
-    """Sign in, under a new key whoever was signed in before."""
+    """Sign in with a new session key, even if another person was signed in before."""
     end_session(request)
     login(request, user)
 
 
 def end_session(request: PageRequest) -> None:
-    """End the session, if there is one, and the live streams that it has opened."""
+    """End the session, if there is one, and its live streams."""
     person = request.principal.person_id
     logout(request)
     if person is not None:
@@ -124,9 +124,9 @@ def end_session(request: PageRequest) -> None:
 
 @page(Level.PUBLIC, methods=POST)
 def signout(request: PageRequest) -> HttpResponse:
-    """End this session; the browser forgets files and pages that it has stored.
+    """End the session; the browser clears its cache.
 
-    It keeps drafts (`"storage"`): they belong to an account, and are there at the next sign-in.
+    Drafts (`"storage"`) stay: they are stored per account, for the next sign-in.
     """
     end_session(request)
     response = redirect_to("home")
@@ -136,7 +136,7 @@ def signout(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC)
 def admin_signin(request: PageRequest) -> HttpResponse:
-    """The admin redirects here whoever is not signed in, or not staff."""
+    """The sign-in of the admin: the admin redirects people here who may not use it."""
     if not request.user.is_authenticated:
         return ask_to_sign_in(request)
     if not request.user.is_staff:
@@ -146,7 +146,7 @@ def admin_signin(request: PageRequest) -> HttpResponse:
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
 def password(request: PageRequest) -> HttpResponse:
-    """Ends all other sessions: each holds a digest of the password that it began with."""
+    """Change the password. It ends all other sessions: each has a hash of the old password."""
     form = ChangePassword(request)
     if request.method == "POST" and form.is_valid():
         if not request.user.check_password(form.cleaned_data["current"]):
@@ -160,7 +160,7 @@ def password(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def reset(request: PageRequest) -> HttpResponse:
-    """The answer is the same whether there is such an account or not."""
+    """Send a link to reset the password. The response is the same if no account has the address."""
     form = PasswordReset(request)
     if request.method == "POST" and form.is_valid():
         send_reset(form.cleaned_data["email"])
@@ -170,15 +170,16 @@ def reset(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC)
 def reset_sent(request: PageRequest) -> HttpResponse:
-    """What to do now."""
+    """Confirms that a link was sent, and says what to do."""
     return render_page(request, "reset_sent")
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def new_password(request: PageRequest) -> HttpResponse:
-    """The link from the mail works once, for three hours, and not for a deactivated account.
+    """Set a new password by the link in a mail, which works once, within three hours, for an active
+    account.
 
-    Its secret stands behind the `?` and in the form: paths are logged.
+    The secret is in the query and in the form, never in the path: paths are logged.
     """
     proof = parameter(request, "token")
     user, form = person_of_reset(proof), NewPassword(request)
@@ -189,7 +190,7 @@ def new_password(request: PageRequest) -> HttpResponse:
 
 
 def set_password(form: NewPassword, principal: Principal) -> bool:
-    """Give the person the password in the form; where that is refused, the form says why."""
+    """Set the password of the form; False if it was refused, then the form has the reason."""
     with form.refusals():
         password = form.cleaned_data["password"]
         actions.change_password(by=principal, user=principal.user, password=password)
@@ -197,7 +198,7 @@ def set_password(form: NewPassword, principal: Principal) -> bool:
 
 
 def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -> HttpResponse:
-    """Know this browser as one of the person's from now on."""
+    """Set the cookie that makes this browser known for the account."""
     mark = browser_id(request, user.username) or get_random_string(16)
     value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
     keep_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
@@ -205,16 +206,16 @@ def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -
 
 
 def throttle_sign_in(request: HttpRequest, username: str) -> None:
-    """Count a try to sign in to this account, whether there is one or not; 429. Each browser that
-    it knows has tries of its own.
+    """Count an attempt to sign in to an account, existing or not; 429.
+
+    Others can use up the attempts of an account from any number of addresses. Each browser in which
+    its person has signed in before, known by a signed cookie, therefore has attempts of its own.
     """
     throttle_account(username, browser_id(request, username))
 
 
 def browser_id(request: HttpRequest, username: str) -> str:
-    """By what this browser is told from others in which the account has been signed in to; "" for
-    one in which it has not.
-    """
+    """The id of a browser in which the account was signed in before; "" for any other browser."""
     try:
         name, mark = signing.loads(
             request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_SALT, max_age=KNOWN_SECONDS

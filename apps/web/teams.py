@@ -1,4 +1,4 @@
-"""`/teams`: one's teams, one team with its repositories, and its members."""
+"""`/teams`: the person's teams; a team with its repositories, members and settings."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from apps.web.responses import (
 )
 
 MOST_MEMBERS = 30
-"""Members that stand beside the repositories."""
+"""Members in the sidebar of a team."""
 
 
 @page(Level.NONE)
 def teams(request: PageRequest) -> HttpResponse:
-    """The teams that one is in; all of them for staff."""
+    """The person's teams; for staff all teams."""
     rows = list_teams(request.principal, everybodys=request.principal.is_staff)
     return render_page(request, "teams", page=page_of(request, page_number(request), rows))
 
 
 @page(Level.NONE, methods=FORM, throttle="teams")
 def new_team(request: PageRequest) -> HttpResponse:
-    """Make a team. Who makes it owns it."""
+    """Create a team; its creator is its owner."""
     form = NewTeam(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -52,7 +52,7 @@ def new_team(request: PageRequest) -> HttpResponse:
 
 @team_page(Level.NONE)
 def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Its repositories that one may read; for its people also who they are."""
+    """The repositories of a team that the caller may read; for members also the members."""
     page = page_of(request, page_number(request), list_repos(access))
     members = list_members(access.team)[:MOST_MEMBERS] if access.level >= Level.READ else []
     return render_page(
@@ -66,7 +66,7 @@ def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
 
 @team_page(methods=FORM, throttle="teams")
 def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Who is in the team, with a form for one more."""
+    """The members of a team, with a form to add one."""
     form = NewMember(request, role=Role.MEMBER)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -75,8 +75,8 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
             messages.success(request, f"{user.username} added to the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
     page = page_of(request, page_number(request), list_members(access.team))
-    for one in page["results"]:
-        one.may_change = may_set(access, one.role)
+    for member in page["results"]:
+        member.may_change = may_set(access, member.role)
     roles = [role for role in Role if may_set(access, role)]
     menu: Any = form.fields["role"]
     menu.choices = word_choices(roles)
@@ -93,7 +93,7 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
 
 @team_page(Level.ADMIN, methods=POST, throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
-    """Give a member another role."""
+    """Change the role of a member."""
     membership, form = get_member(access, member), SetRole(request)
     if form.is_valid():
         actions.update_member(by=access, member=membership, role=form.cleaned_data["role"])
@@ -103,7 +103,7 @@ def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpRespo
 
 @team_page(Level.NONE, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def remove_member(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
-    """Asks first. Everybody may leave, admins remove others."""
+    """Remove a member, or leave the team; only admins remove others. A GET asks first."""
     own = member == request.principal.user.username_key
     if not own:
         access.require(Level.ADMIN)
@@ -122,7 +122,7 @@ def remove_member(request: PageRequest, access: TeamAccess, member: str) -> Http
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Name and address of a team."""
+    """Name and slug of a team."""
     team = access.team
     values = {"name": team.name, "slug": team.slug}
     form = TeamSettings(request, **values)
@@ -131,13 +131,13 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
             actions.update_team(by=access, **(values | form.changes()))
             messages.success(request, "Team saved.")
             return redirect_to_path(f"/{team.path}/~settings")
-        team.refresh_from_db()  # what was refused must not stand on the page
+        team.refresh_from_db()  # the header must not show refused values
     return form.render_page(request, "team_settings", **team_context(access, "settings"))
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Asks first: its repositories are closed with it. The same page revives it."""
+    """Deactivate a team, or activate it again. A GET asks for confirmation."""
     team, form = access.team, PageForm(request)
     if request.method == "POST":
         with form.refusals():
@@ -150,7 +150,7 @@ def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
 
 
 def get_member(access: TeamAccess, username: str) -> Member:
-    """The member of this name, in lower case; 404."""
+    """The member with this username, in lower case; 404."""
     membership = get_object_or_404(list_members(access.team), user__username_key=username)
     membership.team = access.team
     return membership

@@ -1,4 +1,4 @@
-"""The theme of the pages: of the person's account, or of a cookie of the browser."""
+"""The theme of pages: the setting of the account, or the cookie of the browser."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from apps.web.responses import keep_cookie
 
 THEME = "theme"
 THEME_SECONDS = 365 * 86400
-"""Seconds for which a browser keeps a theme."""
+"""Lifetime of the cookie in seconds."""
 
 
 def theme_of(request: HttpRequest) -> str:
-    """What the person has chosen; for nobody, what was chosen in this browser."""
+    """The theme of the person's account; if nobody is signed in, that of the cookie."""
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
         return str(user.theme)
@@ -22,7 +22,7 @@ def theme_of(request: HttpRequest) -> str:
 
 
 def remember_theme(response: HttpResponse, theme: Theme) -> HttpResponse:
-    """Let this browser keep the theme, also for when nobody is signed in."""
+    """Set the cookie of the theme, for when nobody is signed in."""
     if theme is Theme.SYSTEM:
         response.delete_cookie(THEME, samesite="Lax")
         return response

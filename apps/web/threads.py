@@ -1,4 +1,4 @@
-"""`…/threads`: the threads of a repository; one with its replies, and what people do with these."""
+"""`…/threads`: the threads of a repository, and one thread with its replies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MOST_PARTICIPANTS = 30
 
 @repo_page()
 def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The list, with a form that narrows it."""
+    """The list of threads, with a form that filters it."""
     number, form = page_number(request), ThreadFilters(request.GET)
     chosen, rows = form.filters, list_threads(access.repo)
     filters = ThreadFilterSet(chosen, queryset=Thread.objects.all(), request=request)
@@ -82,7 +82,7 @@ def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 @repo_page()
 def thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """A thread with 200 of its replies, in the order of their tree."""
+    """A thread with a page of its replies, in the order of their tree."""
     thread, page = get_thread(access.repo, number), page_number(request)
     if thread.is_companion:
         return HttpResponseRedirect(f"/{access.repo.path}/pulls/{number}")
@@ -97,7 +97,7 @@ def show_thread(
     form: PageForm,
     answered: Reply | None = None,
 ) -> HttpResponse:
-    """The page of a thread; `answered`: the reply that the form at its end answers."""
+    """The page of a thread; `answered`: the reply that its form replies to."""
     context = repo_context(access, "threads")
     page = page_of(
         request,
@@ -130,7 +130,7 @@ def show_thread(
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Change title, text, kind, priority and status, as its author or with write access."""
+    """Change a thread; for its author and for people with write access."""
     thread = get_thread(access.repo, number)
     access.require_author_or(Level.WRITE, thread.created_by_id, "thread")
     values = {name: getattr(thread, name) for name in EditThread.base_fields}
@@ -146,7 +146,7 @@ def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpRe
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Asks first: a deleted thread does not come back."""
+    """Delete a thread, for good. A GET asks for confirmation."""
     thread, form = get_thread(access.repo, number), PageForm(request)
     access.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
     if request.method == "POST":
@@ -161,7 +161,7 @@ def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> Http
 
 @repo_page()
 def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """What title and text have been, newest first."""
+    """The versions of a thread, newest first."""
     thread = get_thread(access.repo, number)
     rows = list_thread_versions(thread).reverse()
     page = page_of(request, page_number(request), rows, dict)
@@ -179,8 +179,8 @@ def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> Ht
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) -> HttpResponse:
-    """Reply to a thread, or to the reply `to`. The page is the thread's, with the form filled in
-    as it was sent.
+    """Reply to a thread, or to the reply `to`. A form with errors is shown on the page of the
+    thread or of its pull.
     """
     thread = get_thread(access.repo, number)
     answered = get_live_reply(thread, to) if to else None
@@ -199,7 +199,7 @@ def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) ->
 
 
 def get_live_reply(thread: Thread, number: int) -> Reply:
-    """A reply that has not been deleted; 404."""
+    """A reply that is not deleted; 404."""
     reply = get_reply(thread, number, shown=True)
     if reply.is_deleted:
         raise Http404
@@ -208,27 +208,27 @@ def get_live_reply(thread: Thread, number: int) -> Reply:
 
 @repo_page()
 def reply_link(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
-    """302 to the page of the thread that has the reply."""
+    """302 to the reply on its page of the thread."""
     reply = get_reply(get_thread(access.repo, number), to, shown=True)
     return HttpResponseRedirect(address_of_reply(access, reply))
 
 
 def page_of_reply(reply: Reply) -> int:
-    """Which page of its thread has the reply, from 1; a query where there may be others."""
+    """The page of the thread that has the reply, from 1. A query if there can be several."""
     if reply.thread.last_reply_number <= REPLIES:
         return 1
     return place_of(reply) // REPLIES + 1
 
 
 def address_of_reply(access: RepoAccess, reply: Reply) -> str:
-    """Where the reply is on the page of its thread."""
+    """The address of the reply on its page of the thread."""
     page = on_page(address_of(access, reply.thread), page_of_reply(reply))
     return f"{page}#reply-{reply.number}"
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
-    """Change a reply, as who has written it. What it said before is kept."""
+    """Change a reply; for its author. The old text stays as a version."""
     reply = get_own_reply(access, number, to)
     form = EditReply(request, kind=reply.kind, status=reply.status, body=reply.body)
     if request.method == "POST" and form.is_valid():
@@ -242,7 +242,7 @@ def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
-    """Asks first: the text does not come back, while the answers to it stay."""
+    """Delete a reply, for good; replies to it stay. A GET asks for confirmation."""
     reply = get_own_reply(access, number, to)
     form = PageForm(request)
     if request.method == "POST":
@@ -255,7 +255,7 @@ def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int)
 
 
 def get_own_reply(access: RepoAccess, number: int, to: int) -> Reply:
-    """A live reply that the caller has written; 404, 403."""
+    """A reply by the caller that is not deleted; 404, 403."""
     reply = get_live_reply(get_thread(access.repo, number), to)
     check_creator(reply, access.user)
     return reply
@@ -263,7 +263,7 @@ def get_own_reply(access: RepoAccess, number: int, to: int) -> Reply:
 
 @repo_page()
 def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
-    """What a reply has been, newest first; of a deleted one only staff sees it."""
+    """The versions of a reply, newest first; those of a deleted reply are for staff only."""
     reply = get_reply(get_thread(access.repo, number), to, shown=False)
     if reply.is_deleted and not access.principal.is_staff:
         raise Http404

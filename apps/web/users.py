@@ -1,4 +1,4 @@
-"""`/users/{username}`: a person with their repositories; `/avatars/…`: faces as pictures."""
+"""`/users/{username}`: a person with their repositories; `/avatars/…`: avatars as SVG."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of
 from apps.web.templatetags.pictures import picture
 
 EVENTS = 12
-"""Of what they did lately."""
+"""Events in the list of latest activity."""
 
 
 @page(Level.PUBLIC)
 def user(request: PageRequest, username: str) -> HttpResponse:
-    """Who is not signed in is shown only people with a repository that is open to all, and not
-    what they did.
-    """
+    """A person. Anonymous people see only people with a public repository, and no activity."""
     is_signed_in = request.principal.is_signed_in
     try:
         access = open_user(request.principal, username, needs=Level.NONE)
@@ -38,12 +36,12 @@ def user(request: PageRequest, username: str) -> HttpResponse:
             raise
         return ask_to_sign_in(request)
     page = page_of(request, page_number(request), list_repos(access))
-    beside = lately(access) if is_signed_in else {}
+    beside = latest_activity(access) if is_signed_in else {}
     return render_page(request, "user", person=access.owner, page=page, **beside)
 
 
-def lately(access: UserAccess) -> dict[str, Any]:
-    """What the person did, as far as the reader may read what it was about."""
+def latest_activity(access: UserAccess) -> dict[str, Any]:
+    """The latest events of a person, and their chart, as far as the caller may read them."""
     key = Key("actor_id", access.owner.pk)
     selection = Selection(access.principal, (EventScope("user", key),), frozenset())
     events = selection.find(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
@@ -58,8 +56,8 @@ YEAR = 365 * 86400
 
 @page(Level.PUBLIC)
 def avatar(request: PageRequest, uid: UUID) -> HttpResponse:
-    """It follows from the uuid alone, so it never changes, and tells nothing of whether there is
-    somebody of that uuid.
+    """The avatar of a uuid. It is computed from the uuid alone: it never changes, and does not
+    reveal whether a person or team has that uuid.
     """
     response = HttpResponse(picture(uid), content_type="image/svg+xml")
     response["Cache-Control"] = f"private, max-age={YEAR}, immutable"

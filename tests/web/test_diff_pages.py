@@ -141,7 +141,7 @@ def large(code, base):
 
 def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeypatch):
     person = visit(alice)
-    monkeypatch.setattr(diffs, "OPEN_MAX", 10)
+    monkeypatch.setattr(diffs, "UNFOLDED_MAX", 10)
     page = person.get(f"{root}/commits/{large}").gives()
     assert page.html.count("<summary class") == 2 and "13 rows" in page.text
     monkeypatch.setattr(diffs, "LINES_MAX", 16)
@@ -153,7 +153,7 @@ def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeyp
     assert [text for _, text in rows(alone.html)] == [f"x = {n}" for n in range(12)]
     assert "<summary class" not in alone.html and "Show all files" in alone.text
     person.get(f"{root}/commits/{large}?file=nothing").gives(404)
-    monkeypatch.setattr(diffs, "ALONE_MAX", 12)
+    monkeypatch.setattr(diffs, "SINGLE_FILE_MAX", 12)
     cut = person.get(unescape(link[1])).gives()
     assert "The remaining lines are not shown" in cut.text and ("add", "x = 11") not in rows(
         cut.html

@@ -1,4 +1,4 @@
-"""Pictures inside pages, as SVG: strokes for signs, and a face for each person and team."""
+"""SVG pictures: icons, and an avatar for each person and team."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ ICONS = {
         'M10.5 3a2.25 2.25 0 0 1 0 4.25M11.5 9.25c1.75.5 3 1.75 3 3.75"/>'
     ),
 }
-"""16 by 16, strokes of the colour of the text."""
+"""16 by 16 pixels, drawn in the colour of the text."""
 HUES = 6
 COLOURS = ("#8a3b2b", "#4c5d1c", "#1f5f6b", "#3f4c97", "#7b3b73", "#8a5d0b")
-"""Of pictures; in pages the hues are classes, whose colours follow the theme."""
+"""Colours of avatars as files; in pages the hues are CSS classes, which follow the theme."""
 SIZE = 5
 
 
 @register.simple_tag
 def icon(name: str, tint: str = "") -> SafeString:
-    """One of `ICONS`, which says nothing to who cannot see it: a word stands beside it."""
+    """One of `ICONS`, hidden from screen readers: put a word beside it."""
     drawn = mark_safe(ICONS[name])  # noqa: S308 - a constant of this file
     tinted = format_html(' class="{}"', tint) if tint else ""
     return format_html(
@@ -72,7 +72,7 @@ def icon(name: str, tint: str = "") -> SafeString:
 
 @register.simple_tag
 def face(uuid: UUID | str, size: str = "") -> SafeString:
-    """A pattern that is the same for each person and each team wherever it stands."""
+    """The avatar of a person or team, inside a page."""
     hue, path = drawing(str(uuid))
     return format_html(
         '<svg class="face{} h{}" viewBox="0 0 7 7" aria-hidden="true"><path d="{}"/></svg>',
@@ -83,7 +83,7 @@ def face(uuid: UUID | str, size: str = "") -> SafeString:
 
 
 def picture(uuid: UUID) -> SafeString:
-    """The same as a file of its own, in colours that are seen on light and dark pages."""
+    """The avatar as a file, in colours that are visible on light and dark pages."""
     hue, path = drawing(str(uuid))
     return format_html(
         '<svg xmlns="http://www.w3.org/2000/svg" width="70" height="70" viewBox="0 0 7 7">'
@@ -95,7 +95,7 @@ def picture(uuid: UUID) -> SafeString:
 
 @lru_cache(4096)
 def drawing(uuid: str) -> tuple[int, str]:
-    """Number of the hue, and the path of 5 by 5 cells, mirrored, that follow from a uuid."""
+    """The hue and the path of an avatar, computed from a uuid: 5 by 5 cells, mirrored."""
     digest = hashlib.sha256(uuid.encode()).digest()
     cells = [
         f"M{column + 1} {row + 1}h1v1h-1z"
