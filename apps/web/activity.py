@@ -71,8 +71,8 @@ def scope_choices(places: dict[str, Key], scope: str, *, is_staff: bool) -> list
     """The menu of scopes: each scope with its name, the selected one included."""
     choices = {
         "": "Your teams and repositories",
-        "self": "What you did",
-        "inbox": "What pinged you",
+        "self": "Your activity",
+        "inbox": "Your pings",
     }
     choices |= {"site": "The site"} if is_staff else {}
     choices |= {word: word.partition(":")[2].removeprefix("users/") for word in places}

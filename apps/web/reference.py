@@ -70,10 +70,10 @@ def operations(openapi: Part) -> Iterator[Part]:
 def parameter(described: Part) -> Part:
     schema = described["schema"]
     where = {"path": "in the path", "query": "query", "header": "header"}[described["in"]]
-    needed = described.get("required") and described["in"] != "path"
+    required = described.get("required") and described["in"] != "path"
     return {
         "name": described["name"],
-        "where": f"{where}, needed" if needed else where,
+        "where": f"{where}, required" if required else where,
         "kind": kind_of(schema),
         "text": described.get("description", ""),
     }

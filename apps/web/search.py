@@ -47,23 +47,23 @@ class SearchForm(forms.Form):
 @page(Level.NONE)
 def search(request: PageRequest) -> HttpResponse:
     """The results of one type, `?type=`, by the same search as in the API."""
-    form, sort = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
-    if sort not in TYPES or not form.is_valid():
+    form, result_type = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
+    if result_type not in TYPES or not form.is_valid():
         raise Invalid("validation_failed", "We cannot search for this. Try a shorter text.")
     text = form.cleaned_data["q"]
-    name, find = TYPES[sort]
-    sorts = [
-        (name, f"{request.path}?{with_parameters(QueryDict(), q=text or None, type=one)}", one)
-        for one, (name, _) in TYPES.items()
+    name, find = TYPES[result_type]
+    types = [
+        (name, f"{request.path}?{with_parameters(QueryDict(), q=text or None, type=word)}", word)
+        for word, (name, _) in TYPES.items()
     ]
     return render_page(
         request,
         "search",
         form=form,
         query=text,
-        sort=sort,
-        sort_name=name,
-        sorts=sorts,
+        result_type=result_type,
+        type_name=name,
+        types=types,
         page=find(request, text),
     )
 
@@ -86,8 +86,8 @@ def pulls(request: PageRequest, text: str) -> Page:
     page = find_by_title(
         request, text, PullsAcrossFilterSet, rows, [*PULL_ROW.values()], "thread__"
     )
-    placed = [(row.values, row.repo) for row in page["results"]]
-    return {**page, "results": pull_records(placed, request.principal, "")}
+    pairs = [(row.values, row.repo) for row in page["results"]]
+    return {**page, "results": pull_records(pairs, request.principal, "")}
 
 
 def threads(request: PageRequest, text: str) -> Page:

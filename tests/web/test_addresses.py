@@ -1,4 +1,4 @@
-"""Where the links of a README lead."""
+"""The targets of links in a README."""
 
 from __future__ import annotations
 

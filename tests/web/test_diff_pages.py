@@ -1,4 +1,4 @@
-"""What pages show of changes: rows, how they are folded, and what a pull contains."""
+"""Pages of changes: rows, folding, and the contents of a pull."""
 
 from __future__ import annotations
 

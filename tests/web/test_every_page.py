@@ -1,4 +1,4 @@
-"""What holds for every page: access, headers, sessions, CSRF tokens, refusals as pages."""
+"""Properties of every page: access, headers, sessions, CSRF tokens, error pages."""
 
 import gzip
 import os

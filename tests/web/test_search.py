@@ -1,4 +1,4 @@
-"""The search: four sorts of things, by what they are called, of what one may read."""
+"""Search by type and by name or title, within the person's access."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def things(make, team_repo, alice):
 
 
 def found(person, query: str) -> list[str]:
-    """The titles or names that the page has, in order."""
+    """The titles or names on the page, in order."""
     html = person.get(f"/search?{query}").gives().html
     main = html[html.index("<main") :]
     entries = re.findall(r'<div class="entry">.*?<a href="[^"]*">(.*?)</a>', main, re.DOTALL)

@@ -16,7 +16,7 @@ SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 
 
 def replies_of(page: PageResponse) -> list[tuple[str, str]]:
-    """The ids and depths of the replies on a page, in its order."""
+    """The ids and depths of the replies on a page, in order."""
     return re.findall(r'<li id="(reply-\d+)" class="(d\d)', page.html)
 
 
@@ -90,7 +90,7 @@ def test_a_reply_is_changed_by_its_author_and_keeps_its_versions(
             f"/{thread.repo.path}/threads/{thread.number}#reply-1"
         )
     with events("reply-updated"):
-        # Another page, opened before: it changes the state and takes no text back.
+        # An outdated page changes the status and does not undo the change to the text.
         person.post(f"{address}/edit", **{**sent, "body": "Frist", "status": "resolved"})
     reply.refresh_from_db()
     assert (reply.kind, reply.body, reply.status) == ("rumour", "First", "resolved")
