@@ -55,19 +55,19 @@ def activity(request: PageRequest) -> HttpResponse:
     principal, before = request.principal, before_id(request)
     teams = [*list_teams(principal)[:MOST_OWN]]
     repos = list_own_repos(principal).filter(owner_user=principal.user.pk)
-    places = scope_keys(principal, teams, repos[:MOST_OWN])
+    keys = scope_keys(principal, teams, repos[:MOST_OWN])
     scope = request.GET.get("scope", "")
     if scope:
         selection = Selection(principal, resolve(principal, [scope]), frozenset())
         events = selection.find(after=0, before=before, size=EVENTS_PER_PAGE + 1, newest_first=True)
     else:
-        events = newest_events(places.values(), before=before, size=EVENTS_PER_PAGE + 1)
-    choices = scope_choices(places, scope, is_staff=principal.is_staff)
-    feed = feed_page(request, events, [scope] if scope else places)
+        events = newest_events(keys.values(), before=before, size=EVENTS_PER_PAGE + 1)
+    choices = scope_choices(keys, scope, is_staff=principal.is_staff)
+    feed = feed_page(request, events, [scope] if scope else keys)
     return render_page(request, "activity", feed=feed, choices=choices, scope=scope)
 
 
-def scope_choices(places: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
+def scope_choices(keys: dict[str, Key], scope: str, *, is_staff: bool) -> list[tuple[str, str]]:
     """The menu of scopes: each scope with its name, the selected one included."""
     choices = {
         "": "Your teams and repositories",
@@ -75,7 +75,7 @@ def scope_choices(places: dict[str, Key], scope: str, *, is_staff: bool) -> list
         "inbox": "Your pings",
     }
     choices |= {"site": "The site"} if is_staff else {}
-    choices |= {word: word.partition(":")[2].removeprefix("users/") for word in places}
+    choices |= {word: word.partition(":")[2].removeprefix("users/") for word in keys}
     return [*(choices if scope in choices else {**choices, scope: scope}).items()]
 
 
@@ -154,7 +154,7 @@ def graph(record: dict[str, Any]) -> dict[str, Any]:
     days = record["days"]
     top = max(days, key=lambda day: day["count"])
     heights = [max(1, round(HEIGHT * day["count"] / max(top["count"], 1))) for day in days]
-    bars = [f"M{place * STEP} {HEIGHT}v-{high}h3v{high}z" for place, high in enumerate(heights)]
+    bars = [f"M{day * STEP} {HEIGHT}v-{high}h3v{high}z" for day, high in enumerate(heights)]
     totals = record["totals"]
     return {
         "bars": "".join(bars),

@@ -45,10 +45,8 @@ def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 def branch_item(record: dict[str, Any], distance: tuple[int, int] | None) -> dict[str, Any]:
     """An item of the list; `distance` is None if git did not tell it in time."""
-    at = record["commit"]["committed_at"]
     ahead, behind = distance or (None, None)
-    committed = moment_of(at) if at else None
-    return {**record, "ahead": ahead, "behind": behind, "committed_at": committed}
+    return {**record, "ahead": ahead, "behind": behind}
 
 
 @repo_page()

@@ -78,7 +78,7 @@ def shown_person(signature: Signature, accounts: dict[str, Any]) -> dict[str, An
 
 @repo_page()
 def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
-    """What a commit says, and what it changes since its first parent."""
+    """A commit with its message, and its changes since its first parent."""
     if not is_sha(sha):
         raise invalid_ref(sha)
     repo, who = access.repo, who_asks(request)
@@ -106,7 +106,7 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
 
 
 def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
-    """What a commit changes since its first parent."""
+    """The changes of a commit since its first parent."""
     commit, changes = single.commit, single.changes
     return Difference(
         repo=repo,
@@ -120,7 +120,7 @@ def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
         deletions=changes.deletions,
         address=f"/{repo.path}/commits/{commit.sha}",
         cache_key=(),
-        who=who,
+        throttle_key=who,
     )
 
 

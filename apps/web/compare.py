@@ -64,7 +64,7 @@ def comparison_context(
         deletions=comparison.changes.deletions,
         address=f"/{ends.repo.path}/compare",
         cache_key=ends.question("rows"),
-        who=ends.who,
+        throttle_key=ends.who,
     )
     return {
         "ahead": comparison.ahead,

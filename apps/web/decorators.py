@@ -24,7 +24,7 @@ from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
 from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading
 from apps.teams.access import TeamAccess, open_team
-from apps.web.responses import PageRequest, ask_to_sign_in, keep_cookie, render_error
+from apps.web.responses import PageRequest, ask_to_sign_in, render_error, set_cookie
 
 View = Callable[..., HttpResponseBase]
 READ = ("GET",)
@@ -55,10 +55,7 @@ def page(
     a rate scope of signing in. `is_compressed`: whether the response may be compressed.
     """
 
-    packed: Callable[[View], View] = gzip_page if is_compressed else unchanged
-
     def declare(view: View) -> View:
-        @packed
         @wraps(view)
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
             try:
@@ -74,9 +71,10 @@ def page(
             mark_form_as_sent(request, response)
             return response
 
-        declared = cast("PageView", run)
+        compressed: View = gzip_page(run) if is_compressed else run
+        declared = cast("PageView", compressed)
         declared.page, declared.methods, declared.throttle = needs, methods, throttle
-        return run
+        return compressed
 
     return declare
 
@@ -96,14 +94,9 @@ def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
     script then deletes its copy of the text.
     """
     if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
-        keep_cookie(response, SENT, request.path, seconds=60)
+        set_cookie(response, SENT, request.path, seconds=60)
     elif SENT in request.COOKIES and response.status_code == 200:
         response.delete_cookie(SENT, samesite="Lax")
-
-
-def unchanged(view: View) -> View:
-    """Replaces `gzip_page` for responses that are not to be compressed."""
-    return view
 
 
 def check_request(

@@ -209,14 +209,14 @@ def split_row(anchor: str, left: Row | None, right: Row | None) -> str:
     return f'<tr id="{target}">{side_cells(target, left, 1)}{side_cells(target, right, 2)}</tr>\n'
 
 
-def side_cells(target: str, row: Row | None, place: int) -> str:
+def side_cells(target: str, row: Row | None, column: int) -> str:
     """The number and the line of one file; narrow screens hide the left one of equal lines."""
     if row is None:
         return NO_CELLS
     sign, _, _, text = row
-    kind = CLASSES[sign] or (" same left" if place == 1 else "")
-    which = "old" if place == 1 else "new"
+    kind = CLASSES[sign] or (" same left" if column == 1 else "")
+    which = "old" if column == 1 else "new"
     return (
-        f'<td class="n {which}{kind}">{line_link(target, int(row[place] or 0))}</td>'
+        f'<td class="n {which}{kind}">{line_link(target, int(row[column] or 0))}</td>'
         f'<td class="c{kind}">{text}</td>'
     )

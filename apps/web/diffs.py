@@ -56,7 +56,7 @@ class Difference:
     """Two commits and the files that differ.
 
     `source` is the repository of the new commit, `address` the page with all files, `cache_key` an
-    addition to the cache key of the rows, and `who` the throttle key of the caller.
+    addition to the cache key of the rows, and `throttle_key` that of the caller.
     """
 
     repo: Repo
@@ -70,7 +70,7 @@ class Difference:
     deletions: int
     address: str
     cache_key: tuple[Any, ...]
-    who: str
+    throttle_key: str
     waits: bool = True
     """Whether to wait for a slot while git is busy; if not, 503 at once."""
 
@@ -164,7 +164,7 @@ def rows_from_git(
 ) -> list[list[Row] | None] | ForNow:
     """The rows of each file, from git; `ForNow` keeps rows without all colours out of the cache."""
     diffs: dict[bytes, bytes | None] = {}
-    with heavy_slots.slot(difference.who, waits=difference.waits):
+    with heavy_slots.slot(difference.throttle_key, waits=difference.waits):
         for at in range(0, len(files), FILES_PER_GIT):
             batch = files[at : at + FILES_PER_GIT]
             ends = difference.git, difference.old, difference.new

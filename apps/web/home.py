@@ -70,14 +70,14 @@ def home(request: PageRequest) -> HttpResponse:
     principal = request.principal
     repos = [*with_open_pulls(list_own_repos(principal))[:MOST_REPOS]]
     teams = [*list_teams(principal)[:MOST_TEAMS]]
-    places = scope_keys(principal, teams, repos)
-    events = newest_events(places.values(), before=PAST_ALL, size=EVENTS)
+    keys = scope_keys(principal, teams, repos)
+    events = newest_events(keys.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
     pings = [ping_row(row) for row in unread[:MOST_PINGS]]
     records = event_records([*events, *(ping.event for ping in pings)], "")
     feed_records, ping_records = records[: len(events)], records[len(events) :]
     yours, others = waiting_rows(principal)
-    yours = in_order([*yours, *map(ping_row_of, pings, ping_records)])
+    yours = joined_rows([*yours, *map(ping_row_of, pings, ping_records)])
     return render_page(
         request,
         "home",
@@ -87,7 +87,7 @@ def home(request: PageRequest) -> HttpResponse:
         others=others[:SHOWN],
         repos=repos[:REPOS],
         teams=teams,
-        feed=feed_context(feed_records, places),
+        feed=feed_context(feed_records, keys),
         graph=graph(activity_record({}, Key("actor_id", principal.user.pk), principal)),
     )
 
@@ -146,9 +146,7 @@ def own_pulls(request: PageRequest) -> HttpResponse:
         )
     else:
         page = {"results": waiting_rows(request.principal)[show == "others"]}
-    return render_page(
-        request, "own_pulls", page=page, show=show, shows=[*SHOWS.items()], most=MOST
-    )
+    return render_page(request, "own_pulls", page=page, show=show, shows=[*SHOWS.items()])
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ class Row:
     number: int | None
     title: str
     url: str
-    place: str
+    repo_name: str
     at: dt.datetime
     reasons: tuple[str, ...] = ()
     state: tuple[str, str, str] | None = None
@@ -188,17 +186,15 @@ class Row:
 
 def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
     """The pulls waiting for the person, and the person's pulls waiting for others; five queries."""
-    yours, others = (
-        [awaiting_row(pull) for pull in progress.pulls_awaiting(principal, MOST)],
-        list[Row](),
-    )
+    yours = [awaiting_row(pull) for pull in progress.pulls_awaiting(principal, MOST)]
+    others: list[Row] = []
     for own in progress.own_pulls(principal, MOST):
         is_yours, row = own_row(own)
         (yours if is_yours else others).append(row)
-    return in_order(yours), in_order(others)
+    return joined_rows(yours), joined_rows(others)
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
+def joined_rows(rows: Iterable[Row]) -> list[Row]:
     """One row per key, newest first; the first row with a key gives title and address."""
     by_key: dict[tuple[str, int], Row] = {}
     for row in rows:
@@ -213,7 +209,7 @@ def pull_row(pull: Pull, *reasons: str, state: tuple[str, str, str] | None = Non
         number=pull.number,
         title=pull.thread.title,
         url=f"/{path}/pulls/{pull.number}",
-        place=short_path(path),
+        repo_name=short_path(path),
         at=pull.thread.last_activity_at,
         reasons=reasons,
         state=state,
@@ -298,7 +294,7 @@ def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
         number=event.number,
         title=summary["thread_title"] or record["team_slug"] or "Gone",
         url=summary["web_url"] or "",
-        place=short_path(path) if path else "",
+        repo_name=short_path(path) if path else "",
         at=event.created_at,
         reasons=(f"{actor} {PING_WORDS.get(ping.kind, ping.kind)}",),
         pings=[ping],

@@ -100,7 +100,7 @@ def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
         tab="pulls",
         page=page,
         form=form,
-        is_narrowed=bool(form.filters),
+        is_filtered=bool(form.filters),
     )
 
 
@@ -400,11 +400,11 @@ def difference_of(
     request: PageRequest, version: PullVersion, since: PullVersion | None
 ) -> Difference:
     """The changes of a version, or its difference to an earlier one; 422, 503."""
-    repo, who = version.pull.repo, who_asks(request)
+    repo, throttle_key = version.pull.repo, who_asks(request)
     if since is None:
-        listing = contents.files_of(version, who)
+        listing = contents.files_of(version, throttle_key)
     else:
-        listing = contents.files_between(since, version, who)
+        listing = contents.files_between(since, version, throttle_key)
     counted = version if since is None else None
     return Difference(
         repo=repo,
@@ -418,7 +418,7 @@ def difference_of(
         deletions=counted.deletions or 0 if counted else count_lines(listing, "deletions"),
         address=f"/{repo.path}/pulls/{version.pull.number}/files",
         cache_key=(),
-        who=who,
+        throttle_key=throttle_key,
     )
 
 

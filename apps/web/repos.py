@@ -87,7 +87,7 @@ def code_context(request: PageRequest, access: RepoAccess) -> dict[str, Any]:
 
 
 @page(Level.PUBLIC)
-def clone_address(request: PageRequest, **place: Any) -> HttpResponse:
+def clone_address(request: PageRequest, **names: Any) -> HttpResponse:
     """302 from the clone URL to the page, for people who paste it into a browser."""
     return HttpResponseRedirect(request.path.removesuffix(".git"))
 
@@ -112,11 +112,9 @@ def new_repo(request: PageRequest) -> HttpResponse:
 def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
     """The forks that the caller may read, newest first, with a form that starts a fork."""
     repo, principal = access.repo, access.principal
-    number = page_number(request)
-    page = page_of(request, number, list_forks(principal, repo), fork_row)
-    paths = Repo.objects.paths_known_to(principal, [row["fork"].repo_id for row in page["results"]])
-    for row in page["results"]:
-        row["path"] = paths.get(row["fork"].repo_id)
+    page = page_of(request, page_number(request), list_forks(principal, repo))
+    paths = Repo.objects.paths_known_to(principal, [fork.repo_id for fork in page["results"]])
+    page["results"] = [{"fork": fork, "path": paths.get(fork.repo_id)} for fork in page["results"]]
     if not principal.is_signed_in:
         return render_repo_page(request, access, "forks", tab="code", page=page)
     form = NewFork(request, preselected=parameter(request, "owner"))
@@ -127,10 +125,6 @@ def forks(request: PageRequest, access: RepoAccess) -> HttpResponse:
             messages.success(request, f"Forking into {space.name} has started.")
             return redirect_to_path(f"/{repo.path}/forks#fork-{fork.uuid}")
     return form.render_page(request, "forks", page=page, **repo_context(access, "code"))
-
-
-def fork_row(fork: Fork) -> dict[str, Any]:
-    return {"fork": fork}
 
 
 @repo_page(Level.ADMIN, methods=FORM, throttle="repos", signed_in=True)
@@ -190,13 +184,16 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
                 request, repo.path, f"{protection.branch} is now protected.", "/protections"
             )
     branches = newest_branches(repo, MOST_BRANCHES)
-    page = page_of(request, page_number(request), list_protections(repo), protection_row)
-    crowd = Crowd.of(repo, [row["protection"] for row in page["results"]])
-    for row in page["results"]:
-        row |= {
-            "is_satisfiable": is_satisfiable(row["protection"], crowd),
-            **matching_branches(row["protection"], branches),
+    page = page_of(request, page_number(request), list_protections(repo))
+    crowd = Crowd.of(repo, page["results"])
+    page["results"] = [
+        {
+            "protection": protection,
+            "is_satisfiable": is_satisfiable(protection, crowd),
+            **matching_branches(protection, branches),
         }
+        for protection in page["results"]
+    ]
     context = settings_context(access, "protections")
     return form.render_page(
         request,
@@ -205,10 +202,6 @@ def protections(request: PageRequest, access: RepoAccess) -> HttpResponse:
         newest=MOST_BRANCHES if len(branches) == MOST_BRANCHES else None,
         **context,
     )
-
-
-def protection_row(protection: Protection) -> dict[str, Any]:
-    return {"protection": protection}
 
 
 def matching_branches(protection: Protection, branches: list[str]) -> dict[str, Any]:

@@ -43,11 +43,11 @@ TEXTS = {
     404: "The address may be mistyped, or the page may have been removed.",
     413: "The request is larger than this page accepts.",
 }
-OFTEN = "You have sent too many requests in a short time. This one was not processed."
-OFTEN_READ = (
+TOO_MANY_REQUESTS = "You have sent too many requests in a short time. This one was not processed."
+TOO_MANY_PAGES = (
     "Too many pages were requested from your address in a short time. Sign in to continue now."
 )
-OFTEN_FROM_ADDRESS = "Too many attempts came from your address in a short time."
+TOO_MANY_FROM_ADDRESS = "Too many attempts came from your address in a short time."
 GONE = (403, 404, 409)
 """Errors of a form whose resource or access has changed while somebody was writing."""
 NOT_TYPED = {"csrfmiddlewaretoken", "next", "invite", "token", "password", "again", "current"}
@@ -128,7 +128,7 @@ def keep_secret(response: HttpResponse) -> HttpResponse:
     return response
 
 
-def keep_cookie(
+def set_cookie(
     response: HttpResponseBase, name: str, value: str, seconds: int, *, path: str = "/"
 ) -> None:
     """Set a cookie that scripts cannot read and other sites do not send."""
@@ -186,16 +186,14 @@ def labelled(sent: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", " ").capitalize(): text for name, text in values.items()}
 
 
-def unsaved_texts(request: HttpRequest) -> dict[str, str]:
-    """The typed values of more than one word."""
-    return {name: text for name, text in typed_values(request).items() if len(text.split()) > 1}
-
-
 def unsaved_values(request: HttpRequest, error: ApiError) -> dict[str, str]:
-    """The typed values that the error page shows, because no form can show them."""
+    """The typed values that the error page shows, because no form can show them: all after a 429,
+    those of several words if the form's resource has changed.
+    """
     if error.status == 429:
         return typed_values(request)
-    return unsaved_texts(request) if error.status in GONE else {}
+    texts = typed_values(request) if error.status in GONE else {}
+    return {name: text for name, text in texts.items() if len(text.split()) > 1}
 
 
 def render_error(
@@ -228,9 +226,9 @@ def render_error(
 
 def error_text(error: ApiError) -> str:
     """The text of the page: that of the error, or a text for the status if it has none."""
-    if counted_in := error.headers.get("X-RateLimit-Resource"):
-        if counted_in == RateScope.ANONYMOUS:
-            return OFTEN_READ
-        return OFTEN_FROM_ADDRESS if counted_in in BY_ADDRESS else OFTEN
+    if resource := error.headers.get("X-RateLimit-Resource"):
+        if resource == RateScope.ANONYMOUS:
+            return TOO_MANY_PAGES
+        return TOO_MANY_FROM_ADDRESS if resource in BY_ADDRESS else TOO_MANY_REQUESTS
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail

@@ -58,7 +58,7 @@ urlpatterns = [
     path("teams/<team_slug:team_slug>/~members/<username:member>/role", teams.set_role),
     path("teams/<team_slug:team_slug>/~members/<username:member>/remove", teams.remove_member),
     path("teams/<team_slug:team_slug>/~settings", teams.team_settings),
-    path("teams/<team_slug:team_slug>/~settings/active", teams.retire_team),
+    path("teams/<team_slug:team_slug>/~settings/active", teams.deactivate_team),
     path("users/<username:username>", users.user),
 ]
 for owner in ("teams/<team_slug:team_slug>", "users/<username:username>"):

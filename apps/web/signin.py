@@ -33,7 +33,6 @@ from apps.web.mail import send_confirmation, send_reset
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
-    keep_cookie,
     keep_secret,
     parameter,
     parse_uuid,
@@ -41,6 +40,7 @@ from apps.web.responses import (
     redirect_to_path,
     render_page,
     safe_path,
+    set_cookie,
 )
 
 WRONG = "Wrong username or password."
@@ -201,7 +201,7 @@ def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -
     """Set the cookie that makes this browser known for the account."""
     mark = browser_id(request, user.username) or get_random_string(16)
     value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
-    keep_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
+    set_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
     return response
 
 

@@ -136,7 +136,7 @@ def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
-def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
+def deactivate_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
     """Deactivate a team, or activate it again. A GET asks for confirmation."""
     team, form = access.team, PageForm(request)
     if request.method == "POST":
@@ -146,7 +146,7 @@ def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
             message = "activated" if active else "deactivated"
             messages.success(request, f"Team {message}.")
             return redirect_to_path(f"/{team.path}/~settings")
-    return form.render_page(request, "retire_team", **team_context(access, "settings"))
+    return form.render_page(request, "deactivate_team", **team_context(access, "settings"))
 
 
 def get_member(access: TeamAccess, username: str) -> Member:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from apps.accounts.models import Theme
-from apps.web.responses import keep_cookie
+from apps.web.responses import set_cookie
 
 THEME = "theme"
 THEME_SECONDS = 365 * 86400
@@ -26,5 +26,5 @@ def remember_theme(response: HttpResponse, theme: Theme) -> HttpResponse:
     if theme is Theme.SYSTEM:
         response.delete_cookie(THEME, samesite="Lax")
         return response
-    keep_cookie(response, THEME, theme, THEME_SECONDS)
+    set_cookie(response, THEME, theme, THEME_SECONDS)
     return response

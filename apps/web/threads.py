@@ -61,7 +61,7 @@ def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
         rows = filters.filter_queryset(rows)
     page = page_of(request, number, rows, lambda row: record_of(row, access))
     return render_repo_page(
-        request, access, "threads", tab="threads", page=page, form=form, is_narrowed=bool(chosen)
+        request, access, "threads", tab="threads", page=page, form=form, is_filtered=bool(chosen)
     )
 
 

@@ -22,7 +22,6 @@ ICONS = {
     "pull": PULL,
     "inbox": '<path d="M2 9.5 4 3h8l2 6.5V13H2zM2 9.5h3.5l1 1.5h3l1-1.5H14"/>',
     "lock": '<rect x="3" y="7" width="10" height="7" rx="1"/><path d="M5 7V5a3 3 0 0 1 6 0v2"/>',
-    "open": '<rect x="3" y="7" width="10" height="7" rx="1"/><path d="M5 7V5a3 3 0 0 1 5.8-1"/>',
     "code": '<path d="M5.5 4.5 2 8l3.5 3.5M10.5 4.5 14 8l-3.5 3.5"/>',
     "thread": '<path d="M2 3.5h12v8H7.5l-3 2.5v-2.5H2z"/>',
     "activity": '<path d="M1.5 8.5h3l2-5.5 3 10 2-4.5h3"/>',
@@ -45,7 +44,6 @@ ICONS = {
     "yes": '<path d="M3 8.5l3.25 3.25L13 4.75"/>',
     "no": '<path d="m4 4 8 8m0-8-8 8"/>',
     "wait": '<circle cx="8" cy="8" r="6"/><path d="M8 4.75V8l2.25 1.5"/>',
-    "down": '<path d="M8 3v10m-4-4 4 4 4-4"/>',
     "team": (
         '<circle cx="5.5" cy="5" r="2.25"/><path d="M1.5 13c0-2.5 1.75-4 4-4s4 1.5 4 4'
         'M10.5 3a2.25 2.25 0 0 1 0 4.25M11.5 9.25c1.75.5 3 1.75 3 3.75"/>'

@@ -168,7 +168,7 @@ function addToFeed(event) {
   if (showRow(event, list.firstElementChild)) announce(sentenceOf(event));
 }
 
-// The same markup as in templates/web/_told.html.
+// The same markup as in templates/web/_event.html.
 function addToConversation(event) {
   const { review, kind } = event.dataset;
   if (review && document.getElementById(`review-${review}`)) return;
