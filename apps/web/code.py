@@ -155,7 +155,7 @@ def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | No
 
 
 def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:
-    """A README: HTML for who looks at it, or plain text."""
+    """A README: HTML with links for the caller, or plain text."""
     path = location.path + b"/" + readme.name if location.path else readme.name
     linked = references.addresses(access, "", [readme.html])
     html = markdown.with_links(
@@ -164,14 +164,14 @@ def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict
     return {
         "name": shown_path(readme.name),
         "address": path_address(location.repo, "files", path, location.ref),
-        # The renderer writes what it lets through by itself: see `apps/core/markdown.py`.
-        "html": mark_safe(html),  # noqa: S308 - as said above
+        # The renderer writes all tags and attributes itself: see `apps/core/markdown.py`.
+        "html": mark_safe(html),  # noqa: S308 - see above
         "text": readme.text,
     }
 
 
 def moment_of(text: str) -> dt.datetime:
-    """A date of git's in UTC; in its own zone where UTC has none so early or so late."""
+    """A date of git's, in UTC; in its own time zone if UTC cannot represent it."""
     moment = dt.datetime.fromisoformat(text)
     try:
         return moment.astimezone(dt.UTC)

@@ -1,4 +1,4 @@
-"""`…/commits`, and one of them with what it changes."""
+"""`…/commits`: the list of commits, and one commit with its changes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from apps.web.responses import PageRequest, page_number, page_of
 
 @repo_page()
 def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The commits of a branch, a tag or a commit, newest first; of one `?path=` those that change
-    it.
-    """
+    """The commits of a branch, tag or commit, newest first; with `?path=`, those that change it."""
     repo = access.repo
     if repo.is_empty:
         return render_repo_page(request, access, "commits", tab="code")
@@ -125,5 +123,5 @@ def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
 
 
 def body_of(commit: Commit) -> str:
-    """The message without its first paragraph, which is the subject."""
+    """The message without its subject, the first paragraph."""
     return commit.message.strip("\n").partition("\n\n")[2].strip("\n")

@@ -122,7 +122,7 @@ def changed_files(difference: Difference, page: int, only_path: str | None) -> l
 
 
 def diff_address(request: PageRequest, difference: Difference, **changed: Any) -> str:
-    """The first page of all changes with the query of this request, some parameters changed."""
+    """The address of the first page of changes: this query with some parameters changed."""
     query = with_parameters(request.GET, **{"page": None, **changed})
     return f"{difference.address}?{query}" if query else difference.address
 

@@ -106,7 +106,7 @@ def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
 
 @repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """Open a pull. Its branches can be named in the address: `?head=topic&base=main`."""
+    """Open a pull; `?head=topic&base=main` fills in its branches."""
     repo, head = access.repo, request.GET.get("head", "")
     base, comparison = request.GET.get("base", repo.default_branch), None
     if request.method == "GET" and head:

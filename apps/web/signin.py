@@ -53,7 +53,7 @@ KNOWN_SECONDS = 365 * 86400
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def signin(request: PageRequest) -> HttpResponse:
-    """Sign in. A person who is signed in already sees the form too: a redirect could loop.
+    """Sign in. A person who is signed in already is told, not redirected: redirects could loop.
 
     The page is kept secret because `next` may have a secret.
     """
