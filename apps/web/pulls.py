@@ -158,8 +158,7 @@ def show_pull(
         review_record(review, approval.eligibility) for review in reviews[:MOST_REVIEWS]
     ]
     page, items = conversation(request, pull, number, review_records)
-    address = on_page(f"/{access.repo.path}{pull.segment}", number)
-    add_body_html(request, access, address, record, page["results"], review_records)
+    add_body_html(request, access, record, page["results"], review_records, number)
     form = reply_form or review_form or merge_form or PageForm(request, unbound=True)
     verdict = verdict_or_none(pull, access, approval)
     return form.render_page(
@@ -184,12 +183,13 @@ def show_pull(
 def add_body_html(
     request: PageRequest,
     access: RepoAccess,
-    address: str,
     pull: dict[str, Any],
     replies: list[Any],
     reviews: list[Any],
+    number: int,
 ) -> None:
-    """Add `body_html` to the records; replies and reviews have it stored."""
+    """Add `body_html` to the records of page `number`; replies and reviews have it stored."""
+    address = on_page(f"/{access.repo.path}/pulls/{pull['number']}", number)
     stored = [(Reply.objects, replies), (Review.objects, reviews)]
     managers = [manager for manager, records in stored if records]
     with_html(request, access, [pull, *replies, *reviews], *managers, address=address)
