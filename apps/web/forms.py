@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from django import forms
@@ -50,6 +50,12 @@ PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spell
 """Attributes of inputs for names that are not words, such as usernames and branches."""
 
 
+@cache
+def fields_of(request_serializer: type[RequestSerializer]) -> Mapping[str, Any]:
+    """The fields of a request serializer, made once: forms only read them."""
+    return request_serializer().fields
+
+
 class PageForm(forms.Form):
     """A new or a submitted form; an outdated or previewed one is new, with the typed values."""
 
@@ -77,7 +83,7 @@ class PageForm(forms.Form):
         values = {**initial, **restored}
         super().__init__(data, initial=values, label_suffix="", auto_id=self.id_format)
         self.headers: dict[str, str] = {}
-        self.request_fields = self.request_serializer().fields if self.request_serializer else {}
+        self.request_fields = fields_of(self.request_serializer) if self.request_serializer else {}
         for name, field in self.fields.items():
             if isinstance(field, forms.CharField) and field.max_length is None:
                 limit_length(field, getattr(self.request_fields.get(name), "max_length", None))
