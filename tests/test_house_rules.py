@@ -72,7 +72,7 @@ def read(path: Path) -> str:
 ACTIONS = "apps/teams/actions.py"
 VIEWS = "apps/teams/views.py"
 ANY = "apps/teams/rules.py"
-PAGE = "apps/web/tokens.py"
+PAGE = "apps/web/settings.py"
 
 RULES = [
     (rules.processes_start_in_one_place, ANY, "import subprocess"),

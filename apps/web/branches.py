@@ -1,4 +1,4 @@
-"""`…/branches` and `…/tags`: where each leads, and how far a branch is from the default branch."""
+"""`…/branches` and `…/tags`, and how far each branch is from the default branch."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ from apps.web.frame import render_repo_page
 from apps.web.responses import PageRequest, page_number, page_of
 
 BRANCH_ROWS = 30
-"""Branches of a page: git counts for each how far it is from the default branch."""
+"""Branches per page: for each, git counts the commits ahead of and behind the default branch."""
 
 
 @repo_page()
 def branches(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The branches, pushed last first; `?search=` looks for a part of a name."""
-    repo, search = access.repo, searched(request)
+    """The branches, most recently pushed first; `?search=` filters by a part of the name."""
+    repo, search = access.repo, search_text(request)
     rows: Any = refs.list_branches(repo)
     rows = rows.in_order("-updated_at")
     if search:
         rows = rows.search(search)
-    page = page_of(request, page_number(request), rows, lambda ref: ref, size=BRANCH_ROWS)
-    found = page["results"]
+    page = page_of(request, page_number(request), rows, size=BRANCH_ROWS)
+    rows_of_page = page["results"]
     patterns = refs.protected_patterns(repo)
-    pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in found])
-    far = refs.distances_from_default(repo, found, who_asks(request))
+    pulls = pulls_of_code().open_numbers(repo, [short_name(ref.full_name) for ref in rows_of_page])
+    distances = refs.distances_from_default(repo, rows_of_page, who_asks(request))
     page["results"] = [
-        shown_branch(branch_record(ref, repo.default_branch, patterns, pulls), far.get(ref.sha))
-        for ref in found
+        branch_item(
+            branch_record(ref, repo.default_branch, patterns, pulls), distances.get(ref.sha)
+        )
+        for ref in rows_of_page
     ]
     return render_repo_page(request, access, "branches", tab="code", page=page, search=search)
 
 
-def shown_branch(record: dict[str, Any], far: tuple[int, int] | None) -> dict[str, Any]:
-    """What one line of the list needs; `far` is unknown where git cannot tell in time."""
-    at = record["commit"]["committed_at"]
-    ahead, behind = far if far else (None, None)
-    committed = moment_of(at) if at else None
-    return {**record, "ahead": ahead, "behind": behind, "committed_at": committed}
+def branch_item(record: dict[str, Any], distance: tuple[int, int] | None) -> dict[str, Any]:
+    """An item of the list; `distance` is None if git did not tell it in time."""
+    ahead, behind = distance or (None, None)
+    return {**record, "ahead": ahead, "behind": behind}
 
 
 @repo_page()
 def tags(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The tags, pushed last first; `?search=` looks for a part of a name."""
-    search = searched(request)
+    """The tags, most recently pushed first; `?search=` filters by a part of the name."""
+    search = search_text(request)
     rows: Any = refs.list_tags(access.repo)
     if search:
         rows = rows.search(search)
-    page = page_of(request, page_number(request), rows, shown_tag)
+    page = page_of(request, page_number(request), rows, tag_item)
     name_refs(access.repo, page["results"])
     return render_repo_page(request, access, "tags", tab="code", page=page, search=search)
 
 
-def shown_tag(ref: Any) -> dict[str, Any]:
-    """What one line of the list needs: the first paragraph of what it says, and when it was tagged,
-    or else its commit was made.
+def tag_item(ref: Any) -> dict[str, Any]:
+    """An item of the list, with the first paragraph of the tag's message, and the date of the tag
+    or else of its commit.
     """
     record = tag_record(ref)
     at = (record["tagger"] or {}).get("date") or (record["commit"] or {}).get("committed_at")
-    said = (record["message"] or "").strip().partition("\n\n")[0]
-    return {**record, "said": said, "at": moment_of(at) if at else record["updated_at"]}
+    summary = (record["message"] or "").strip().partition("\n\n")[0]
+    return {**record, "summary": summary, "at": moment_of(at) if at else record["updated_at"]}
 
 
 def name_refs(repo: Repo, tags: list[dict[str, Any]]) -> None:
-    """Add what each is called in addresses, as `ref`: by its full name where the short one would
-    mean a branch.
+    """Add to each tag its name in addresses, as `ref`: the full name if the short one is also that
+    of a branch.
     """
     branches = repo.refs.filter(full_name__in=[BRANCHES + tag["name"] for tag in tags])
     taken = {*branches.values_list("full_name", flat=True)}
@@ -83,6 +83,6 @@ def name_refs(repo: Repo, tags: list[dict[str, Any]]) -> None:
         tag["ref"] = name if is_free else TAGS + name
 
 
-def searched(request: PageRequest) -> str:
-    """The part of a name that is looked for."""
+def search_text(request: PageRequest) -> str:
+    """The value of `?search=`."""
     return request.GET.get("search", "").replace("\0", "")

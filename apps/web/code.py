@@ -1,4 +1,4 @@
-"""What the pages of code have in common: where they are, the menu of branches, a folder's list."""
+"""Parts of the pages of code: the location, the menu of branches and tags, the list of a folder."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from apps.web.addresses import path_address, resolved
 from apps.web.responses import PageRequest, page_number
 
 MENU_BRANCHES, MENU_TAGS = 100, 50
-"""Names in the menu: those that were pushed last."""
+"""Names in the menu: the most recently pushed ones."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """A path of a commit. `ref` is what the address names, "" for the default branch."""
+    """A path of a commit. `ref` is that of the address, "" for the default branch."""
 
     repo: Repo
     ref: str
@@ -43,7 +43,7 @@ class Location:
 
     @property
     def shown_ref(self) -> str:
-        """The branch, tag or commit in words."""
+        """The name of the branch, tag or commit."""
         return self.ref or self.repo.default_branch
 
     @property
@@ -52,28 +52,28 @@ class Location:
 
     @property
     def root(self) -> str:
-        """The address of the topmost folder."""
+        """The address of the root folder."""
         return path_address(self.repo, "files", b"", self.ref) if self.ref else f"/{self.repo.path}"
 
     @property
     def files_action(self) -> str:
-        """Where a form leads that chooses another ref for this path; see `hidden`."""
+        """The action of the form that selects another ref for this path; see `hidden`."""
         return path_address(self.repo, "files", self.path).partition("?")[0]
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """What such a form sends along, because it is not in its address."""
+        """The hidden fields of that form: parts of the path that its address cannot have."""
         return [(name, text) for name, text in self.hidden_path if name != "path"]
 
     @property
     def hidden_path(self) -> list[tuple[str, str]]:
-        """The same for a form whose address has no path."""
+        """The hidden fields of a form whose address has no path."""
         fields = path_fields(self.path) if self.path else {}
         return [(name, text) for name, text in fields.items() if text]
 
     @property
     def crumbs(self) -> list[tuple[str, str]]:
-        """The name and the address of each folder on the way, and of the path itself."""
+        """The name and address of each folder of the path, and of the path itself."""
         parts = self.path.split(b"/") if self.path else []
         paths = [b"/".join(parts[: at + 1]) for at in range(len(parts))]
         return [
@@ -83,12 +83,12 @@ class Location:
 
 
 def who_asks(request: PageRequest) -> str:
-    """For whom a place is held while git works."""
+    """The throttle key of the caller, for slots of git."""
     return caller_of(request, request.principal)
 
 
 def find_location(request: PageRequest, access: RepoAccess, path: str = "") -> Location:
-    """What `?ref=` and this path mean; 404 for a ref that is not there, 422."""
+    """The location of `?ref=` and this path; 404 for a missing ref, 422."""
     ref = request.GET.get("ref", "")
     raw = path_in_tree(path, request.GET.get("path_base64"))
     commit = commit_at(access.repo, revision(access.repo, ref or None))
@@ -96,7 +96,7 @@ def find_location(request: PageRequest, access: RepoAccess, path: str = "") -> L
 
 
 def ref_menu(repo: Repo, current: str) -> dict[str, list[str]]:
-    """The branches and tags to choose from, the current one among them; two queries."""
+    """The branches and tags of the menu, the current one included; two queries."""
     branches = latest(repo.refs.branches(), BRANCHES, MENU_BRANCHES)
     tags = latest(repo.refs.tags(), TAGS, MENU_TAGS)
     for name in (repo.default_branch, current):
@@ -113,9 +113,7 @@ def latest(rows: Any, namespace: str, most: int) -> list[str]:
 def folder_context(
     request: PageRequest, access: RepoAccess, location: Location, folder: Entry
 ) -> dict[str, Any]:
-    """What `_folder.html` shows: a page of entries, each with its last change as far as it is
-    known.
-    """
+    """The context of `_folder.html`: a page of entries, each with its last change if known."""
     page = page_number(request)
     found = read_folder(location.repo, folder, page)
     changes = find_last_changes(
@@ -135,7 +133,7 @@ def folder_context(
 
 
 def shown_entry(location: Location, entry: Entry, changes: LastChanges) -> dict[str, Any]:
-    """What one line of the list needs."""
+    """An item of the list."""
     name, change = name_of(entry), changes.by_name.get(name_of(entry))
     return {
         "name": shown_path(name),
@@ -157,7 +155,7 @@ def newest_of(changes: LastChanges, principal: Principal) -> dict[str, Any] | No
 
 
 def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict[str, Any]:
-    """A README: HTML for who looks at it, or plain text."""
+    """A README: HTML with links for the caller, or plain text."""
     path = location.path + b"/" + readme.name if location.path else readme.name
     urls = references.urls(access, "", [readme.html])
     html = markdown.with_links(
@@ -166,14 +164,14 @@ def shown_readme(access: RepoAccess, location: Location, readme: Readme) -> dict
     return {
         "name": shown_path(readme.name),
         "address": path_address(location.repo, "files", path, location.ref),
-        # The renderer writes what it lets through by itself: see `apps/core/markdown.py`.
-        "html": mark_safe(html),  # noqa: S308 - as said above
+        # The renderer writes all tags and attributes itself: see `apps/core/markdown.py`.
+        "html": mark_safe(html),  # noqa: S308 - see above
         "text": readme.text,
     }
 
 
 def moment_of(text: str) -> dt.datetime:
-    """A date of git's in UTC; in its own zone where UTC has none so early or so late."""
+    """A date of git's, in UTC; in its own time zone if UTC cannot represent it."""
     moment = dt.datetime.fromisoformat(text)
     try:
         return moment.astimezone(dt.UTC)

@@ -1,7 +1,7 @@
-"""Colours for code: each line of a file as pieces of text, which have one of seven classes.
+"""Colours for code: each line of a file as pieces of text, each with one of seven CSS classes.
 
-The name of the file alone says which language it is. What is large, has a very long line, or takes
-too long stays plain.
+The language follows from the name of the file alone. A file stays plain if it is large, has a very
+long line, or takes too long.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from apps.core.lexers import Budget, tokens_of
 from apps.web import hidden_characters
 
 Piece = tuple[str, str]
-"""A class, "" for none, and text without line ends."""
+"""A CSS class, "" for none, and text without line ends."""
 Line = list[Piece]
 
 VERSION = 1
-"""Raised when lines are coloured in another way."""
+"""Part of the cache key: raise it when colouring changes."""
 CHARACTERS_MAX = 128 * 1024
 LINES_MAX = 2000
-"""A file with more of either stays plain."""
+"""A file with more characters or lines stays plain."""
 LINE_MAX = 1000
-"""Characters; a file with a longer line stays plain: in such lines lexers may try without end."""
+"""A file with a longer line, in characters, stays plain: lexers can take extremely long on it."""
 SECONDS_MAX = 0.3
-"""Limits the processor time that colouring one file may take; the rest stays plain."""
+"""Processor time for colouring one file; the rest of the file stays plain."""
 
 ENDINGS = {
     "bash": "bash sh zsh",
@@ -89,8 +89,8 @@ ENDINGS = {
     "yaml": "yaml yml",
     "zig": "zig",
 }
-"""The endings of names by Pygments' name of the language, which is one of those that texts may
-have as well (`apps/core/highlighting.py`).
+"""File name endings by Pygments' name of the language. Code blocks in Markdown may have the same
+languages (`apps/core/highlighting.py`).
 """
 LANGUAGE_OF_ENDING = {end: language for language, ends in ENDINGS.items() for end in ends.split()}
 LANGUAGE_OF_NAME = {
@@ -120,52 +120,52 @@ CLASSES = {
     Operator.Word: "k",
     String: "s",
 }
-"""By kind of token: keyword, string, number, name that is defined, operator, decoration, comment.
-Kinds below these have the same; all else stays plain.
+"""CSS classes by type of token; subtypes inherit the class, other types have none. k: keyword,
+s: string, m: number, f: defined name, o: operator, d: decoration, x: comment.
 """
 VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"}
 VISIBLE |= {0x7F: 0x2421}
-"""Control characters, which HTML has not, as the signs that Unicode has for them."""
+"""Unicode's symbols for control characters, which are not allowed in HTML."""
 AS_HTML: dict[int, Any] = {**VISIBLE, ord("\r"): "&#13;"}
-"""A browser would take a carriage return itself for the end of a line."""
+"""A carriage return is escaped: a browser would normalize the character to a line feed."""
 
 
 def coloured_lines(name: str, text: str, budget: Budget) -> list[Line]:
-    """The lines of the file of this name, as far as they take no longer than the budget has."""
+    """The lines of a file, coloured as far as the budget allows."""
     language = language_of(name)
-    if not language or not fits(text):
+    if not language or not can_be_coloured(text):
         return plain_lines(text)
     return split_pieces(pieces_of(text, language, budget))
 
 
 def plain_lines(text: str) -> list[Line]:
-    """The same without colours."""
+    """The lines of a file without colours."""
     return split_pieces([("", text)])
 
 
 def language_of(name: str) -> str:
-    """Pygments' name for what is written in a file of this name; "" where nobody knows."""
+    """Pygments' name of the language of a file; "" if its name does not tell."""
     last = name.rpartition("/")[2].lower()
-    found = LANGUAGE_OF_NAME.get(last)
-    return found or LANGUAGE_OF_ENDING.get(last.rpartition(".")[2] if "." in last else "", "")
+    ending = last.rpartition(".")[2] if "." in last else ""
+    return LANGUAGE_OF_NAME.get(last) or LANGUAGE_OF_ENDING.get(ending, "")
 
 
-def fits(text: str) -> bool:
-    """Whether this is not too much to be coloured."""
+def can_be_coloured(text: str) -> bool:
+    """Whether the file is within the limits for colouring."""
     if len(text) > CHARACTERS_MAX or text.count("\n") > LINES_MAX:
         return False
     return max(map(len, text.split("\n"))) <= LINE_MAX
 
 
 def pieces_of(text: str, language: str, budget: Budget) -> list[Piece]:
-    """All of the text, whatever the lexer makes of it."""
+    """The text as pieces; together they are the whole text, even if the lexer fails."""
     tokens = tokens_of(text, language, budget, seconds=SECONDS_MAX)
     return [(class_of(kind), value) for kind, value in tokens]
 
 
 @cache
 def class_of(kind: Any) -> str:
-    """The class of a kind of token."""
+    """The CSS class of a type of token."""
     while kind is not None:
         if kind in CLASSES:
             return CLASSES[kind]
@@ -174,7 +174,7 @@ def class_of(kind: Any) -> str:
 
 
 def split_pieces(pieces: list[Piece]) -> list[Line]:
-    """Lines without their ends. A last line may end without one, as in a file."""
+    """The pieces split into lines, without the line feeds. The last line may have none."""
     lines: list[Line] = [[]]
     for kind, text in pieces:
         first, *others = text.split("\n")
@@ -188,7 +188,7 @@ def split_pieces(pieces: list[Piece]) -> list[Line]:
 
 
 def add_piece(line: Line, kind: str, text: str) -> None:
-    """Add to a line, in one piece with what has the same class."""
+    """Add text to a line, joined to the last piece if that has the same class."""
     if not text:
         return
     if line and line[-1][0] == kind:
@@ -198,17 +198,17 @@ def add_piece(line: Line, kind: str, text: str) -> None:
 
 
 def text_of(line: Line) -> str:
-    """A line without its colours."""
+    """The text of a line."""
     return "".join(text for _, text in line)
 
 
 def html_of(line: Line, marked: tuple[int, int] | None = None) -> str:
-    """A line as HTML; `marked`: from which to before which character it stands out."""
+    """A line as HTML; `marked`: start and end of the characters to put into a `<mark>`."""
     if marked is None:
         return pieces_html(line)
     start, stop = marked
-    before, rest = cut(line, start)
-    inside, after = cut(rest, stop - start)
+    before, rest = split_line(line, start)
+    inside, after = split_line(rest, stop - start)
     return f"{pieces_html(before)}<mark>{pieces_html(inside)}</mark>{pieces_html(after)}"
 
 
@@ -219,8 +219,8 @@ def pieces_html(line: Line) -> str:
     )
 
 
-def cut(line: Line, length: int) -> tuple[Line, Line]:
-    """The first so many characters, and the others."""
+def split_line(line: Line, length: int) -> tuple[Line, Line]:
+    """A line split after `length` characters."""
     before, after = Line(), Line()
     for kind, text in line:
         add_piece(before, kind, text[:length])
@@ -230,5 +230,5 @@ def cut(line: Line, length: int) -> tuple[Line, Line]:
 
 
 def escaped(text: str) -> str:
-    """Text of a file as HTML."""
+    """Text of a file as HTML, with marks for hidden characters."""
     return hidden_characters.marked(html.escape(text, quote=False).translate(AS_HTML))

@@ -1,4 +1,4 @@
-"""`…/commits`, and one of them with what it changes."""
+"""`…/commits`: the list of commits, and one commit with its changes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ from apps.web.responses import PageRequest, page_number, page_of
 
 @repo_page()
 def commits(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The commits of a branch, a tag or a commit, newest first; of one `?path=` those that change
-    it.
-    """
+    """The commits of a branch, tag or commit, newest first; with `?path=`, those that change it."""
     repo = access.repo
     if repo.is_empty:
         return render_repo_page(request, access, "commits", tab="code")
@@ -78,7 +76,7 @@ def shown_person(signature: Signature, accounts: dict[str, Any]) -> dict[str, An
 
 @repo_page()
 def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
-    """What a commit says, and what it changes since its first parent."""
+    """A commit with its message, and its changes since its first parent."""
     if not is_sha(sha):
         raise invalid_ref(sha)
     repo, who = access.repo, who_asks(request)
@@ -106,7 +104,7 @@ def commit(request: PageRequest, access: RepoAccess, sha: str) -> HttpResponse:
 
 
 def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
-    """What a commit changes since its first parent."""
+    """The changes of a commit since its first parent."""
     commit, changes = single.commit, single.changes
     return Difference(
         repo=repo,
@@ -120,10 +118,10 @@ def difference_of(repo: Repo, single: SingleCommit, who: str) -> Difference:
         deletions=changes.deletions,
         address=f"/{repo.path}/commits/{commit.sha}",
         cache_key=(),
-        who=who,
+        throttle_key=who,
     )
 
 
 def body_of(commit: Commit) -> str:
-    """The message without its first paragraph, which is the subject."""
+    """The message without its subject, the first paragraph."""
     return commit.message.strip("\n").partition("\n\n")[2].strip("\n")

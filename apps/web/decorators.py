@@ -1,7 +1,7 @@
-"""`@page`: every page passes the same steps in the same order, as in the API.
+"""`@page`: every page runs the same checks in the same order, as in the API.
 
-Method 405; signed in, else 302 to sign-in, or 401 for a POST; rate limit 429; staff 403; then the
-page, which only asks and acts. Whatever is refused on the way becomes a page of its own.
+Method 405; sign-in 302, or 401 for a POST; rate limit 429; staff 403; then the view, which only
+queries and acts. Each error becomes an error page.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from functools import wraps
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
-from django.conf import settings
 from django.http import Http404, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
@@ -25,17 +24,18 @@ from apps.repos.access import RepoAccess, open_repo, owner_path
 from apps.repos.queries import list_repos
 from apps.site.limits import BY_ADDRESS, throttle_page, throttle_reading
 from apps.teams.access import TeamAccess, open_team
-from apps.web.responses import PageRequest, ask_to_sign_in, refuse
+from apps.web.responses import PageRequest, ask_to_sign_in, render_error, set_cookie
 
 View = Callable[..., HttpResponseBase]
 READ = ("GET",)
 FORM = ("GET", "POST")
+POST = ("POST",)
 SENT = "sent"
-"""The cookie that has the path of a form that was accepted, until the next page."""
+"""The cookie with the path of the form that was just accepted; the next page deletes it."""
 
 
 class PageView(Protocol):
-    """The declaration that `@page` leaves on a view, for the tests and for `errors.old_form`."""
+    """The attributes that `@page` sets on a view, for tests and for `errors.csrf_failure`."""
 
     page: Level
     methods: tuple[str, ...]
@@ -47,43 +47,41 @@ def page(
     *,
     methods: tuple[str, ...] = READ,
     throttle: str | None = None,
-    is_packed: bool = True,
+    is_compressed: bool = True,
 ) -> Callable[[View], View]:
-    """Declare a page: `PUBLIC` for everybody, `NONE` for whoever is signed in, `STAFF`.
+    """Declare a page. `needs`: `PUBLIC` for everybody, `NONE` for anybody signed in, or `STAFF`.
 
-    `throttle` is what a POST counts in: the tag that its operation has in the API, or a rate scope
-    of signing in. `is_packed`: whether the answer may be compressed.
+    `throttle` is the rate limit that a POST counts towards: the tag of its operation in the API, or
+    a rate scope of signing in. `is_compressed`: whether the response may be compressed.
     """
 
-    packed: Callable[[View], View] = gzip_page if is_packed else as_it_is
-
     def declare(view: View) -> View:
-        @packed
         @wraps(view)
         def run(request: Any, *args: Any, **kwargs: Any) -> HttpResponseBase:
             try:
-                last = before(request, needs, methods, throttle)
-                response = last or view(request, *args, **kwargs)
+                answer = check_request(request, needs, methods, throttle)
+                response = answer or view(request, *args, **kwargs)
             except Exception as exception:
                 error = as_api_error(exception)
                 if error is None:
                     raise
-                response = refuse(request, error, keeps_texts=True)
+                response = render_error(request, error, keeps_texts=True)
             if not response.has_header("Cache-Control"):
-                keep_from_caches(request, response)
-            tell_what_was_sent(request, response)
+                forbid_caching(request, response)
+            mark_form_as_sent(request, response)
             return response
 
-        declared = cast("PageView", run)
+        compressed: View = gzip_page(run) if is_compressed else run
+        declared = cast("PageView", compressed)
         declared.page, declared.methods, declared.throttle = needs, methods, throttle
-        return run
+        return compressed
 
     return declare
 
 
-def keep_from_caches(request: PageRequest, response: HttpResponseBase) -> None:
-    """Browsers show pages that they have stored when people go back, without asking again. They
-    store none of somebody who is signed in: after signing out it would still be there.
+def forbid_caching(request: PageRequest, response: HttpResponseBase) -> None:
+    """Let caches revalidate a page, and let nothing store the page of somebody who is signed in:
+    Back would still show it after they have signed out.
     """
     if request.principal.is_signed_in:
         response["Cache-Control"] = "no-store"
@@ -91,39 +89,27 @@ def keep_from_caches(request: PageRequest, response: HttpResponseBase) -> None:
         patch_cache_control(response, private=True, no_cache=True)
 
 
-def tell_what_was_sent(request: PageRequest, response: HttpResponseBase) -> None:
-    """After a form was accepted, let the next page say so in `data-sent`: only then a browser
-    forgets what it has kept of the text.
+def mark_form_as_sent(request: PageRequest, response: HttpResponseBase) -> None:
+    """Set the cookie that fills `data-sent` on the next page after a form was accepted: the drafts
+    script then deletes its copy of the text.
     """
     if request.method == "POST" and response.status_code == 303 and request.principal.is_signed_in:
-        response.set_cookie(
-            SENT,
-            request.path,
-            max_age=60,
-            secure=settings.SESSION_COOKIE_SECURE,
-            httponly=True,
-            samesite="Lax",
-        )
+        set_cookie(response, SENT, request.path, seconds=60)
     elif SENT in request.COOKIES and response.status_code == 200:
         response.delete_cookie(SENT, samesite="Lax")
 
 
-def as_it_is(view: View) -> View:
-    """In the place of `gzip_page`."""
-    return view
-
-
-def before(
+def check_request(
     request: PageRequest, needs: Level, methods: tuple[str, ...], throttle: str | None
 ) -> HttpResponse | None:
-    """The steps before the page; an answer when one of them is the last."""
+    """Run the checks before the view; a response if the person has to sign in first."""
     if request.method not in (*methods, *(["HEAD"] if "GET" in methods else [])):
         error = plain_error(405)
         error.headers["Allow"] = ", ".join(methods)
         raise error
     principal = request.principal
     signed_in = principal.is_signed_in
-    request.auth = principal  # where filters look for who asks, as in the API
+    request.auth = principal  # filters read the principal there, as in the API
     if signed_in:
         request.user = principal.user
     if not signed_in and needs is not Level.PUBLIC:
@@ -146,16 +132,16 @@ def repo_page(
     methods: tuple[str, ...] = READ,
     throttle: str | None = None,
     signed_in: bool = False,
-    is_packed: bool = True,
+    is_compressed: bool = True,
 ) -> Callable[[View], View]:
-    """Declare a page below a repository: it is given the caller's access before what else its
-    address names.
+    """Declare a page below a repository. The view gets the caller's access, then the other
+    parameters of its path.
 
-    Anonymous people read public ones; for all others, and for those that do not exist, they are
-    asked to sign in. `signed_in`: a page that is of use only to who is.
+    Anonymous people can read public repositories; for private and missing ones alike they are asked
+    to sign in. `signed_in`: also ask them to sign in for a GET.
     """
 
-    def open_named(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
+    def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> RepoAccess:
         writing = request.method == "POST"
         owner, slug = owner_path(kwargs), kwargs.pop("repo_slug")
         kwargs.pop("team_slug", None) or kwargs.pop("username")
@@ -164,7 +150,11 @@ def repo_page(
         )
 
     return _page_below(
-        open_named, methods=methods, throttle=throttle, signed_in=signed_in, is_packed=is_packed
+        open_resource,
+        methods=methods,
+        throttle=throttle,
+        signed_in=signed_in,
+        is_compressed=is_compressed,
     )
 
 
@@ -176,12 +166,12 @@ def team_page(
     signed_in: bool = False,
     even_inactive: bool = False,
 ) -> Callable[[View], View]:
-    """The same for a page of a team: anonymous people see those with a public repository.
+    """Declare a page below a team. Anonymous people can see teams with a public repository.
 
-    `even_inactive` as in `@operation`.
+    `even_inactive`: the same as in `@operation`.
     """
 
-    def open_named(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
+    def open_resource(request: PageRequest, kwargs: dict[str, Any]) -> TeamAccess:
         posted = request.method == "POST"
         access = open_team(
             request.principal,
@@ -190,48 +180,48 @@ def team_page(
             writing=posted and not even_inactive,
             former=not posted,
         )
-        check_is_shown(access)
+        check_has_public_repo(access)
         return access
 
-    return _page_below(open_named, methods=methods, throttle=throttle, signed_in=signed_in)
+    return _page_below(open_resource, methods=methods, throttle=throttle, signed_in=signed_in)
 
 
-def check_is_shown(access: TeamAccess | UserAccess) -> None:
-    """404 for anonymous people where the team or person has no public repository."""
+def check_has_public_repo(access: TeamAccess | UserAccess) -> None:
+    """404 for anonymous people unless the team or person has a public repository."""
     if not access.principal.is_signed_in and not list_repos(access)[:1]:
         raise Http404
 
 
 def _page_below(
-    open_named: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
+    open_resource: Callable[[PageRequest, dict[str, Any]], RepoAccess | TeamAccess],
     *,
     methods: tuple[str, ...],
     throttle: str | None,
     signed_in: bool,
-    is_packed: bool = True,
+    is_compressed: bool = True,
 ) -> Callable[[View], View]:
     def declare(view: View) -> View:
-        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_packed=is_packed)
+        @page(Level.PUBLIC, methods=methods, throttle=throttle, is_compressed=is_compressed)
         @wraps(view)
         def run(request: PageRequest, **kwargs: Any) -> HttpResponseBase:
-            is_known = request.principal.is_signed_in
-            if (signed_in or request.method == "POST") and not is_known:
+            is_signed_in = request.principal.is_signed_in
+            if (signed_in or request.method == "POST") and not is_signed_in:
                 return ask_to_sign_in(request)
             try:
-                access = open_named(request, kwargs)
+                access = open_resource(request, kwargs)
             except (Forbidden, Http404):
-                if is_known:
+                if is_signed_in:
                     raise
-                return ask_to_sign_in(request)  # private or missing: the answer is the same
-            return moved(request, access) or view(request, access, **kwargs)
+                return ask_to_sign_in(request)  # the same for private and missing ones
+            return redirect_if_moved(request, access) or view(request, access, **kwargs)
 
         return run
 
     return declare
 
 
-def moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
-    """301 to where the team or repository is today; None where it was asked for by that name."""
+def redirect_if_moved(request: PageRequest, access: RepoAccess | TeamAccess) -> HttpResponse | None:
+    """301 to the current path if the request has a former slug of the team or repository."""
     if not access.moved:
         return None
     depth = len(access.name.split("/")) + 1

@@ -1,4 +1,4 @@
-"""What a page shows of the files that differ between two commits: rows, within limits."""
+"""The changes between two commits as a page shows them: rows of files, within limits."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from apps.git.tree import read_blobs
 from apps.repos.models import Repo
 from apps.web.addresses import path_address
 from apps.web.colours import CHARACTERS_MAX, Line, coloured_lines
-from apps.web.diff_rows import Row, rows_of
-from apps.web.diff_tables import diff_table
+from apps.web.diff_tables import Row, diff_table, rows_of
 from apps.web.hidden_characters import rows_have_hidden
 from apps.web.responses import PageRequest, page_number
 
 VERSION = 2
-"""Raised when rows are made in another way."""
+"""Part of the cache key: raise it when the rows change."""
 FILES_MAX = 300
-"""Files of one page."""
+"""Files per page."""
 LINES_MAX = 3000
-"""Changed lines that one page shows."""
-OPEN_MAX = 500
-"""Rows of a file that are shown before somebody opens it."""
-ALONE_MAX = 10_000
-"""Rows of a file that is asked for alone."""
+"""Changed lines per page."""
+UNFOLDED_MAX = 500
+"""A file with more rows is folded."""
+SINGLE_FILE_MAX = 10_000
+"""Rows of a file that is shown alone."""
 SECONDS_MAX = 1.5
-"""Limits the processor time that colouring one page may take."""
+"""Processor time for colouring one page."""
 SIDES_MAX = 8 * 1024 * 1024
-"""Bytes of the files of one page that are read for their colours."""
-AT_ONCE = 100
-"""Files that one git is asked about, because their names are its arguments."""
+"""Bytes of files that are read for colouring one page."""
+FILES_PER_GIT = 100
+"""Files per git process: their names are its arguments."""
 STATUS = {
     "added": "added",
     "removed": "removed",
@@ -53,9 +52,10 @@ STATUS = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Two commits, and the files that differ between them. `source` is the repository in which the
-    new files are read, `address` the page that shows them all, `cache_key` what their rows are
-    cached by, and `who` asks.
+    """Two commits and the files that differ.
+
+    `source` is the repository of the new commit, `address` the page with all files, `cache_key` an
+    addition to the cache key of the rows, and `throttle_key` that of the caller.
     """
 
     repo: Repo
@@ -69,80 +69,87 @@ class Difference:
     deletions: int
     address: str
     cache_key: tuple[Any, ...]
-    who: str
+    throttle_key: str
     waits: bool = True
-    """Whether it is worth to wait for git where others keep it busy; 503 at once if not."""
+    """Whether to wait for a slot while git is busy; if not, 503 at once."""
 
 
 def shown_difference(
     request: PageRequest, difference: Difference, *, is_paged: bool = True
 ) -> dict[str, Any]:
-    """What `_diff.html` shows: 404 for a `?file=` that has not changed; 422, 503.
+    """The context of `_diff.html`. 404 for a `?file=` that has not changed; 422, 503.
 
-    `is_paged`: whether `?page=` of the request means pages of files.
+    `is_paged`: whether `?page=` is a page of files.
     """
     view = "split" if request.GET.get("view") == "split" else "unified"
-    only, page = request.GET.get("file"), page_number(request) if is_paged else 1
-    start = (page - 1) * FILES_MAX
-    listed = [*difference.files[start : start + FILES_MAX]]
-    if only is not None:
-        listed = [one for one in difference.files if shown_path(one.path) == only][:1]
-        if not listed:
-            raise NotFound("not_found", f"{quoted(only)} is not among the changed files.")
-    blind = request.GET.get("w") == "1"
-    rows = read_rows(
-        difference, chosen(listed, ALONE_MAX if only is not None else LINES_MAX), blind
-    )
-    files = [shown_file(request, difference, one, rows.get(one.path), view) for one in listed]
-    more = only is None and len(difference.files) > start + FILES_MAX
+    only_path, page = request.GET.get("file"), page_number(request) if is_paged else 1
+    files = changed_files(difference, page, only_path)
+    lines_max = SINGLE_FILE_MAX if only_path is not None else LINES_MAX
+    ignore_space = request.GET.get("w") == "1"
+    rows = read_rows(difference, files_with_rows(files, lines_max), ignore_space)
+    more = only_path is None and len(difference.files) > page * FILES_MAX
     return {
-        "files": files,
+        "files": [
+            file_context(request, difference, file, rows.get(file.path), view) for file in files
+        ],
         "rows": sum(len(found or ()) for found in rows.values()),
         "total": difference.total,
         "additions": difference.additions,
         "deletions": difference.deletions,
         "view": view,
-        "is_blind": blind,
-        "other_space": link(request, difference, w=None if blind else "1"),
-        "views": [(one, link(request, difference, view=one)) for one in ("unified", "split")],
-        "only": only,
-        "all": link(request, difference, file=None) if only is not None else None,
+        "ignores_space": ignore_space,
+        "other_space": diff_address(request, difference, w=None if ignore_space else "1"),
+        "views": [
+            (name, diff_address(request, difference, view=name)) for name in ("unified", "split")
+        ],
+        "only": only_path,
+        "all": diff_address(request, difference, file=None) if only_path is not None else None,
         "is_cut": difference.total > len(difference.files),
-        "next": link(request, difference, page=page + 1) if more else None,
-        "previous": link(request, difference, page=page - 1) if page > 1 else None,
+        "next": diff_address(request, difference, page=page + 1) if more else None,
+        "previous": diff_address(request, difference, page=page - 1) if page > 1 else None,
     }
 
 
-def link(request: PageRequest, difference: Difference, **changed: Any) -> str:
-    """The page of all changes as this one is, from its beginning, with some parameters set."""
+def changed_files(difference: Difference, page: int, only_path: str | None) -> list[FileChange]:
+    """The files of a page, or the one with this path; 404."""
+    if only_path is None:
+        return [*difference.files[(page - 1) * FILES_MAX : page * FILES_MAX]]
+    files = [file for file in difference.files if shown_path(file.path) == only_path][:1]
+    if not files:
+        raise NotFound("not_found", f"{quoted(only_path)} is not among the changed files.")
+    return files
+
+
+def diff_address(request: PageRequest, difference: Difference, **changed: Any) -> str:
+    """The address of the first page of changes: this query with some parameters changed."""
     query = with_parameters(request.GET, **{"page": None, **changed})
     return f"{difference.address}?{query}" if query else difference.address
 
 
-def chosen(files: Sequence[FileChange], most: int) -> list[FileChange]:
-    """Those of which rows are shown: in their order, each that still has room."""
-    found = []
+def files_with_rows(files: Sequence[FileChange], lines_left: int) -> list[FileChange]:
+    """The files whose rows are shown: in order, each that fits into the remaining lines."""
+    selected = []
     for file in files:
         lines = (file.additions or 0) + (file.deletions or 0)
-        if not file.is_binary and not file.is_too_large and lines <= most:
-            most -= lines
-            found.append(file)
-    return found
+        if not file.is_binary and not file.is_too_large and lines <= lines_left:
+            lines_left -= lines
+            selected.append(file)
+    return selected
 
 
 def read_rows(
-    difference: Difference, files: Sequence[FileChange], blind: bool
+    difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> dict[bytes, list[Row] | None]:
-    """The rows of each of these files by path; None where there are too many bytes together.
-    `blind`: to white space.
-    """
+    """The rows of each of these files by path, cached; None for a file whose patch is too large."""
     if not files:
         return {}
     paths = [file.path.decode(ENCODING) for file in files]
     ends = difference.old, difference.new
-    question = ("rows", VERSION, blind, *difference.cache_key, *ends, *paths)
+    question = ("rows", VERSION, ignore_space, *difference.cache_key, *ends, *paths)
     try:
-        answer = cached(difference.repo, question, lambda: ask_rows(difference, files, blind))
+        answer = cached(
+            difference.repo, question, lambda: rows_from_git(difference, files, ignore_space)
+        )
     except GitTooLarge:
         raise diff_too_large() from None
     return {
@@ -151,17 +158,17 @@ def read_rows(
     }
 
 
-def ask_rows(
-    difference: Difference, files: Sequence[FileChange], blind: bool
+def rows_from_git(
+    difference: Difference, files: Sequence[FileChange], ignore_space: bool
 ) -> list[list[Row] | None] | ForNow:
-    """The same from git, as it is cached."""
-    found: dict[bytes, bytes | None] = {}
-    with heavy_slots.slot(difference.who, waits=difference.waits):
-        for at in range(0, len(files), AT_ONCE):
-            some = files[at : at + AT_ONCE]
+    """The rows of each file, from git; `ForNow` keeps rows without all colours out of the cache."""
+    diffs: dict[bytes, bytes | None] = {}
+    with heavy_slots.slot(difference.throttle_key, waits=difference.waits):
+        for at in range(0, len(files), FILES_PER_GIT):
+            batch = files[at : at + FILES_PER_GIT]
             ends = difference.git, difference.old, difference.new
-            found |= patches(*ends, some, ignore_space=blind)
-        shas = [sha for one in files if found[one.path] for sha in (one.previous_sha, one.sha)]
+            diffs |= patches(*ends, batch, ignore_space=ignore_space)
+        shas = [sha for file in files if diffs[file.path] for sha in (file.previous_sha, file.sha)]
         blobs = read_blobs(
             difference.git, filter(None, shas), most=CHARACTERS_MAX, together=SIDES_MAX
         )
@@ -174,7 +181,7 @@ def ask_rows(
         return coloured_lines(shown_path(path), text, budget)
 
     def rows(file: FileChange) -> list[Row] | None:
-        patch = found[file.path]
+        patch = diffs[file.path]
         if patch is None:
             return None
         old = side(file.previous_path or file.path, file.previous_sha)
@@ -189,17 +196,17 @@ def anchor_of(path: bytes) -> str:
     return f"f{hashlib.sha256(path).hexdigest()[:12]}"
 
 
-def shown_file(
+def file_context(
     request: PageRequest,
     difference: Difference,
     file: FileChange,
     rows: list[Row] | None,
     view: str,
 ) -> dict[str, Any]:
-    """What the template needs of one file."""
+    """The context of one file in `_diff.html`."""
     path, anchor, only = shown_path(file.path), anchor_of(file.path), request.GET.get("file")
     sha = difference.old if file.status == "removed" else difference.new
-    shown = (rows or [])[: ALONE_MAX if only is not None else None]
+    visible = (rows or [])[: SINGLE_FILE_MAX if only is not None else None]
     return {
         "path": path,
         "previous_path": shown_path(file.previous_path) if file.previous_path else "",
@@ -209,18 +216,18 @@ def shown_file(
         "additions": file.additions,
         "deletions": file.deletions,
         "address": path_address(difference.source, "files", file.path, sha or ""),
-        "table": diff_table(anchor, shown, view) if shown else "",
+        "table": diff_table(anchor, visible, view) if visible else "",
         "row_count": len(rows or ()),
-        "is_folded": len(shown) > OPEN_MAX and only is None,
-        "is_cut": rows is not None and len(shown) < len(rows),
+        "is_folded": len(visible) > UNFOLDED_MAX and only is None,
+        "is_cut": rows is not None and len(visible) < len(rows),
         "why": why_not_shown(file, rows),
-        "has_hidden": rows_have_hidden(shown),
-        "alone": link(request, difference, file=path),
+        "has_hidden": rows_have_hidden(visible),
+        "alone": diff_address(request, difference, file=path),
     }
 
 
 def why_not_shown(file: FileChange, rows: list[Row] | None) -> str:
-    """A word for why there are no rows; "" where there are some."""
+    """The reason why a file has no rows, one word of `_diff.html`; "" if it has rows."""
     if file.is_binary:
         return "binary"
     if file.is_too_large:
@@ -231,6 +238,6 @@ def why_not_shown(file: FileChange, rows: list[Row] | None) -> str:
 
 
 def mode_change(file: FileChange) -> str:
-    """Both modes, where a file has another one than before."""
+    """Old and new mode of a file if they differ."""
     before, after = file.previous_mode, file.mode
     return f"{before} → {after}" if before and after and before != after else ""

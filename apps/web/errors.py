@@ -1,4 +1,4 @@
-"""Answers where no page was reached: Django's own refusals, and a form that has grown old."""
+"""Django's error handlers (400, 403, 404, 500) and the view for CSRF failures."""
 
 from __future__ import annotations
 
@@ -13,72 +13,72 @@ from django.urls import is_valid_path
 from django.utils.http import escape_leading_slashes
 
 from apps.core.errors import as_api_error, plain_error
-from apps.web.responses import PageRequest, refuse, render_page, typed
+from apps.web.responses import PageRequest, render_error, render_page, typed_values
 
 NO_PAGES = ("/api/",)
-"""Where people look at no page; the layer around the API writes ErrorBody over it."""
+"""Paths that answer a bare status; below `/api/` middleware adds the ErrorBody."""
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400, and 413 for a body that is too large, which Django calls suspicious as well."""
-    return answer(request, status=413 if isinstance(exception, RequestDataTooBig) else 400)
+    """400, and 413 for a body that is too large: Django raises SuspiciousOperation for both."""
+    return error_page(request, status=413 if isinstance(exception, RequestDataTooBig) else 400)
 
 
-def answer(
+def error_page(
     request: HttpRequest, exception: Exception | None = None, *, status: int
 ) -> HttpResponse:
-    """A page, where people ask; elsewhere the status alone."""
+    """The error page of this status; below `/api/`, the status alone."""
     if request.path_info.startswith(NO_PAGES):
         return HttpResponse(status=status)
-    return refuse(request, plain_error(status))
+    return render_error(request, plain_error(status))
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """404, or 301 where only the slash at the end is one too many or too few."""
-    address = other_slash(request) if request.method in {"GET", "HEAD"} else None
+    """404, or 301 if the path with or without its trailing slash has a page."""
+    address = address_with_other_slash(request) if request.method in {"GET", "HEAD"} else None
     if address is not None:
         return HttpResponsePermanentRedirect(address)
-    return answer(request, status=404)
+    return error_page(request, status=404)
 
 
-def other_slash(request: HttpRequest) -> str | None:
-    """The address with or without a slash at its end, if that has a page and this has none."""
+def address_with_other_slash(request: HttpRequest) -> str | None:
+    """The address with the trailing slash added or removed, if only that one has a page."""
     path = request.path_info
     if request.resolver_match is not None or path.startswith(NO_PAGES):
         return None
     other = path.rstrip("/") if path.endswith("/") else f"{path}/"
     if not is_valid_path(other):
         return None
-    # Two slashes at the beginning would lead to another host.
+    # An address that begins with two slashes would name another host.
     query = request.META.get("QUERY_STRING", "")
     address = escape_leading_slashes(quote(other))
     return f"{address}?{query}" if query else address
 
 
-forbidden = partial(answer, status=403)
+forbidden = partial(error_page, status=403)
 
 
-def broken(request: HttpRequest) -> HttpResponse:
-    """500 for a defect; 503 where the database was away, also in the admin and in middleware."""
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500, or 503 if the database is unavailable; for pages, the admin and middleware."""
     error = as_api_error(sys.exception() or Exception())
-    return answer(request, status=error.status if error else 500)
+    return error_page(request, status=error.status if error else 500)
 
 
-def old_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403 for a POST without a valid CSRF token.
 
-    A form of our own that has grown old comes back with what was typed and a fresh token; only a
-    browser can say that it is ours. The page is asked as by GET, so that nothing can be done.
+    If the browser says that the form is from this site, the form is outdated, and its page comes
+    back with the typed values and a new token. The view runs as for a GET, and changes nothing.
     """
     match = request.resolver_match
     ours = request.headers.get("Sec-Fetch-Site") == "same-origin"
     if match is None or not hasattr(match.func, "page") or not ours:
-        return answer(request, status=403)
+        return error_page(request, status=403)
     page_request = cast("PageRequest", request)
-    page_request.kept = typed(request)
+    page_request.restored = typed_values(request)
     page_request.method = "GET"
     response: Any = match.func(page_request, *match.args, **match.kwargs)
-    if response.status_code == 405:  # no page to look at, such as /signout
+    if response.status_code == 405:  # no GET page, such as /signout
         response = render_page(page_request, "again", again=page_request.get_full_path())
     if response.status_code == 200:
         response.status_code = 403

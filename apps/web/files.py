@@ -1,4 +1,4 @@
-"""`…/files/<path>` and `…/raw/<path>`: what a commit has at a path, as a page and as it is."""
+"""`…/files/<path>` and `…/raw/<path>`: a folder or file of a commit, as a page or as bytes."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from apps.web.hidden_characters import has_hidden
 from apps.web.responses import PageRequest
 
 CACHED_FROM = 16 * 1024
-"""Size in bytes of files whose colours are cached: making them takes longer than reading them."""
+"""Size in bytes from which coloured lines are cached: below, colouring is as fast as the cache."""
 START = 512 * 1024
-"""Bytes that are read of a file that is too large to be read whole."""
+"""Bytes read from the start of a file that is too large to be read whole."""
 
 
 @repo_page()
 def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpResponse:
-    """A folder or a file, by what git says is there. `?line=` leads to a line of it."""
+    """A folder or a file; `?line=` redirects to a line."""
     location = find_location(request, access, path)
     entry = read_entry(location.repo, location.commit, location.path)
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "location": location,
         "menu": ref_menu(location.repo, location.shown_ref),
         "history": history_address(location.repo, location.path, location.ref),
@@ -55,24 +55,24 @@ def files(request: PageRequest, access: RepoAccess, path: str = "") -> HttpRespo
         "is_pinned": location.ref == location.commit,
     }
     if entry.kind == "directory":
-        shown["folder"] = folder_context(request, access, location, entry)
-        return render_repo_page(request, access, "folder", tab="code", **shown)
-    shown |= file_context(location, entry)
+        context["folder"] = folder_context(request, access, location, entry)
+        return render_repo_page(request, access, "folder", tab="code", **context)
+    context |= file_context(location, entry)
     if "line" in request.GET:
-        wanted = min(count_parameter(request.GET, "line", 1), shown["line_count"] or 1)
+        line = min(count_parameter(request.GET, "line", 1), context["line_count"] or 1)
         here = path_address(location.repo, "files", location.path, location.ref)
-        return HttpResponseRedirect(f"{here}#L{wanted}")
-    return render_repo_page(request, access, "file", tab="code", **shown)
+        return HttpResponseRedirect(f"{here}#L{line}")
+    return render_repo_page(request, access, "file", tab="code", **context)
 
 
 def file_context(location: Location, entry: Entry) -> dict[str, Any]:
-    """What `file.html` shows of a file, a symlink or a submodule."""
+    """The context of `file.html`, for a file, a symlink or a submodule."""
     with quick():
         found = content_of(location.repo, location.commit, entry)
         content = found.content
         if content is None and entry.kind == "file":
             content = start_of_blob(location.repo.git, entry.sha, START)
-    shown: dict[str, Any] = {
+    context: dict[str, Any] = {
         "entry": entry,
         "name": shown_path(entry.path.rpartition(b"/")[2]),
         "raw": path_address(location.repo, "raw", location.path, location.ref),
@@ -82,15 +82,15 @@ def file_context(location: Location, entry: Entry) -> dict[str, Any]:
         "line_count": 0,
     }
     if entry.kind != "file" or content is None:
-        return shown
+        return context
     if found.is_binary:
         is_picture = kind_of(content, is_whole=found.content is not None) in PICTURES
-        return {**shown, "is_picture": is_picture and found.content is not None}
-    return {**shown, **text_context(location, found, content)}
+        return {**context, "is_picture": is_picture and found.content is not None}
+    return {**context, **text_context(location, found, content)}
 
 
 def text_context(location: Location, found: Content, content: bytes) -> dict[str, Any]:
-    """The lines of a text: with colours, or where it is large the first ones, plain."""
+    """The lines of a text file: coloured, or the first ones without colours if it is large."""
     total = content.count(b"\n") + (content[-1:] not in {b"", b"\n"})
     is_whole = found.content is not None
     if is_whole and len(content) <= CHARACTERS_MAX and total <= LINES_MAX:
@@ -108,7 +108,7 @@ def text_context(location: Location, found: Content, content: bytes) -> dict[str
 
 
 def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
-    """All lines with their colours; those of a larger file are cached."""
+    """All lines of a file, coloured; from `CACHED_FROM` bytes they are cached."""
     text, name = content.decode("utf-8", "replace"), shown_path(entry.path)
     budget = Budget(SECONDS_MAX)
 
@@ -123,9 +123,9 @@ def lines_of(location: Location, entry: Entry, content: bytes) -> list[Line]:
     return lines
 
 
-@repo_page(is_packed=False)
+@repo_page(is_compressed=False)
 def raw(request: PageRequest, access: RepoAccess, path: str) -> HttpResponseBase:
-    """The bytes of a file, of which no browser runs anything."""
-    wanted = revision(access.repo, request.GET.get("ref") or None)
+    """The bytes of a file, with headers that keep browsers from running them."""
+    commit = revision(access.repo, request.GET.get("ref") or None)
     at = path_in_tree(path, request.GET.get("path_base64"))
-    return raw_response(request, request.principal, access.repo, wanted, at)
+    return raw_response(request, request.principal, access.repo, commit, at)

@@ -1,22 +1,24 @@
-"""The forms of the pages. Lengths are those of the API's requests; the rules are in the actions."""
+"""The base classes of the forms of pages, and the forms of accounts, teams and repositories."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from django import forms
 from django.conf import settings
+from django.core.validators import MaxLengthValidator
 from django.db import DatabaseError
-from django.http import Http404, HttpResponse, QueryDict
+from django.http import Http404, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
+from apps.accounts.principal import Principal
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
 from apps.core.changes import compare_with_what_was_shown
 from apps.core.durations import parse_future
@@ -24,51 +26,73 @@ from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
 from apps.core.slugs import USERNAME_MAX
 from apps.git.run import GitDiskFull
-from apps.web.responses import PageRequest, render_page, typed
+from apps.repos.models import Visibility
+from apps.repos.protection_rules import with_form_fields
+from apps.repos.queries import spaces_of
+from apps.repos.serializers import (
+    AddApprover,
+    CreateProtection,
+    CreateRepo,
+    UpdateProtection,
+    UpdateRepo,
+)
+from apps.teams.models import Role
+from apps.teams.serializers import AddMember, CreateTeam, UpdateMember, UpdateTeam
+from apps.web.responses import PageRequest, render_page, typed_values
 
 PREVIEW = "preview"
-"""The name of the button that asks to see a text before it is sent."""
+"""The name of the button that previews a text."""
 PASSWORD_MAX = 4096
-"""As much as Django's own forms take."""
+"""The limit of Django's own forms."""
 HINT = "At least 8 characters, not only digits, and not a common password."
-NOT_YOURS = "Wrong password."
+WRONG_CURRENT = "Wrong password."
+PLAIN: dict[str, Any] = {"autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
+"""Attributes of inputs for names that are not words, such as usernames and branches."""
 
 
-def most(request_serializer: type[RequestSerializer], name: str) -> int:
-    """The length that the API allows for this property."""
-    field: Any = request_serializer().fields[name]
-    return int(field.max_length)
+@cache
+def fields_of(request_serializer: type[RequestSerializer]) -> Mapping[str, Any]:
+    """The fields of a request serializer, made once: forms only read them."""
+    return request_serializer().fields
 
 
 class PageForm(forms.Form):
-    """A form that was sent, or a new one; an old one comes back with what was typed into it."""
+    """A new or a submitted form; an outdated or previewed one is new, with the typed values."""
 
     request_serializer: type[RequestSerializer] | None = None
-    """The request serializer of the API that asks for the same."""
-    refused = 422
-    ids = "id_%s"
-    """How the ids of its fields are made of their names; forms of one page need different ones."""
+    """The request serializer of the API for the same action. Text fields without a length take it
+    from there.
+    """
+    refusal_status = 422
+    id_format = "id_%s"
+    """The format of the fields' ids; the forms of one page need different ids."""
 
-    def __init__(self, request: PageRequest, *, again: bool = False, **initial: Any) -> None:
-        """`again`: an empty form after one that was sent.
-
-        One that was sent to be previewed is a new one, with what was typed: nothing is done.
-        """
-        sent = request.POST if request.method == "POST" and not again else None
-        self.is_preview = sent is not None and PREVIEW in sent
-        self.old = hasattr(request, "kept")
-        kept = request.kept if self.old else typed(request) if self.is_preview else {}
-        data = None if self.is_preview else sent
-        known = {**initial, **kept}
-        super().__init__(data, initial=known, label_suffix="", auto_id=self.ids)
+    def __init__(self, request: PageRequest, *, unbound: bool = False, **initial: Any) -> None:
+        """`unbound`: a new form even for a POST, which submitted another form of the page."""
+        data = request.POST if request.method == "POST" and not unbound else None
+        self.is_preview = data is not None and PREVIEW in data
+        self.is_outdated = hasattr(request, "restored")
+        restored = (
+            request.restored
+            if self.is_outdated
+            else typed_values(request)
+            if self.is_preview
+            else {}
+        )
+        data = None if self.is_preview else data
+        values = {**initial, **restored}
+        super().__init__(data, initial=values, label_suffix="", auto_id=self.id_format)
         self.headers: dict[str, str] = {}
+        self.request_fields = fields_of(self.request_serializer) if self.request_serializer else {}
+        for name, field in self.fields.items():
+            if isinstance(field, forms.CharField) and field.max_length is None:
+                limit_length(field, getattr(self.request_fields.get(name), "max_length", None))
 
     def clean(self) -> dict[str, Any]:
-        """What the API's request says of each text beside its length holds here too."""
+        """Validate texts by the rules of the API's request as well."""
         sent = cast("dict[str, Any]", super().clean())
-        fields = self.request_serializer().fields if self.request_serializer else {}
         for name, text in [*sent.items()]:
-            field = fields.get(name)
+            field = self.request_fields.get(name)
             problem = field.problem(text) if text and isinstance(field, RuleCharField) else None
             if problem is not None:
                 self.add_error(name, problem)
@@ -77,54 +101,62 @@ class PageForm(forms.Form):
     @property
     def status_code(self) -> int:
         """The status of the page that shows this form."""
-        return self.refused if self.is_bound and self.errors else 200
+        return self.refusal_status if self.is_bound and self.errors else 200
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Show what an action refuses in the form; the page answers with the refusal's status."""
+        """Show the errors of an action in the form; the page gets the status of the error."""
         try:
             yield
         except (ApiError, Http404, DatabaseError, GitDiskFull, OSError) as refusal:
             if not isinstance(refusal, ApiError | Http404) and not is_storage_full(refusal):
                 raise
             error = cast("ApiError", as_api_error(refusal))
-            self.is_valid()  # an action may be refused before the form was looked at
+            self.is_valid()  # add_error() needs a validated form
             name, colon, text = error.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else error.detail)
-            self.refused, self.headers = error.status, error.headers
+            self.refusal_status, self.headers = error.status, error.headers
 
-    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """The page with this form, and the status and headers of what was refused."""
+    def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+        """Render the page with this form, and with the status and headers of its error."""
         response = render_page(request, template, form=self, status=self.status_code, **context)
         for name, value in self.headers.items():
             response[name] = value
         return response
 
     def problems(self) -> list[tuple[str, str, str]]:
-        """What is wrong as (id of the field or "", its label, reason), top first."""
-        found = [("", "", str(reason)) for reason in self.non_field_errors()]
+        """The errors as (id of the field or "", its label, reason), in the order of the page."""
+        problems = [("", "", str(reason)) for reason in self.non_field_errors()]
         for bound in self:
-            found += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
-        return found
+            problems += [(bound.auto_id, str(bound.label), str(reason)) for reason in bound.errors]
+        return problems
 
 
 class EditForm(PageForm):
-    """Changes something that is there: it sends along what the page has shown of it."""
+    """A form that edits something: it also submits the values that the page has shown."""
 
     def __init__(self, request: PageRequest, **initial: Any) -> None:
         super().__init__(request, **initial)
-        # What was typed into an old page, or one with a preview, is shown, but not yet sent.
-        if not (self.old or self.is_preview):
+        # The typed values of an outdated or previewed form are initial values, not submitted ones.
+        if not (self.is_outdated or self.is_preview):
             compare_with_what_was_shown(self)
 
     def changes(self) -> dict[str, Any]:
-        """What its reader has changed on the page, however old that is."""
+        """The values that the person has changed on the page, even on an outdated one."""
         return {name: self.cleaned_data[name] for name in self.changed_data}
 
 
-def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
-    """One line of text; what is left of `options` are attributes of the input."""
+def limit_length(field: forms.CharField, length: int | None) -> None:
+    """Limit the characters of a text field; None for no limit."""
+    if length is not None:
+        field.max_length = length
+        field.validators.append(MaxLengthValidator(length))
+        field.widget.attrs |= field.widget_attrs(field.widget)
+
+
+def text_field(label: str, *, length: int | None = None, **options: Any) -> forms.CharField:
+    """A single-line text field; further `options` are attributes of the input."""
     required, hint = options.pop("required", True), options.pop("help_text", "")
     widget = options.pop("widget", forms.TextInput)
     return forms.CharField(
@@ -137,40 +169,28 @@ def text_field(label: str, *, length: int, **options: Any) -> forms.CharField:
     )
 
 
-ANY = [("", "Any")]
-
-
-def chosen_of(asked: QueryDict, names: Iterable[str]) -> QueryDict:
-    """What a person has chosen of a form that narrows a list, as the filters of the API take it."""
-    chosen = QueryDict(mutable=True)
-    for name in names:
-        if values := [value for value in asked.getlist(name) if value]:
-            chosen.setlist(name, values)
-    return chosen
-
-
-def words(choices: Any) -> list[tuple[str, str]]:
-    """The choices of a menu: each word as people read it."""
+def word_choices(choices: Any) -> list[tuple[str, str]]:
+    """Choices of a menu: words of the API with a readable label."""
     return [(str(word), str(word).replace("_", " ").capitalize()) for word in choices]
 
 
-def explained(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
-    """Choices of which each has a sentence: its word, then what it means."""
+def explained_choices(texts: Mapping[Any, str]) -> list[tuple[str, SafeString]]:
+    """Choices with an explanation: the word, then its sentence."""
     return [
         (str(word), format_html("<b>{}</b> {}", str(word).capitalize(), text))
         for word, text in texts.items()
     ]
 
 
-def menu(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
-    """A menu of words."""
-    return forms.ChoiceField(label=label, choices=words(choices), **options)
+def choice_field(label: str, choices: Any, **options: Any) -> forms.ChoiceField:
+    """A menu of words of the API."""
+    return forms.ChoiceField(label=label, choices=word_choices(choices), **options)
 
 
 def password_field(
     label: str, autocomplete: str, *, hint: str = "", required: bool = True
 ) -> forms.CharField:
-    """A password, exactly as it is typed."""
+    """A password field, whose value is not trimmed."""
     field = text_field(
         label,
         length=PASSWORD_MAX,
@@ -187,9 +207,7 @@ class SignIn(PageForm):
     username = text_field(
         "Username",
         length=USERNAME_MAX,
-        autocomplete="username",
-        autocapitalize="none",
-        spellcheck="false",
+        **{**PLAIN, "autocomplete": "username"},
     )
     password = password_field("Password", "current-password")
 
@@ -199,7 +217,6 @@ class Account(EditForm):
 
     display_name = text_field(
         "Name",
-        length=most(UpdateSelf, "display_name"),
         required=False,
         help_text="Your name, shown beside your username.",
         autocomplete="name",
@@ -240,7 +257,9 @@ THEMES = {
 
 
 class Appearance(PageForm):
-    theme = forms.ChoiceField(label="Colours", choices=explained(THEMES), widget=forms.RadioSelect)
+    theme = forms.ChoiceField(
+        label="Colours", choices=explained_choices(THEMES), widget=forms.RadioSelect
+    )
     has_shortcuts = forms.BooleanField(
         label="Keyboard shortcuts",
         required=False,
@@ -253,8 +272,8 @@ class Appearance(PageForm):
             del self.fields["has_shortcuts"]
 
 
-class TwiceForm(PageForm):
-    """Asks for a new password twice: nobody sees what they type."""
+class NewPassword(PageForm):
+    """A new password, typed twice because the inputs hide it."""
 
     password = password_field("New password", "new-password", hint=HINT)
     again = password_field("Repeat the password", "new-password")
@@ -266,30 +285,28 @@ class TwiceForm(PageForm):
         return again
 
 
-class ChangePassword(TwiceForm):
+class ChangePassword(NewPassword):
     current = password_field("Current password", "current-password")
     field_order = ["current"]
 
 
-class AskReset(PageForm):
+class PasswordReset(PageForm):
     email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
 
 
-class SignUp(TwiceForm):
+class SignUp(NewPassword):
     username = text_field(
         "Username",
         length=USERNAME_MAX,
         help_text="Letters and digits, with a single - _ or . between them.",
-        autocomplete="username",
-        autocapitalize="none",
-        spellcheck="false",
+        **{**PLAIN, "autocomplete": "username"},
     )
     email = text_field("E-mail", length=EMAIL_MAX, widget=forms.EmailInput, autocomplete="email")
     password = password_field("Password", "new-password", hint=HINT)
     field_order = ["username", "email"]
 
     def clean(self) -> dict[str, Any]:
-        """Check all fields as the action does, so that everything wrong is said at once."""
+        """Check all fields by the rules of the action, to show all errors at once."""
         sent = super().clean()
         user = User(username=sent.get("username", ""), email=sent.get("email", ""))
         checks: dict[str, Callable[[str], None]] = {
@@ -305,12 +322,12 @@ class SignUp(TwiceForm):
                 self.add_error(name, refusal.detail.removeprefix(f"{name}: "))
         return sent
 
-    def shown(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
-        """The passwords stay in the form, unless one of them is what was refused."""
+    def render_page(self, request: PageRequest, template: str, **context: Any) -> HttpResponse:
+        """Keep the passwords in the form unless one of them has an error."""
         stays = not {"password", "again"}.intersection(self.errors)
         for name in ("password", "again"):
             cast("forms.PasswordInput", self.fields[name].widget).render_value = stays
-        return super().shown(request, template, **context)
+        return super().render_page(request, template, **context)
 
 
 class NewInvite(PageForm):
@@ -319,7 +336,6 @@ class NewInvite(PageForm):
 
     email = text_field(
         "E-mail",
-        length=most(CreateInvite, "email"),
         required=False,
         widget=forms.EmailInput,
         help_text="The invited person has to sign up with this address. Leave it empty to let "
@@ -338,7 +354,6 @@ class NewToken(PageForm):
 
     name = text_field(
         "Name",
-        length=most(CreateToken, "name"),
         help_text="What the token is for, such as the machine that uses it.",
         autocomplete="off",
     )
@@ -349,3 +364,154 @@ class NewToken(PageForm):
     def clean_expires_at(self) -> dt.datetime | None:
         chosen = self.cleaned_data["expires_at"]
         return parse_future(chosen) if chosen else None
+
+
+TEAM_SLUG = "Lower-case letters and digits, with a single - _ or . between them."
+
+
+class NewTeam(PageForm):
+    request_serializer = CreateTeam
+
+    name = text_field("Name", autocomplete="off")
+    slug = text_field(
+        "Address",
+        help_text=TEAM_SLUG,
+        **PLAIN,
+    )
+
+
+class TeamSettings(EditForm):
+    request_serializer = UpdateTeam
+
+    name = text_field("Name", autocomplete="off")
+    slug = text_field(
+        "Address",
+        help_text=f"{TEAM_SLUG} Old addresses keep working; other teams may take one after "
+        "90 days.",
+        **PLAIN,
+    )
+
+
+class NewMember(PageForm):
+    request_serializer = AddMember
+
+    username = text_field(
+        "Username",
+        **PLAIN,
+    )
+    role = choice_field("Role", Role)
+
+
+class SetRole(PageForm):
+    request_serializer = UpdateMember
+
+    role = choice_field("Role", Role)
+
+
+VISIBILITIES = {
+    Visibility.PRIVATE: "Only its owner, or members of the owning team, and staff can read it.",
+    Visibility.INTERNAL: "Everybody who is signed in can read it.",
+    Visibility.PUBLIC: "Everybody can read it, even without signing in.",
+}
+REPO_SLUG = "The end of its address: lower-case letters, digits, and . _ - between them."
+
+
+class DescriptionField(forms.CharField):
+    """The description of a repository, with LF as line ends; None if empty."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Description",
+            required=False,
+            widget=forms.Textarea(attrs={"rows": "3"}),
+            empty_value=None,
+        )
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value)
+        return text and text.replace("\r\n", "\n")
+
+
+def visibility_field() -> forms.ChoiceField:
+    """The menu of visibilities, each explained."""
+    return forms.ChoiceField(
+        label="Visibility", choices=explained_choices(VISIBILITIES), widget=forms.RadioSelect
+    )
+
+
+def space_field(label: str) -> forms.ChoiceField:
+    """The menu of owners; `SpaceForm` adds the choices."""
+    return forms.ChoiceField(label=label)
+
+
+class SpaceForm(PageForm):
+    """A form with the owner of a new repository; `preselected`: that of the query."""
+
+    def __init__(self, request: PageRequest, *, preselected: str = "", **initial: Any) -> None:
+        spaces = spaces_of(request.principal)
+        chosen = preselected or spaces[0]
+        super().__init__(request, owner=chosen, **initial)
+        menu: Any = self.fields["owner"]
+        menu.choices = space_choices(request.principal, [*dict.fromkeys([*spaces, chosen])])
+
+
+def space_choices(principal: Principal, spaces: list[str]) -> list[tuple[str, str]]:
+    """The choices of owners, with the person's own space marked."""
+    own = principal.user.path
+    return [(path, f"{path} (you)" if path == own else path) for path in spaces]
+
+
+class NewRepo(SpaceForm):
+    request_serializer = CreateRepo
+
+    owner = space_field("Owner")
+    name = text_field("Name", autocomplete="off")
+    slug = text_field("Address", help_text=REPO_SLUG, **PLAIN)
+    description = DescriptionField()
+    visibility = visibility_field()
+
+
+class NewFork(SpaceForm):
+    owner = space_field("Fork to")
+
+
+class RepoSettings(EditForm):
+    request_serializer = UpdateRepo
+
+    name = text_field("Name", autocomplete="off")
+    slug = text_field(
+        "Address",
+        help_text=f"{REPO_SLUG} Old addresses keep working until another repository takes them.",
+        **PLAIN,
+    )
+    description = DescriptionField()
+    visibility = visibility_field()
+    default_branch = text_field(
+        "Default branch",
+        help_text="Shown and cloned by default, and the default target of pulls.",
+        list="branches",
+        **PLAIN,
+    )
+
+
+PATTERN = "A branch name or a pattern: * matches anything but /, as in release/*."
+
+
+@with_form_fields
+class NewProtection(PageForm):
+    request_serializer = CreateProtection
+
+    branch = text_field("Branch", help_text=PATTERN, **PLAIN)
+
+
+@with_form_fields
+class EditProtection(EditForm):
+    request_serializer = UpdateProtection
+
+    branch = text_field("Branch", help_text=PATTERN, **PLAIN)
+
+
+class NewApprover(PageForm):
+    request_serializer = AddApprover
+
+    username = text_field("Username", **PLAIN)

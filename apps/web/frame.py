@@ -1,4 +1,4 @@
-"""The frame of the pages below a repository: whose it is, and the tabs."""
+"""The header and tabs of the pages below a repository and below a team."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from apps.events.queries import list_pings
 from apps.pulls.models import IS_ACTIVE
 from apps.repos.access import RepoAccess
 from apps.repos.models import Repo
+from apps.teams.access import TeamAccess
 from apps.web.responses import PageRequest, render_page
 
 
@@ -28,24 +29,24 @@ def render_repo_page(
     status: int = 200,
     **context: Any,
 ) -> HttpResponse:
-    """The page made from `templates/web/<template>.html`, in the frame of its repository.
+    """Render `templates/web/<template>.html` with the header of its repository.
 
-    `tab` is the one that is open: code, pulls, threads or activity.
+    `tab`: the current one of code, pulls, threads, activity and settings.
     """
     return render_page(request, template, status=status, **repo_context(access, tab), **context)
 
 
 def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
-    """What the frame of a repository shows, and `newest_event`, from which a page is live: one
-    query, to be asked before the rows of the page.
+    """The context of the header of a repository, and `newest_event`, after which a live page
+    follows the stream. One query; call it before the queries of the page.
     """
     repo, principal = access.repo, access.principal
-    found = Repo.objects.filter(pk=repo.pk).values_list(
+    rows = Repo.objects.filter(pk=repo.pk).values_list(
         CountOf(repo.pulls.filter(IS_ACTIVE)),
         CountOf(list_pings(principal, unread=True)) if principal.is_signed_in else Value(0),
         Coalesce(Subquery(Event.objects.order_by("-id").values("id")[:1]), 0),
     )
-    counts = found.first()
+    counts = rows.first()
     if counts is None:
         raise NotFound("not_found", "This has since been deleted.")
     open_pulls, unread, newest_event = counts
@@ -59,4 +60,17 @@ def repo_context(access: RepoAccess, tab: str) -> dict[str, Any]:
         "newest_event": newest_event,
         "may_write": access.level >= Level.WRITE,
         "may_admin": access.level >= Level.ADMIN,
+    }
+
+
+def team_context(access: TeamAccess, tab: str) -> dict[str, Any]:
+    """The context of the header of a team; `tab`: repos, members, activity or settings."""
+    return {
+        "access": access,
+        "team": access.team,
+        "tab": tab,
+        "role": access.team.role_of(access.principal.person_id),
+        "may_write": access.level >= Level.WRITE,
+        "may_admin": access.level >= Level.ADMIN,
+        "may_own": access.level >= Level.OWNER,
     }

@@ -1,6 +1,4 @@
-"""What browsers are told about every page: load from here alone, run nothing written inside; and
-the id of the request, by which the logs can be searched.
-"""
+"""Middleware: the Content-Security-Policy of every page, and the id of each request."""
 
 from __future__ import annotations
 
@@ -29,21 +27,20 @@ REQUEST_ID = "X-Request-ID"
 
 
 def policy(**changed: str) -> str:
-    """The Content-Security-Policy, with some directives changed (`style_src="…"`)."""
-    wanted = OWN | {name.replace("_", "-"): value for name, value in changed.items()}
-    return "; ".join(f"{name} {value}" for name, value in wanted.items())
+    """A Content-Security-Policy: `OWN` with some directives changed, such as `style_src="…"`."""
+    directives = OWN | {name.replace("_", "-"): value for name, value in changed.items()}
+    return "; ".join(f"{name} {value}" for name, value in directives.items())
 
 
 PAGES = policy()
 ADMIN_PAGES = policy(style_src="'self' 'unsafe-inline'", font_src="'self'")
-"""Django's admin hides some of its rows with style attributes."""
+"""The policy of the admin: Django hides some rows there by style attributes."""
 
 
 def page_headers(get_response: Next) -> Next:
-    """Send the policy with every HTML answer, refusals of Django's own included.
+    """Send the policy with every HTML response, Django's own error pages included.
 
-    `request.id` is in the log of errors, on the pages that say what went wrong, and in a header
-    that a proxy can log.
+    `request.id` is in the error log, on error pages, and in a header that a proxy can log.
     """
 
     def answer(request: SiteRequest) -> HttpResponseBase:

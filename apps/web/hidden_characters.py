@@ -1,6 +1,6 @@
-"""Marks for characters that nobody sees: they turn the direction of text, or have no width.
+"""Marks for hidden characters: characters that change the direction of text or have no width.
 
-With them a line of code can read as another one than a compiler takes it for.
+With them, a line of code can look different from the code that a compiler reads.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import lru_cache
 
 BYTE_ORDER_MARK = "\ufeff"
 VISIBLE_FORMATS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
-"""Of Unicode's class of format characters, those that fonts draw: signs of Arabic and Kaithi."""
+"""Format characters (Unicode category Cf) that fonts draw: Arabic, Syriac and Kaithi signs."""
 OTHERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2028\u2029\u3164\uffa0"
-"""Fillers and line separators: no format characters, but not seen either."""
+"""Other hidden characters: fillers, variation selectors and line separators."""
 FORMATS = "".join(
     chr(code)
     for code in range(sys.maxunicode + 1)
@@ -26,7 +26,7 @@ EMOJI = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
 JOINED = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18aa"
-"""Scripts whose words are written with joiners."""
+"""Scripts whose words need joiners."""
 IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 HIDDEN = re.compile(
     f"[{FORMATS}{OTHERS}]"
@@ -34,20 +34,20 @@ HIDDEN = re.compile(
     f"|[\ufe00-\ufe0d]|(?<![{EMOJI}0-9#*])[\ufe0e\ufe0f]"
     f"|(?<![{IDEOGRAPHS}])[\U000e0100-\U000e01ef]"
 )
-"""One of them. Joiners and variation selectors are none where they are part of an emoji or of a
-word in a script that needs them.
+"""A hidden character. Joiners and variation selectors do not count inside an emoji or inside a word
+of a script that needs them.
 """
 MARK = '<span class="hidden-char"'
 
 
 def escaped(text: str) -> str:
-    """The text as HTML, each hidden character of which has a mark."""
+    """The text as HTML, with a mark around each hidden character."""
     return marked(html.escape(text))
 
 
 def marked(escaped_text: str) -> str:
-    """Escaped text with the marks. The stylesheet draws what a mark says, so that the text itself
-    stays as it is, also when it is copied.
+    """Escaped text with a mark around each hidden character. The stylesheet draws the code of the
+    mark; the text itself does not change, and copies unchanged.
     """
     if escaped_text.isascii():
         return escaped_text
@@ -55,8 +55,8 @@ def marked(escaped_text: str) -> str:
 
 
 def spelled(text: str) -> str:
-    """The text with the codes of its hidden characters in their places, where marks cannot stand:
-    in titles of pages and in labels.
+    """The text with codes such as [U+200B] for hidden characters, for page titles and labels, which
+    cannot have marks.
     """
     if text.isascii():
         return text
@@ -74,13 +74,13 @@ def mark(character: str) -> str:
 
 
 def has_hidden(text: str) -> bool:
-    """Whether a file has any, but for the byte order mark with which it may begin."""
+    """Whether a text has hidden characters, besides a byte order mark at its start."""
     return not text.isascii() and HIDDEN.search(text.removeprefix(BYTE_ORDER_MARK)) is not None
 
 
 def rows_have_hidden(rows: Iterable[tuple[str, int | None, int | None, str]]) -> bool:
-    """Whether any row of a diff has a mark, but for that byte order mark."""
+    """Whether any row of a diff has a mark, besides a byte order mark at the start of the file."""
     return any(
-        MARK in (shown.replace(mark(BYTE_ORDER_MARK), "", 1) if 1 in {old, new} else shown)
-        for _, old, new, shown in rows
+        MARK in (text.replace(mark(BYTE_ORDER_MARK), "", 1) if 1 in {old, new} else text)
+        for _, old, new, text in rows
     )

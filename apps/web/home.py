@@ -1,50 +1,82 @@
-"""`/`: what waits for whoever is signed in, and what goes on; for strangers what this is."""
+"""`/`, `/inbox` and `/pulls`: pulls and pings waiting for a person, and the person's pulls.
+
+The lists have one row per pull or thread, with all reasons why it is listed.
+"""
 
 from __future__ import annotations
 
-from django.http import HttpResponse
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+
+from apps.accounts.principal import Principal
 from apps.core.access import Level
+from apps.core.errors import Invalid
 from apps.core.pagination import MOST_COUNTED
+from apps.events import actions
+from apps.events.kinds import PING_WORDS
 from apps.events.models import Key
 from apps.events.pagination import PAST_ALL
-from apps.events.queries import list_pings, newest_events, ping_row, ping_values
+from apps.events.queries import PingRow, list_pings, newest_events, ping_row, ping_values
+from apps.events.sentences import short_path
 from apps.events.serializers import activity_record, event_records
+from apps.pulls import progress
+from apps.pulls.models import Pull, PullStatus
+from apps.pulls.progress import OwnPull
 from apps.pulls.queries import with_open_pulls
 from apps.repos.queries import list_own_repos, list_readable_repos
 from apps.site.models import SiteSettings
 from apps.teams.queries import list_teams
-from apps.web.decorators import page
-from apps.web.feed import feed_of, graph, places_of
-from apps.web.responses import PageRequest, page_number, page_of, render_page
-from apps.web.waiting import in_order, ping_row_of, waiting_rows
+from apps.web.activity import feed_context, graph, scope_keys
+from apps.web.decorators import POST, page
+from apps.web.responses import (
+    PageRequest,
+    page_number,
+    page_of,
+    parameter,
+    redirect_to_path,
+    render_page,
+    safe_path,
+)
 
 MOST_PINGS = 50
 SHOWN = 20
-"""Rows of each list of what waits."""
+"""Rows in each list of waiting pulls and pings."""
 REPOS = 10
 MOST_REPOS = 50
-"""Of so many repositories of one's own the events are shown."""
+"""How many of the person's repositories the list of events covers."""
 MOST_TEAMS = 50
 EVENTS = 12
+SHOWS = {"you": "Waiting for you", "others": "Waiting for others", "done": "Done"}
+MOST = 50
+"""Pulls of each kind that are considered, by newest activity."""
+READY = ("good", "yes", "ready")
+CHECKING = ("wait", "wait", "checking")
+"""Git has not checked the pull for conflicts yet."""
 
 
 @page(Level.PUBLIC)
 def home(request: PageRequest) -> HttpResponse:
-    """For somebody, what they may have to do next; for nobody, what everybody may read."""
+    """Waiting pulls and pings, repositories and events; the welcome page for anonymous people."""
     if not request.principal.is_signed_in:
         return welcome(request)
     principal = request.principal
     repos = [*with_open_pulls(list_own_repos(principal))[:MOST_REPOS]]
     teams = [*list_teams(principal)[:MOST_TEAMS]]
-    places = places_of(principal, teams, repos)
-    events = newest_events(places.values(), before=PAST_ALL, size=EVENTS)
+    keys = scope_keys(principal, teams, repos)
+    events = newest_events(keys.values(), before=PAST_ALL, size=EVENTS)
     unread = [*ping_values(list_pings(principal, unread=True))[: MOST_COUNTED + 1]]
-    pings = [ping_row(one) for one in unread[:MOST_PINGS]]
+    pings = [ping_row(row) for row in unread[:MOST_PINGS]]
     records = event_records([*events, *(ping.event for ping in pings)], "")
-    shown, pinging = records[: len(events)], records[len(events) :]
+    feed_records, ping_records = records[: len(events)], records[len(events) :]
     yours, others = waiting_rows(principal)
-    yours = in_order([*yours, *map(ping_row_of, pings, pinging)])
+    yours = joined_rows([*yours, *map(ping_row_of, pings, ping_records)])
     return render_page(
         request,
         "home",
@@ -54,14 +86,215 @@ def home(request: PageRequest) -> HttpResponse:
         others=others[:SHOWN],
         repos=repos[:REPOS],
         teams=teams,
-        feed=feed_of(shown, places),
+        feed=feed_context(feed_records, keys),
         graph=graph(activity_record({}, Key("actor_id", principal.user.pk), principal)),
     )
 
 
 def welcome(request: PageRequest) -> HttpResponse:
-    """What this is, how to sign in, and the public repositories."""
+    """An introduction, how to sign in, and the public repositories."""
     rows = list_readable_repos(request.principal)
-    found = page_of(request, page_number(request), rows, lambda repo: repo)
+    page = page_of(request, page_number(request), rows)
     site = SiteSettings.load()
-    return render_page(request, "welcome", page=found, site=site)
+    return render_page(request, "welcome", page=page, site=site)
+
+
+@page(Level.NONE)
+def inbox(request: PageRequest) -> HttpResponse:
+    """The unread pings, newest first; with `?unread=false` all of them."""
+    unread = request.GET.get("unread") != "false"
+    rows = ping_values(list_pings(request.principal, unread=unread))
+    page = page_of(request, page_number(request), rows, ping_row)
+    records = event_records([ping.event for ping in page["results"]], "")
+    page["results"] = [*map(ping_row_of, page["results"], records)]
+    return render_page(request, "inbox", page=page, unread_only=unread)
+
+
+@page(Level.NONE, methods=POST, throttle="pings")
+def read_ping(request: PageRequest, uid: str) -> HttpResponse:
+    """Mark a ping as read, and go back to the list."""
+    pings = list_pings(request.principal)
+    actions.read_ping(by=request.principal, ping=get_object_or_404(pings, uuid=uid))
+    return back_to_list(request)
+
+
+@page(Level.NONE, methods=POST, throttle="pings")
+def read_all(request: PageRequest) -> HttpResponse:
+    """Mark all pings as read, those on other pages of the list included."""
+    actions.read_all_pings(by=request.principal)
+    messages.success(request, "All pings marked as read.")
+    return back_to_list(request)
+
+
+def back_to_list(request: PageRequest) -> HttpResponse:
+    """303 to the inbox, with the filter and page of the form's `next`."""
+    path = safe_path(parameter(request, "next"))
+    inbox = reverse("inbox")
+    return redirect_to_path(path if path.partition("?")[0] == inbox else inbox)
+
+
+@page(Level.NONE)
+def own_pulls(request: PageRequest) -> HttpResponse:
+    """`?show=you`, `others`, or `done` for the person's merged and closed pulls."""
+    show = request.GET.get("show", "you")
+    if show not in SHOWS:
+        raise Invalid("validation_failed", f"show: must be one of {', '.join(SHOWS)}.")
+    if show == "done":
+        page = page_of(
+            request, page_number(request), progress.list_ended(request.principal), ended_row
+        )
+    else:
+        page = {"results": waiting_rows(request.principal)[show == "others"]}
+    return render_page(request, "own_pulls", page=page, show=show, shows=[*SHOWS.items()])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the lists: a pull, a thread, or the event of a ping."""
+
+    key: tuple[str, int]
+    """Identifies the pull, thread or event: rows with the same key are joined."""
+    number: int | None
+    title: str
+    url: str
+    repo_name: str
+    at: dt.datetime
+    reasons: tuple[str, ...] = ()
+    state: tuple[str, str, str] | None = None
+    """CSS tint, icon and word."""
+    stat: tuple[int, int] | None = None
+    """Added and deleted lines."""
+    pings: Sequence[Any] = field(default=())
+    """The person's pings about it, newest first."""
+
+    @property
+    def is_unread(self) -> bool:
+        return any(ping.read_at is None for ping in self.pings)
+
+    def joined(self, other: Row) -> Row:
+        """This row with the reasons and pings of another row with the same key."""
+        return replace(
+            self,
+            at=max(self.at, other.at),
+            reasons=tuple(dict.fromkeys((*self.reasons, *other.reasons))),
+            state=self.state or other.state,
+            stat=self.stat or other.stat,
+            pings=[*self.pings, *other.pings],
+        )
+
+
+def waiting_rows(principal: Principal) -> tuple[list[Row], list[Row]]:
+    """The pulls waiting for the person, and the person's pulls waiting for others; five queries."""
+    yours = [awaiting_row(pull) for pull in progress.pulls_awaiting(principal, MOST)]
+    others: list[Row] = []
+    for own in progress.own_pulls(principal, MOST):
+        is_yours, row = own_row(own)
+        (yours if is_yours else others).append(row)
+    return joined_rows(yours), joined_rows(others)
+
+
+def joined_rows(rows: Iterable[Row]) -> list[Row]:
+    """One row per key, newest first; the first row with a key gives title and address."""
+    by_key: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        by_key[row.key] = by_key[row.key].joined(row) if row.key in by_key else row
+    return sorted(by_key.values(), key=lambda row: row.at, reverse=True)
+
+
+def pull_row(pull: Pull, *reasons: str, state: tuple[str, str, str] | None = None) -> Row:
+    path = pull.repo.path
+    return Row(
+        key=("thread", pull.thread_id),
+        number=pull.number,
+        title=pull.thread.title,
+        url=f"/{path}/pulls/{pull.number}",
+        repo_name=short_path(path),
+        at=pull.thread.last_activity_at,
+        reasons=reasons,
+        state=state,
+    )
+
+
+def awaiting_row(pull: Pull) -> Row:
+    """The row of a pull that waits for the person's review."""
+    asks = f"{pull.thread.created_by.username} requested your review"
+    count = pull.changed_files
+    files = [f"{count} file{'' if count == 1 else 's'}"] if count else []
+    row = pull_row(pull, asks, *files)
+    return replace(row, stat=(pull.additions, pull.deletions) if count else None)
+
+
+def own_row(own: OwnPull) -> tuple[bool, Row]:
+    """The row of a pull by the person, and whether it waits for the person."""
+    pull, approval = own.pull, own.approval
+    if (branch := own.missing_branch) is not None:
+        missing = f"there is no branch {branch}"
+        return True, pull_row(pull, "your pull", missing, state=("bad", "no", "branch missing"))
+    if pull.status == PullStatus.DRAFT:
+        return False, pull_row(pull, "your draft", state=("wait", "wait", "draft"))
+    if people := approval.changes_requested_by:
+        reason = f"{listed(people)} requested changes"
+        return True, pull_row(pull, "your pull", reason, state=("bad", "no", "changes requested"))
+    if refusal := refusal_of_git(pull):
+        reason, word = refusal
+        return True, pull_row(pull, "your pull", reason, state=("bad", "no", word))
+    if wanting := approval.wanting:
+        pending = [user.username for user in approval.pending]
+        have = "has" if len(pending) == 1 else "have"
+        text = f"{listed(pending)} {have} not approved" if pending else "approvals are missing"
+        count = f"{approval.required - wanting} of {approval.required} approvals"
+        return False, pull_row(pull, "your pull", text, state=("wait", "wait", count))
+    return approved_row(own)
+
+
+def refusal_of_git(pull: Pull) -> tuple[str, str] | None:
+    """Why git cannot merge the pull, with a short form; None if it can or has not checked yet."""
+    if pull.has_conflict:
+        return f"it conflicts with {pull.target_branch}", "conflict"
+    if pull.has_conflict is False and pull.nothing_to_merge:
+        return f"{pull.target_branch} already has all of its commits", "nothing to merge"
+    return None
+
+
+def approved_row(own: OwnPull) -> tuple[bool, Row]:
+    """The row of a pull by the person with all approvals, which git can merge as far as known."""
+    pull = own.pull
+    given = "all approvals are in" if own.approval.required else "no approval is required"
+    if not own.may_write:
+        waits = ("wait", "wait", "to be merged")
+        return False, pull_row(pull, "your pull", given, state=waits)
+    is_ready = pull.has_conflict is False
+    return is_ready, pull_row(pull, "your pull", given, state=READY if is_ready else CHECKING)
+
+
+def ended_row(pull: Pull) -> Row:
+    """The row of a merged or closed pull by the person."""
+    if pull.status == PullStatus.MERGED:
+        return pull_row(pull, f"into {pull.target_branch}", state=("done", "yes", "merged"))
+    return pull_row(pull, f"into {pull.target_branch}", state=("soft", "no", "closed"))
+
+
+def listed(names: Sequence[str]) -> str:
+    """`bob, carol and erin`; of more than four names the first three and a count of the rest."""
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} more"]
+    *first, last = names or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def ping_row_of(ping: PingRow, record: dict[str, Any]) -> Row:
+    """The row of a ping, from the record of its event."""
+    event, summary = ping.event, record["summary"]
+    about = event.thread_id is not None
+    path = record["repo_path"]
+    actor = record["actor_user_username"] or "Guildhall"
+    return Row(
+        key=("thread" if about else "event", event.thread_id or event.id),
+        number=event.number,
+        title=summary["thread_title"] or record["team_slug"] or "Gone",
+        url=summary["web_url"] or "",
+        repo_name=short_path(path) if path else "",
+        at=event.created_at,
+        reasons=(f"{actor} {PING_WORDS.get(ping.kind, ping.kind)}",),
+        pings=[ping],
+    )

@@ -1,4 +1,4 @@
-"""Messages to people, sent beside the requests that ask for them."""
+"""E-mails that requests send: to reset a password, and to confirm an address."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from apps.core.views import site_url
 from apps.site.limits import admits_mail
 
 SENDER = ThreadPoolExecutor(1, thread_name_prefix="mail")
-"""One at a time; what is waiting is still sent when the process ends."""
+"""Sends one e-mail at a time; the process ends after it has sent those in the queue."""
 NO_MAIL = "This site sends no e-mail: ask its staff for the link, which the server has printed"
 
 
 def send_reset(email: str) -> None:
-    """Send whoever has this address the way to a new password; nothing where it had enough mail.
+    """Send a link to reset the password to the accounts with this address, within its mail limit.
 
-    Returns at once, and as soon for nobody as for somebody: making and sending the message would
-    tell by its time who has an account. For the same reason mail to nobody is counted as well.
+    Returns at once, and takes as long for an unknown address: the time of sending must not reveal
+    whether an account exists. For the same reason mail to unknown addresses counts.
     """
     people = list(User.objects.filter(email_key=email.lower(), is_active=True))
     if admits_mail(email):
@@ -33,10 +33,10 @@ def send_reset(email: str) -> None:
 
 
 def send_confirmation(user: User, email: str) -> str:
-    """Send to an address the link by which it becomes the person's; returns what to tell them.
+    """Send the link that confirms an e-mail address; returns the message for the person.
 
-    Nobody looks whether another account has it: whoever opens the link is told. Where the address
-    had enough mail nothing is sent, and the same is told.
+    Whether another account has the address is checked when the link is opened. The message is the
+    same if nothing is sent because of the mail limit of the address.
     """
     secret, title = (
         {"token": address_proof(user, email)},
@@ -55,7 +55,7 @@ def _send_resets(people: list[User]) -> None:
 
 
 def _send(to: str, subject: str, page: str, user: User, secret: Mapping[str, object]) -> None:
-    """Send the template of this page's name, with a link to the page that carries the secret."""
+    """Send the e-mail `web/mail/<page>.txt` with a link to that page; `secret` is its query."""
     link = f"{site_url()}{reverse(page)}?{urlencode(secret)}"
     text = render_to_string(f"web/mail/{page}.txt", {"user": user, "link": link})
     mail.send(to, subject, text)

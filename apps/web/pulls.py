@@ -1,71 +1,89 @@
-"""`…/pulls`: the pulls of a repository, and one with its conversation and its verdict."""
+"""`…/pulls`: the pulls of a repository; one pull with conversation, merge conditions, changes."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpResponse
 
 from apps.core.access import Level
-from apps.core.errors import Invalid, Unavailable
+from apps.core.errors import ApiError, Invalid, Unavailable
+from apps.core.pagination import count_parameter
 from apps.core.rows import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
-from apps.pulls import actions
-from apps.pulls.approval import Approval, Eligibility, approval_by, readiness_of
+from apps.git.run import GitError
+from apps.pulls import actions, contents
+from apps.pulls.approval import (
+    Approval,
+    Eligibility,
+    MergeReadiness,
+    approval_by,
+    names_approvers,
+    readiness_of,
+)
 from apps.pulls.filters import PullFilterSet
-from apps.pulls.models import PULL_ROW, Pull, PullStatus, Review
+from apps.pulls.models import PULL_ROW, Pull, PullStatus, PullVersion, Review
 from apps.pulls.queries import PULLS, get_pull, list_pulls, list_reviews
-from apps.pulls.serializers import TITLE_MAX, pull_records, review_record
+from apps.pulls.serializers import TITLE_MAX, pull_protection_record, pull_records, review_record
 from apps.repos.access import RepoAccess
 from apps.repos.models import BRANCHES
+from apps.repos.protection_rules import RULES
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import begun_at, list_replies
 from apps.threads.serializers import reply_record
-from apps.web.bodies import with_html
-from apps.web.comparisons import comparison_or_reason
-from apps.web.decorators import FORM, repo_page
-from apps.web.forms import PageForm
-from apps.web.frame import render_repo_page, repo_context
-from apps.web.pull_contents import inline_changes
-from apps.web.pull_forms import (
+from apps.web.code import who_asks
+from apps.web.commits import days_of
+from apps.web.compare import comparison_or_reason
+from apps.web.conversations import (
+    REPLIES,
+    REPLY_KINDS,
     STRATEGIES,
     EditPull,
     MergeForm,
+    PullFilters,
     PullForm,
-    PullSearch,
+    ReplyForm,
     ReviewForm,
     SetStatus,
+    name_parents,
+    on_page,
+    with_html,
 )
+from apps.web.decorators import FORM, POST, repo_page
+from apps.web.diffs import Difference, shown_difference
+from apps.web.forms import PageForm
+from apps.web.frame import render_repo_page, repo_context
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
-from apps.web.thread_forms import REPLY_KINDS, ReplyForm
-from apps.web.threads import REPLIES, name_parents, on_page
-from apps.web.verdicts import verdict_of
 
-POST = ("POST",)
-TOLD = [
+CONVERSATION_KINDS = [
     *(Kind.PULL_PUSHED, Kind.PULL_DRAFTED, Kind.PULL_READIED, Kind.PULL_CLOSED),
     *(Kind.PULL_REOPENED, Kind.PULL_MERGED, Kind.REVIEW_DISMISSED),
 ]
-"""The events that stand in the conversation; what they tell is nowhere else on the page."""
+"""The events in the conversation; the page shows replies and reviews from their own rows."""
 LIVE = " ".join(
     kind for kind in Kind if kind.startswith(("reply-", "pull-", "review-", "branch-pushed"))
 )
-"""The events that an open page of a pull follows."""
-MOST_TOLD = 200
+"""The kinds of events that an open page of a pull follows."""
+MOST_EVENTS = 200
 MOST_REVIEWS = 200
 EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 NEVER = dt.datetime.max.replace(tzinfo=dt.UTC)
 MOST_BRANCHES = 100
-"""Branches that are proposed in a form."""
+"""Branches in the suggestions of a form."""
+INLINE_FILES, INLINE_ROWS = 20, 400
+"""A pull with no more files and rows shows its changes below the conversation."""
+MOST_VERSIONS = 50
+"""Versions in the menu, the newest."""
 
 
 @repo_page()
 def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The list, with a form that narrows it."""
-    number, form = page_number(request), PullSearch(request.GET)
+    """The list of pulls, with a form that filters it."""
+    number, form = page_number(request), PullFilters(request.GET)
     rows: Any = PULLS.of(repo=access.repo.pk)
     if form.filters:
         filters = PullFilterSet(form.filters, queryset=Pull.objects.all(), request=request)
@@ -82,13 +100,13 @@ def pulls(request: PageRequest, access: RepoAccess) -> HttpResponse:
         tab="pulls",
         page=page,
         form=form,
-        is_narrowed=bool(form.filters),
+        is_filtered=bool(form.filters),
     )
 
 
 @repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """Open a pull. Its branches can be named in the address: `?head=topic&base=main`."""
+    """Open a pull; `?head=topic&base=main` fills in its branches."""
     repo, head = access.repo, request.GET.get("head", "")
     base, comparison = request.GET.get("base", repo.default_branch), None
     if request.method == "GET" and head:
@@ -98,17 +116,17 @@ def new_pull(request: PageRequest, access: RepoAccess) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            made = actions.create_pull(by=access, **form.cleaned_data)
-            return redirect_to_path(f"/{repo.path}/pulls/{made.number}")
+            pull = actions.create_pull(by=access, **form.cleaned_data)
+            return redirect_to_path(f"/{repo.path}/pulls/{pull.number}")
     names = repo.refs.filter(full_name__startswith=BRANCHES).order_by("-updated_at")
-    found = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
-    branches = [name.removeprefix(BRANCHES) for name in found]
-    shown = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
-    return form.shown(request, "new_pull", **shown)
+    recent = names.values_list("full_name", flat=True)[:MOST_BRANCHES]
+    branches = [name.removeprefix(BRANCHES) for name in recent]
+    context = {"branches": branches, "comparison": comparison, **repo_context(access, "pulls")}
+    return form.render_page(request, "new_pull", **context)
 
 
 def proposed_title(comparison: dict[str, Any] | None) -> str:
-    """What the only commit says it does; "" where there are several."""
+    """The subject of the only commit; "" if there are several."""
     if comparison is None or comparison["ahead"] != 1 or not comparison["days"]:
         return ""
     return str(comparison["days"][0]["commits"][0]["subject"])[:TITLE_MAX]
@@ -116,14 +134,14 @@ def proposed_title(comparison: dict[str, Any] | None) -> str:
 
 @repo_page()
 def pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """The conversation of a pull, and whether it can be merged."""
+    """The conversation and the merge conditions of a pull."""
     return show_pull(request, access, get_pull(access.repo, number), page_number(request))
 
 
 def show_pull(
     request: PageRequest,
     access: RepoAccess,
-    found: Pull,
+    pull: Pull,
     number: int,
     *,
     reply_form: PageForm | None = None,
@@ -131,18 +149,19 @@ def show_pull(
     review_form: PageForm | None = None,
     merge_form: PageForm | None = None,
 ) -> HttpResponse:
-    """The page of a pull. Of its forms one may be as it was sent, with what is wrong with it."""
+    """The page of a pull; one of its forms may be a submitted one with errors."""
     context = repo_context(access, "pulls")
-    record = pull_record(found, access)
-    reviews = [*list_reviews(found)[: MOST_REVIEWS + 1]]
-    approval = approval_of_page(found, reviews)
-    shown = [review_record(one, approval.eligibility) for one in reviews[:MOST_REVIEWS]]
-    page, items = conversation(request, found, number, shown)
-    address = on_page(f"/{access.repo.path}{found.segment}", number)
-    with_texts(request, access, address, record, page["results"], shown)
-    form = reply_form or review_form or merge_form or PageForm(request, again=True)
-    verdict = verdict_or_none(found, access, approval)
-    return form.shown(
+    record = pull_record(pull, access)
+    reviews = [*list_reviews(pull)[: MOST_REVIEWS + 1]]
+    approval = approval_of_page(pull, reviews)
+    review_records = [
+        review_record(review, approval.eligibility) for review in reviews[:MOST_REVIEWS]
+    ]
+    page, items = conversation(request, pull, number, review_records)
+    add_body_html(request, access, record, page["results"], review_records, number)
+    form = reply_form or review_form or merge_form or PageForm(request, unbound=True)
+    verdict = verdict_or_none(pull, access, approval)
+    return form.render_page(
         request,
         "pull",
         pull=record,
@@ -152,25 +171,25 @@ def show_pull(
         live_kinds=LIVE,
         verdict=verdict,
         strategies=strategies(verdict),
-        reply_form=reply_form or ReplyForm(request, again=True, kind=REPLY_KINDS[0]),
         answered=answered,
-        **forms_of(request, found, review_form, merge_form),
-        version=found.thread.version,
-        diff=None if answered else inline_changes(request, found),  # who answers has a link
-        is_author=request.principal.person_id == found.thread.created_by_id,
+        **forms_of(request, pull, reply_form, review_form, merge_form),
+        version=pull.thread.version,
+        diff=None if answered else inline_changes(request, pull),
+        is_author=request.principal.person_id == pull.thread.created_by_id,
         **context,
     )
 
 
-def with_texts(
+def add_body_html(
     request: PageRequest,
     access: RepoAccess,
-    address: str,
     pull: dict[str, Any],
     replies: list[Any],
     reviews: list[Any],
+    number: int,
 ) -> None:
-    """Add the HTML of their texts to the records; replies and reviews have it stored."""
+    """Add `body_html` to the records of page `number`; replies and reviews have it stored."""
+    address = on_page(f"/{access.repo.path}/pulls/{pull['number']}", number)
     stored = [(Reply.objects, replies), (Review.objects, reviews)]
     managers = [manager for manager, records in stored if records]
     with_html(request, access, [pull, *replies, *reviews], *managers, address=address)
@@ -178,56 +197,57 @@ def with_texts(
 
 def forms_of(
     request: PageRequest,
-    found: Pull,
+    pull: Pull,
+    reply_form: PageForm | None,
     review_form: PageForm | None,
     merge_form: PageForm | None,
 ) -> dict[str, PageForm]:
-    """The forms of a review and of merging, which send the head that the page shows."""
-    seen = {"expected_head_sha": found.head_sha or ""}
+    """The forms of a pull's page. Those for reviewing and merging send the head that it shows."""
+    head = {"expected_head_sha": pull.head_sha or ""}
     return {
-        "review_form": review_form or ReviewForm(request, again=True, status="approved", **seen),
-        "merge_form": merge_form or MergeForm(request, again=True, **seen),
+        "reply_form": reply_form or ReplyForm(request, unbound=True, kind=REPLY_KINDS[0]),
+        "review_form": review_form or ReviewForm(request, unbound=True, status="approved", **head),
+        "merge_form": merge_form or MergeForm(request, unbound=True, **head),
     }
 
 
-def pull_record(found: Pull, access: RepoAccess) -> dict[str, Any]:
-    """The record of one pull, with addresses as pages have them."""
-    [record] = pull_records([(values_of(found, PULL_ROW), access.repo)], access.principal, "")
+def pull_record(pull: Pull, access: RepoAccess) -> dict[str, Any]:
+    """The record of one pull, with addresses without a host."""
+    [record] = pull_records([(values_of(pull, PULL_ROW), access.repo)], access.principal, "")
     return record
 
 
-def approval_of_page(found: Pull, reviews: Sequence[Review]) -> Approval:
-    """What these reviews of the page say; where there are more, all are asked for when needed."""
-    eligibility = Eligibility.of(found)
+def approval_of_page(pull: Pull, reviews: Sequence[Review]) -> Approval:
+    """The approval by these reviews; if there are more, it queries them all when needed."""
+    eligibility = Eligibility.of(pull)
     if len(reviews) > MOST_REVIEWS:
         return Approval(eligibility)
     return approval_by(eligibility, reviews)
 
 
 def verdict_or_none(
-    found: Pull, access: RepoAccess, approval: Approval | None = None
+    pull: Pull, access: RepoAccess, approval: Approval | None = None
 ) -> dict[str, Any] | None:
-    """None where git cannot tell in time: the rest of the page does not wait for it."""
+    """The merge conditions, or None if git does not answer in time: the page shows the rest."""
     try:
-        return verdict_of(readiness_of(found, approval), access)
+        return verdict_of(readiness_of(pull, approval), access)
     except Unavailable:
         return None
 
 
 def strategies(verdict: dict[str, Any] | None) -> list[tuple[str, str, bool]]:
-    """Each way of merging: its word, its name, and whether it is possible now."""
+    """Each merge strategy with its label, and whether it is possible now."""
     allowed = verdict["record"]["allowed_strategies"] if verdict else []
     return [(str(one), text, str(one) in allowed) for one, text in STRATEGIES.items()]
 
 
 def conversation(
-    request: PageRequest, found: Pull, number: int, reviews: Sequence[dict[str, Any]]
+    request: PageRequest, pull: Pull, number: int, reviews: Sequence[dict[str, Any]]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A page of replies, and these with the reviews and events of the same time, oldest first.
-
-    A reply stays with those below it.
+    """A page of replies, and the items of the page: its replies, and the reviews and events of the
+    same time, oldest first. A reply stays with the replies to it.
     """
-    thread = found.thread
+    thread = pull.thread
     page = page_of(
         request,
         number,
@@ -239,63 +259,70 @@ def conversation(
     name_parents(replies)
     since, until = times_of(thread, number, is_last=page["next"] is None)
     others = [
-        *({"at": one["created_at"], "review": one} for one in reviews),
-        *({"at": one.created_at, "event": one, "words": words_of(one.kind)} for one in told(found)),
+        *({"at": review["created_at"], "review": review} for review in reviews),
+        *(
+            {"at": event.created_at, "event": event, "words": words_of(event.kind)}
+            for event in conversation_events(pull)
+        ),
     ]
     begun: dt.datetime | None = None
     items: list[dict[str, Any]] = []
     for reply in replies:
         begun = reply.get("created_at", begun) if not reply["depth"] or begun is None else begun
         items.append({"at": begun or thread.created_at, "reply": reply})
-    items += [one for one in others if since <= one["at"] < until]
-    return page, sorted(items, key=lambda one: one["at"])
+    items += [item for item in others if since <= item["at"] < until]
+    return page, sorted(items, key=lambda item: item["at"])
 
 
 def times_of(thread: Thread, number: int, *, is_last: bool) -> tuple[dt.datetime, dt.datetime]:
-    """From when and until when reviews and events stand on this page of replies."""
+    """The times between which reviews and events belong to this page of replies."""
     since = EVER if number == 1 else begun_at(thread, (number - 1) * REPLIES)
     until = NEVER if is_last else begun_at(thread, number * REPLIES)
     return since or NEVER, until or NEVER
 
 
-def told(found: Pull) -> list[Event]:
-    """The newest of the events that stand in the conversation, oldest first."""
-    rows = Event.objects.filter(thread_id=found.thread_id, kind__in=TOLD).select_related("actor")
-    return [*rows.order_by("-id")[:MOST_TOLD]][::-1]
+def conversation_events(pull: Pull) -> list[Event]:
+    """The newest events of the conversation, oldest first."""
+    rows = Event.objects.filter(
+        thread_id=pull.thread_id, kind__in=CONVERSATION_KINDS
+    ).select_related("actor")
+    return [*rows.order_by("-id")[:MOST_EVENTS]][::-1]
 
 
 @repo_page(methods=POST, throttle="pulls")
 def review(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Comment, approve or request changes, of the head that the page has shown."""
-    found, form = get_pull(access.repo, number), ReviewForm(request)
+    """Review the head that the page has shown: comment, approve or request changes."""
+    pull, form = get_pull(access.repo, number), ReviewForm(request)
     if form.is_valid():
-        sent = dict(form.cleaned_data)
-        seen = sent.pop("expected_head_sha") or None
+        values = dict(form.cleaned_data)
+        head_sha = values.pop("expected_head_sha") or None
         with form.refusals():
-            made = actions.create_review(by=access, pull=found, expected_head_sha=seen, **sent)
-            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{made.uuid}")
-    return show_pull(request, access, found, 1, review_form=form)
+            review = actions.create_review(
+                by=access, pull=pull, expected_head_sha=head_sha, **values
+            )
+            return redirect_to_path(f"/{access.repo.path}/pulls/{number}#review-{review.uuid}")
+    return show_pull(request, access, pull, 1, review_form=form)
 
 
 @repo_page(Level.WRITE, methods=POST, throttle="pulls")
 def merge(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Merge the head that the page has shown. A refusal shows the page with its verdict."""
-    found, form = get_pull(access.repo, number), MergeForm(request)
+    """Merge the head that the page has shown; if that is refused, show the page again."""
+    pull, form = get_pull(access.repo, number), MergeForm(request)
     if form.is_valid():
         with form.refusals():
-            actions.merge_pull(by=access, pull=found, **form.cleaned_data)
+            actions.merge_pull(by=access, pull=pull, **form.cleaned_data)
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}#verdict")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
 
 
 @repo_page(methods=POST, throttle="pulls")
 def status(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Close a pull, open it again, or make it a draft."""
-    found, form = get_pull(access.repo, number), SetStatus(request)
+    """Close or reopen a pull, or make it a draft."""
+    pull, form = get_pull(access.repo, number), SetStatus(request)
     if form.is_valid():
         with form.refusals():
             actions.update_pull(
-                by=access, pull=found, status=PullStatus(form.cleaned_data["status"])
+                by=access, pull=pull, status=PullStatus(form.cleaned_data["status"])
             )
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
     return show_pull(request, access, get_pull(access.repo, number), 1, merge_form=form)
@@ -303,12 +330,217 @@ def status(request: PageRequest, access: RepoAccess, number: int) -> HttpRespons
 
 @repo_page(methods=FORM, throttle="pulls", signed_in=True)
 def edit_pull(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Change title and text, as its author or with write access."""
-    found = get_pull(access.repo, number)
-    access.require_author_or(Level.WRITE, found.thread.created_by_id, "pull")
-    form = EditPull(request, title=found.thread.title, body=found.thread.body)
+    """Change title and text; for the author and for people with write access."""
+    pull = get_pull(access.repo, number)
+    access.require_author_or(Level.WRITE, pull.thread.created_by_id, "pull")
+    form = EditPull(request, title=pull.thread.title, body=pull.thread.body)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_pull(by=access, pull=found, **form.changes())
+            actions.update_pull(by=access, pull=pull, **form.changes())
             return redirect_to_path(f"/{access.repo.path}/pulls/{number}")
-    return form.shown(request, "edit_pull", pull=found, **repo_context(access, "pulls"))
+    return form.render_page(request, "edit_pull", pull=pull, **repo_context(access, "pulls"))
+
+
+@repo_page()
+def pull_commits(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """The commits of a pull, oldest first."""
+    pull = get_pull(access.repo, number)
+    version = contents.get_version(pull, None)
+    commits = contents.commits_of(version, who_asks(request)) if version else []
+    return render_repo_page(
+        request,
+        access,
+        "pull_commits",
+        tab="pulls",
+        **pull_header(access, pull, "commits"),
+        days=days_of(commits, access.principal),
+        left_out=(version.commit_count or 0) - len(commits) if version else 0,
+    )
+
+
+@repo_page()
+def pull_files(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """The changes of a pull; with `?from=`, those since that version of it."""
+    pull = get_pull(access.repo, number)
+    version = contents.get_version(pull, None)
+    since = None
+    if "from" in request.GET:
+        since = contents.get_version(pull, count_parameter(request.GET, "from", 1))
+    difference = difference_of(request, version, since) if version else None
+    versions = [*contents.list_versions(pull).order_by("-version")[:MOST_VERSIONS]]
+    return render_repo_page(
+        request,
+        access,
+        "pull_files",
+        tab="pulls",
+        **pull_header(access, pull, "files"),
+        diff=difference and shown_difference(request, difference),
+        since=since,
+        is_rebased=bool(version and since and since.merge_base_sha != version.merge_base_sha),
+        versions=versions[1:],
+    )
+
+
+def pull_header(access: RepoAccess, pull: Pull, tab: str) -> dict[str, Any]:
+    """The header of each tab of a pull, with 0 unmet conditions if git cannot tell them."""
+    try:
+        open_count = verdict_of(readiness_of(pull), access)["open_count"]
+    except ApiError:
+        open_count = 0
+    is_author = access.principal.person_id == pull.thread.created_by_id
+    return {
+        "pull": pull_record(pull, access),
+        "pull_tab": tab,
+        "open_count": open_count,
+        "is_author": is_author,
+    }
+
+
+def difference_of(
+    request: PageRequest, version: PullVersion, since: PullVersion | None
+) -> Difference:
+    """The changes of a version, or its difference to an earlier one; 422, 503."""
+    repo, throttle_key = version.pull.repo, who_asks(request)
+    if since is None:
+        listing = contents.files_of(version, throttle_key)
+    else:
+        listing = contents.files_between(since, version, throttle_key)
+    counted = version if since is None else None
+    return Difference(
+        repo=repo,
+        source=repo,
+        git=repo.git,
+        old=listing.old,
+        new=listing.new,
+        files=listing.files,
+        total=listing.total,
+        additions=counted.additions or 0 if counted else count_lines(listing, "additions"),
+        deletions=counted.deletions or 0 if counted else count_lines(listing, "deletions"),
+        address=f"/{repo.path}/pulls/{version.pull.number}/files",
+        cache_key=(),
+        throttle_key=throttle_key,
+    )
+
+
+def count_lines(listing: contents.Listing, kind: str) -> int:
+    """The number of added, or deleted, lines in the listed files."""
+    return sum(getattr(file, kind) or 0 for file in listing.files)
+
+
+def inline_changes(request: PageRequest, pull: Pull) -> dict[str, Any] | None:
+    """The changes of a small pull, for the page of its conversation. None for a larger pull, or if
+    git is busy, fails or times out: the page has a link to the changes.
+    """
+    if not 0 < pull.changed_files <= INLINE_FILES:
+        return None
+    if pull.additions + pull.deletions > INLINE_ROWS:
+        return None
+    try:
+        version = contents.get_version(pull, None, with_files=True)
+        if version is None:
+            return None
+        difference = replace(difference_of(request, version, None), waits=False)
+        diff = shown_difference(request, difference, is_paged=False)
+    except (ApiError, GitError):
+        return None
+    return diff if diff["rows"] <= INLINE_ROWS else None
+
+
+@repo_page()
+def verdict(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
+    """The two parts of a pull's page that say whether it can be merged; scripts load them again."""
+    pull = get_pull(access.repo, number)
+    checks = verdict_or_none(pull, access)
+    return render_repo_page(
+        request,
+        access,
+        "_pull_parts",
+        tab="pulls",
+        pull=pull_record(pull, access),
+        verdict=checks,
+        strategies=strategies(checks),
+        is_author=access.principal.person_id == pull.thread.created_by_id,
+        merge_form=MergeForm(request, unbound=True, expected_head_sha=pull.head_sha or ""),
+    )
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of a merge: the codes of the blockers (`apps/pulls/rules.py`) that it covers, its
+    text when it is met, and its remedy when it is not.
+    """
+
+    codes: tuple[str, ...]
+    met: str
+    remedy: str
+
+
+CONDITIONS = (
+    Condition(
+        ("pull_closed", "pull_is_draft"),
+        "Open and not a draft",
+        "Its author, or anybody with write access, can change this.",
+    ),
+    Condition(
+        ("branch_missing",),
+        "Both branches exist",
+        "Anybody with write access can push the branch again.",
+    ),
+    Condition(
+        ("nothing_to_merge",),
+        "Has changes to merge",
+        "Push a commit that the target does not have, or close the pull.",
+    ),
+    Condition(
+        ("merge_conflict",),
+        "No conflict with the target",
+        "Merge the target into the branch, resolve the conflicts, and push.",
+    ),
+    *(Condition((rule.code,), rule.met, rule.remedy) for rule in RULES),
+)
+
+
+def verdict_of(readiness: MergeReadiness, access: RepoAccess) -> dict[str, Any]:
+    """The context of `_verdict.html`: each condition, met or not, and the record of the API."""
+    record = pull_protection_record(readiness, access)
+    blockers = {blocker.code: blocker for blocker in readiness.blockers}
+    rows = []
+    for condition in CONDITIONS:
+        unmet = [blockers[code] for code in condition.codes if code in blockers]
+        rows.append(
+            {
+                "is_met": not unmet,
+                "text": " ".join(blocker.text for blocker in unmet)
+                if unmet
+                else met_text(condition, record),
+                "remedy": condition.remedy if unmet else "",
+                "paths": [path for blocker in unmet for path in blocker.conflict_paths or ()],
+                "is_approval": "approval_required" in condition.codes,
+            }
+        )
+    return {
+        "conditions": rows,
+        "writers_can_approve": writers_can_approve(readiness.approval),
+        "open_count": sum(not row["is_met"] for row in rows),
+        "record": record,
+    }
+
+
+def writers_can_approve(approval: Approval) -> bool:
+    """Whether a protection that lacks approvals accepts them from everybody with write access."""
+    lacking = filter(approval.missing, approval.protections)
+    return not all(map(names_approvers, lacking))
+
+
+def met_text(condition: Condition, record: dict[str, Any]) -> str:
+    """The text of a condition that is met."""
+    if "approval_required" in condition.codes and not record["is_protected"]:
+        return f"No protection on {record['target_branch']}: no approval is required"
+    if "approval_required" in condition.codes:
+        return f"{record['approval_count']} of {record['required_approvals']} approvals"
+    if "changes_requested" in condition.codes and record["changes_requested_by"]:
+        people = ", ".join(record["changes_requested_by"])
+        return (
+            f"Changes are requested by {people}; this does not block a merge without a protection"
+        )
+    return condition.met

@@ -1,6 +1,6 @@
-"""`/api/`: every operation and record of the API, as a page made from the OpenAPI document.
+"""`/api/`: the operations and records of the API, a page made from the OpenAPI document.
 
-It loads nothing from elsewhere and needs no JavaScript: made by the server, once per process.
+The server renders it once per process; it needs no JavaScript.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Part = dict[str, Any]
 
 @page(Level.PUBLIC)
 def reference(request: PageRequest) -> HttpResponse:
-    """The description of the API for people; `docs/api.md` says what it does not."""
+    """The reference of the API; `docs/api.md` is the guide."""
     return render_page(request, "reference", body=body())
 
 
 @cache
 def body() -> SafeString:
-    """The part that is the same for everybody."""
+    """The HTML of the reference, which is the same for everybody."""
     described = document()
     families: dict[str, list[Part]] = {}
     for operation in operations(described):
@@ -42,48 +42,48 @@ def body() -> SafeString:
     return render_to_string("web/_reference.html", context)
 
 
-def operations(described: Part) -> Iterator[Part]:
-    """What the page shows of each operation; those of teams and of users are one."""
+def operations(openapi: Part) -> Iterator[Part]:
+    """The operations; one entry for the twins of a team's and a user's repository."""
     twins = {
-        one["operationId"]: f"{method.upper()} {path}"
-        for path, item in described["paths"].items()
-        for method, one in item.items()
+        operation["operationId"]: f"{method.upper()} {path}"
+        for path, methods in openapi["paths"].items()
+        for method, operation in methods.items()
     }
-    for path, item in described["paths"].items():
-        for method, one in item.items():
-            name = one["operationId"]
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            name = operation["operationId"]
             if "_user_" in name and name.replace("_user_", "_team_", 1) in twins:
                 continue
             twin = twins.get(name.replace("_team_", "_user_", 1), "") if "_team_" in name else ""
             yield {
                 "name": name,
-                "family": one["tags"][0],
+                "family": operation["tags"][0],
                 "addresses": [f"{method.upper()} {path}", *([twin] if twin else [])],
-                "summary": one["summary"],
-                "description": one["description"],
-                "parameters": [parameter(found) for found in one.get("parameters", [])],
-                "body": kind_of(media(one.get("requestBody", {}))),
-                "answers": list(answers(described, one["responses"])),
+                "summary": operation["summary"],
+                "description": operation["description"],
+                "parameters": [parameter(item) for item in operation.get("parameters", [])],
+                "body": kind_of(media(operation.get("requestBody", {}))),
+                "answers": list(answers(openapi, operation["responses"])),
             }
 
 
-def parameter(found: Part) -> Part:
-    schema = found["schema"]
-    where = {"path": "in the path", "query": "query", "header": "header"}[found["in"]]
-    needed = found.get("required") and found["in"] != "path"
+def parameter(described: Part) -> Part:
+    schema = described["schema"]
+    where = {"path": "in the path", "query": "query", "header": "header"}[described["in"]]
+    required = described.get("required") and described["in"] != "path"
     return {
-        "name": found["name"],
-        "where": f"{where}, needed" if needed else where,
+        "name": described["name"],
+        "where": f"{where}, required" if required else where,
         "kind": kind_of(schema),
-        "text": found.get("description", ""),
+        "text": described.get("description", ""),
     }
 
 
-def answers(described: Part, responses: Part) -> Iterator[Part]:
-    """Each status with its record, or its codes."""
+def answers(openapi: Part, responses: Part) -> Iterator[Part]:
+    """Each status of an operation, with its record or its error codes."""
     for status, answer in sorted(responses.items()):
         if "$ref" in answer:
-            answer = described["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+            answer = openapi["components"]["responses"][answer["$ref"].rpartition("/")[2]]
         codes = [] if status < "300" else answer.get("content", {}).get(JSON, {}).get("examples")
         text = next(iter(answer.get("content", {})), "") if status < "300" else ""
         yield {
@@ -95,13 +95,13 @@ def answers(described: Part, responses: Part) -> Iterator[Part]:
 
 
 def media(part: Part) -> Part:
-    """The schema of what is sent as JSON."""
-    found: Part = part.get("content", {}).get(JSON, {}).get("schema", {})
-    return found
+    """The schema of a JSON body."""
+    schema: Part = part.get("content", {}).get(JSON, {}).get("schema", {})
+    return schema
 
 
 def record(name: str, schema: Part) -> Part:
-    """What the page shows of a schema."""
+    """A record of the reference, from its schema."""
     needed = schema.get("required", [])
     fields = [
         {
@@ -112,15 +112,15 @@ def record(name: str, schema: Part) -> Part:
         }
         for field, inner in schema.get("properties", {}).items()
     ]
-    others = [kind_of(one) for one in schema.get("oneOf", [])]
+    others = [kind_of(option) for option in schema.get("oneOf", [])]
     return {"name": name, "fields": fields, "words": schema.get("enum", []), "others": others}
 
 
 def kind_of(schema: Part) -> Part:
-    """The type of a schema in words, and the name of the record that it leads to."""
+    """The type of a schema in words, and the name of the record to link to."""
     if "$ref" in schema:
         return {"link": schema["$ref"].removeprefix(MARK), "words": ""}
-    if "oneOf" in schema:  # words or null; events are a schema of their own
+    if "oneOf" in schema:  # a nullable list of words: the union of events is a schema of its own
         return {**kind_of(schema["oneOf"][0]), "words": "or null"}
     if schema.get("type") == "array":
         return {**kind_of(schema["items"]), "many": True}

@@ -1,4 +1,4 @@
-"""What pages answer with: a template, a redirect after a POST, or a refusal in words."""
+"""The responses of pages: a template, a redirect after a POST, or an error page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -21,10 +23,10 @@ from apps.core.requests import SiteRequest
 from apps.site.kinds import RateScope
 from apps.site.limits import BY_ADDRESS
 
-ROWS = 50
-"""What a page shows of a list."""
+PAGE_SIZE = 50
+"""Items per page of a list."""
 WITHOUT_DATABASE = (500, 503)
-"""Refusals that may come from a broken database, and therefore ask nothing of it."""
+"""Errors that a failing database may cause: their pages make no query."""
 TITLES = {
     400: "We could not read that request",
     401: "You are signed out",
@@ -41,51 +43,50 @@ TEXTS = {
     404: "The address may be mistyped, or the page may have been removed.",
     413: "The request is larger than this page accepts.",
 }
-OFTEN = "You have sent too many requests in a short time. This one was not processed."
-OFTEN_READ = (
+TOO_MANY_REQUESTS = "You have sent too many requests in a short time. This one was not processed."
+TOO_MANY_PAGES = (
     "Too many pages were requested from your address in a short time. Sign in to continue now."
 )
-OFTEN_FROM_ADDRESS = "Too many attempts came from your address in a short time."
+TOO_MANY_FROM_ADDRESS = "Too many attempts came from your address in a short time."
 GONE = (403, 404, 409)
-"""Refusals that a form may meet because something has changed while somebody was writing."""
-HIDDEN = {"csrfmiddlewaretoken", "next", "invite", "token"}
-HIDDEN |= {"password", "again", "current"}
-CARRIED = {"expected_head_sha", "preview"}
-"""What a form needs of itself when it comes back, and nobody has typed."""
-SHOWN = "initial-"
-"""What a form carries beside what was typed, and passwords; and how the names begin of what Django
-has it carry of what was shown."""
+"""Errors of a form whose resource or access has changed while somebody was writing."""
+NOT_TYPED = {"csrfmiddlewaretoken", "next", "invite", "token", "password", "again", "current"}
+"""Fields that `typed_values` leaves out: tokens, links and passwords."""
+HIDDEN_FIELDS = {"expected_head_sha", "preview"}
+"""Fields that a redisplayed form must send again, but that nobody has typed."""
+INITIAL_PREFIX = "initial-"
+"""The prefix of the hidden inputs in which Django sends a form's initial values."""
 
 
 class PageRequest(SiteRequest):
-    """A request as pages see it."""
+    """A request to a page."""
 
     user: User
-    """Whoever is signed in; nobody (AnonymousUser) on pages that are open to all."""
+    """The person who is signed in; an AnonymousUser on public pages."""
     principal: Principal
-    kept: dict[str, str]
-    """What was typed into a form that has grown old; other requests have none."""
+    restored: dict[str, str]
+    """The typed values of an outdated form; only `errors.csrf_failure` sets it."""
 
 
 def render_page(
     request: HttpRequest, template: str, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    """The page made from `templates/web/<template>.html`."""
+    """Render `templates/web/<template>.html`."""
     return render(request, f"web/{template}.html", context, status=status)
 
 
 def redirect_to(name: str, *args: object) -> HttpResponse:
-    """303 to a page by its name in `routes`: after a POST, so that a reload repeats nothing."""
+    """303 to a page by its name in `routes`, after a POST."""
     return redirect_to_path(reverse(name, args=args))
 
 
 def redirect_to_path(path: str) -> HttpResponse:
-    """303 to an address."""
+    """303 to a path: a reload then does not repeat the POST."""
     return HttpResponseRedirect(path, status=303)
 
 
 def page_number(request: HttpRequest) -> int:
-    """Which page of its list the address asks for, from 1; 422."""
+    """The value of `?page=`, from 1; 422."""
     return count_parameter(request.GET, "page", 1)
 
 
@@ -93,15 +94,17 @@ def page_of(
     request: HttpRequest,
     number: int,
     rows: Sliceable,
-    row: Callable[[Any], Any],
+    record: Callable[[Any], Any] | None = None,
     *,
-    size: int = ROWS,
+    size: int = PAGE_SIZE,
 ) -> dict[str, Any]:
-    """This page of a list, of so many rows, with links to those beside it."""
-    found, more = slice_page(rows, number, size)
+    """A page of a list, with links to the next and the previous page. `record` makes the template's
+    item from a row.
+    """
+    items, more = slice_page(rows, number, size)
     path = request.path
     return {
-        "results": [row(one) for one in found],
+        "results": [*(map(record, items) if record else items)],
         "next": f"{path}?{with_parameters(request.GET, page=number + 1)}" if more else None,
         "previous": f"{path}?{with_parameters(request.GET, page=number - 1)}"
         if number > 1
@@ -109,83 +112,98 @@ def page_of(
     }
 
 
-def own_path(path: str) -> str:
-    """The path if it is one of ours, else home: `next` leads to no other host."""
+def safe_path(path: str) -> str:
+    """The path if it is on this site, else that of the home page: `next` must not leave it."""
     ours = path.startswith("/") and url_has_allowed_host_and_scheme(path, allowed_hosts=None)
     return path if ours else reverse("home")
 
 
-def secret(response: HttpResponse) -> HttpResponse:
-    """A page whose address or text is a secret: no cache keeps it, no `Referer` names it.
+def keep_secret(response: HttpResponse) -> HttpResponse:
+    """Keep a page with a secret in its address or text out of caches and `Referer` headers.
 
-    Not `no-referrer`, with which browsers send `Origin: null`, and the CSRF check refuses that.
+    Not by `no-referrer`: browsers then send `Origin: null`, which the CSRF check rejects.
     """
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "strict-origin"
     return response
 
 
-def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
-    """Somebody unknown is led to sign in; what they sent is shown, so that it is not lost.
+def set_cookie(
+    response: HttpResponseBase, name: str, value: str, seconds: int, *, path: str = "/"
+) -> None:
+    """Set a cookie that scripts cannot read and other sites do not send."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=path,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
 
-    The page that they asked for may have a secret in its address, which goes along.
+
+def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
+    """302 to the sign-in page; for a POST, 401 with a page that shows the submitted texts.
+
+    The response is kept secret because the requested address, in `next`, may have a secret.
     """
     signin = f"{reverse('signin')}?next={quote(request.get_full_path())}"
     if request.method != "POST":
-        return secret(HttpResponseRedirect(signin))
-    sent = labelled(typed(request))
+        return keep_secret(HttpResponseRedirect(signin))
+    sent = labelled(typed_values(request))
     page = render_page(
         request, "signed_out", status=401, title=TITLES[401], signin=signin, sent=sent
     )
-    return secret(page)
+    return keep_secret(page)
 
 
-def named(request: HttpRequest, name: str) -> str:
-    """What a link or the form on its page carries under this name; "" for nothing."""
+def parameter(request: HttpRequest, name: str) -> str:
+    """The value of this name in the form or else in the query; "" for none."""
     return str(request.POST.get(name) or request.GET.get(name, ""))
 
 
-def uid_in(text: str) -> UUID:
-    """The uuid that this is; for anything else the nil one, which nothing has."""
+def parse_uuid(text: str) -> UUID:
+    """The uuid in a text; for any other text the nil uuid, which no row has."""
     try:
         return UUID(text)
     except ValueError:
         return UUID(int=0)
 
 
-def typed(request: HttpRequest) -> dict[str, str]:
-    """What a person has typed into the form that was sent, without passwords and tokens."""
+def typed_values(request: HttpRequest) -> dict[str, str]:
+    """The values typed into the submitted form, without passwords and tokens."""
     return {
         name: str(text)
         for name, text in request.POST.items()
-        if name not in HIDDEN and not name.startswith(SHOWN)
+        if name not in NOT_TYPED and not name.startswith(INITIAL_PREFIX)
     }
 
 
 def labelled(sent: dict[str, str]) -> dict[str, str]:
-    """What was typed, by names as people read them."""
-    shown = {name: text for name, text in sent.items() if name not in CARRIED}
-    return {name.replace("_", " ").capitalize(): text for name, text in shown.items()}
+    """Typed values by the label of their field."""
+    values = {name: text for name, text in sent.items() if name not in HIDDEN_FIELDS}
+    return {name.replace("_", " ").capitalize(): text for name, text in values.items()}
 
 
-def texts_of(request: HttpRequest) -> dict[str, str]:
-    """What a person has written into the form that was sent, in more than one word."""
-    return {name: text for name, text in typed(request).items() if len(text.split()) > 1}
-
-
-def unseen_texts(request: HttpRequest, error: ApiError) -> dict[str, str]:
-    """What was typed into a form that is gone, or was not looked at because of too many."""
-    if error.status == 429:
-        return typed(request)
-    return texts_of(request) if error.status in GONE else {}
-
-
-def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) -> HttpResponse:
-    """A page that says what is wrong, with the status and the headers of the refusal.
-
-    `keeps_texts`: it shows what was written, where there is no form that could show it.
+def unsaved_values(request: HttpRequest, error: ApiError) -> dict[str, str]:
+    """The typed values that the error page shows, because no form can show them: all after a 429,
+    those of several words if the form's resource has changed.
     """
-    kept = unseen_texts(request, error) if keeps_texts and request.method == "POST" else {}
+    if error.status == 429:
+        return typed_values(request)
+    texts = typed_values(request) if error.status in GONE else {}
+    return {name: text for name, text in texts.items() if len(text.split()) > 1}
+
+
+def render_error(
+    request: HttpRequest, error: ApiError, *, keeps_texts: bool = False
+) -> HttpResponse:
+    """The page of an error, with its status and headers.
+
+    `keeps_texts`: for a POST, also show the typed values that would be lost.
+    """
+    unsaved = unsaved_values(request, error) if keeps_texts and request.method == "POST" else {}
     if error.status in WITHOUT_DATABASE:
         context = {"id": getattr(request, "id", ""), "is_full": error.code == "storage_full"}
         html = render_to_string(f"web/{error.status}.html", context)
@@ -197,20 +215,20 @@ def refuse(request: HttpRequest, error: ApiError, *, keeps_texts: bool = False) 
             status=error.status,
             code=error.status,
             title=TITLES.get(error.status, TITLES[400]),
-            text=said(error),
+            text=error_text(error),
             seconds=error.headers.get("Retry-After"),
-            sent=labelled(kept),
+            sent=labelled(unsaved),
         )
     for name, value in error.headers.items():
         response[name] = value
-    return secret(response)
+    return keep_secret(response)
 
 
-def said(error: ApiError) -> str:
-    """What the page says: our words for a bare status, else those of the refusal."""
-    if counted_in := error.headers.get("X-RateLimit-Resource"):
-        if counted_in == RateScope.ANONYMOUS:
-            return OFTEN_READ
-        return OFTEN_FROM_ADDRESS if counted_in in BY_ADDRESS else OFTEN
+def error_text(error: ApiError) -> str:
+    """The text of the page: that of the error, or a text for the status if it has none."""
+    if resource := error.headers.get("X-RateLimit-Resource"):
+        if resource == RateScope.ANONYMOUS:
+            return TOO_MANY_PAGES
+        return TOO_MANY_FROM_ADDRESS if resource in BY_ADDRESS else TOO_MANY_REQUESTS
     plain = error.detail == plain_error(error.status).detail
     return TEXTS.get(error.status, error.detail) if plain else error.detail

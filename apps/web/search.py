@@ -1,4 +1,4 @@
-"""`/search`: repositories, pulls, threads and people, by a part of what they are called."""
+"""`/search`: repositories, pulls, threads and people, by a part of their name or title."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from apps.threads.models import LISTED, THREAD_ROW, Thread, ThreadKind
 from apps.threads.pagination import CrossRepoList, cursor_of, read_cursor
 from apps.threads.serializers import thread_record
 from apps.web.decorators import page
-from apps.web.responses import ROWS, PageRequest, page_number, page_of, render_page
+from apps.web.responses import PAGE_SIZE, PageRequest, page_number, page_of, render_page
 
-MOST = 200
-"""Characters of a question."""
+QUERY_MAX = 200
+"""Characters of a query."""
 Page = dict[str, Any]
 
 
 class SearchForm(forms.Form):
-    """What is looked for; nothing finds everything, the newest first."""
+    """The query; an empty one finds everything, newest first."""
 
     q = forms.CharField(
         label="Search",
-        max_length=MOST,
+        max_length=QUERY_MAX,
         required=False,
         widget=forms.TextInput(attrs={"type": "search", "autocomplete": "off"}),
     )
@@ -43,24 +43,24 @@ class SearchForm(forms.Form):
 
 @page(Level.NONE)
 def search(request: PageRequest) -> HttpResponse:
-    """One sort of thing at a time, as the API finds it; `?type=` says which."""
-    form, sort = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
-    if sort not in SORTS or not form.is_valid():
+    """The results of one type, `?type=`, by the same search as in the API."""
+    form, result_type = SearchForm(request.GET, label_suffix=""), request.GET.get("type", "repos")
+    if result_type not in TYPES or not form.is_valid():
         raise Invalid("validation_failed", "We cannot search for this. Try a shorter text.")
     text = form.cleaned_data["q"]
-    name, find = SORTS[sort]
-    sorts = [
-        (name, f"{request.path}?{with_parameters(QueryDict(), q=text or None, type=one)}", one)
-        for one, (name, _) in SORTS.items()
+    name, find = TYPES[result_type]
+    types = [
+        (name, f"{request.path}?{with_parameters(QueryDict(), q=text or None, type=word)}", word)
+        for word, (name, _) in TYPES.items()
     ]
     return render_page(
         request,
         "search",
         form=form,
-        asked=text,
-        sort=sort,
-        sort_name=name,
-        sorts=sorts,
+        query=text,
+        result_type=result_type,
+        type_name=name,
+        types=types,
         page=find(request, text),
     )
 
@@ -68,38 +68,40 @@ def search(request: PageRequest) -> HttpResponse:
 def repos(request: PageRequest, text: str) -> Page:
     """By name, address or description."""
     rows = with_open_pulls(list_readable_repos(request.principal))
-    return page_of(request, page_number(request), rows.search(text) if text else rows, same)
+    return page_of(request, page_number(request), rows.search(text) if text else rows)
 
 
 def users(request: PageRequest, text: str) -> Page:
     """By username or display name."""
     rows = list_users(request.principal)
-    return page_of(request, page_number(request), rows.search(text) if text else rows, same)
+    return page_of(request, page_number(request), rows.search(text) if text else rows)
 
 
 def pulls(request: PageRequest, text: str) -> Page:
     """By title."""
     rows: Any = Pull.objects.filter(thread__kind=ThreadKind.PULL.value)
-    found = titled(request, text, CrossRepoPullFilterSet, rows, [*PULL_ROW.values()], "thread__")
-    placed = [(one.values, one.repo) for one in found["results"]]
-    return {**found, "results": pull_records(placed, request.principal, "")}
+    page = find_by_title(
+        request, text, CrossRepoPullFilterSet, rows, [*PULL_ROW.values()], "thread__"
+    )
+    pairs = [(row.values, row.repo) for row in page["results"]]
+    return {**page, "results": pull_records(pairs, request.principal, "")}
 
 
 def threads(request: PageRequest, text: str) -> Page:
     """By title, without those of pulls."""
     rows: Any = Thread.objects.filter(LISTED)
-    found = titled(request, text, CrossRepoThreadFilterSet, rows, [*THREAD_ROW.values()])
-    records = [thread_record(one.values, one.repo, "") for one in found["results"]]
-    return {**found, "results": records}
+    page = find_by_title(request, text, CrossRepoThreadFilterSet, rows, [*THREAD_ROW.values()])
+    records = [thread_record(row.values, row.repo, "") for row in page["results"]]
+    return {**page, "results": records}
 
 
-def titled(
+def find_by_title(
     request: PageRequest, text: str, filters: Any, rows: Any, columns: list[str], thread: str = ""
 ) -> Page:
-    """What has the text in its title, newest activity first; `?before=` leads to older activity."""
-    asked = QueryDict(mutable=True)
-    asked["search"] = text
-    filtered = filters(asked, queryset=rows, request=request)
+    """Rows with the text in their title, newest activity first; `?before=` is the cursor."""
+    query = QueryDict(mutable=True)
+    query["search"] = text
+    filtered = filters(query, queryset=rows, request=request)
     across = CrossRepoList(
         rows=filtered.filter_queryset(rows) if filtered.is_valid() else rows.none(),
         columns=columns,
@@ -108,26 +110,22 @@ def titled(
         is_narrow=bool(text),
     )
     before = request.GET.get("before")
-    place = read_cursor("before", before) if before else None
-    found = across.page(after=None, before=place, size=ROWS + 1, newest_first=True)
-    shown = found[:ROWS]
-    older = {"before": cursor_of(shown[-1].position)} if len(found) > ROWS else None
+    cursor = read_cursor("before", before) if before else None
+    rows_found = across.page(after=None, before=cursor, size=PAGE_SIZE + 1, newest_first=True)
+    results = rows_found[:PAGE_SIZE]
+    older = {"before": cursor_of(results[-1].position)} if len(rows_found) > PAGE_SIZE else None
     newest = with_parameters(request.GET, before=None)
     return {
-        "results": shown,
+        "results": results,
         "next": f"{request.path}?{with_parameters(request.GET, **older)}" if older else None,
         "previous": f"{request.path}?{newest}" if before else None,
     }
 
 
-def same(row: Any) -> Any:
-    return row
-
-
-SORTS: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {
+TYPES: dict[str, tuple[str, Callable[[PageRequest, str], Page]]] = {
     "repos": ("Repositories", repos),
     "pulls": ("Pulls", pulls),
     "threads": ("Threads", threads),
     "users": ("People", users),
 }
-"""By the word in the address."""
+"""Label and search function by the value of `?type=`."""

@@ -1,46 +1,57 @@
-"""`/settings`: one's own account, and the links by which an address is confirmed, and by which mail
-about pings ends.
-"""
+"""`/settings`: account, appearance, tokens, invites; confirming an address and unsubscribing."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
 from django.views.decorators.csrf import csrf_exempt
 
 from apps.accounts import actions
-from apps.accounts.models import Theme, User
+from apps.accounts.models import ApiToken, Invite, InviteQuerySet, InviteStatus, Theme, User
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import person_of_unsubscribe, proven_address
-from apps.accounts.rules import check_email
+from apps.accounts.queries import list_invites, list_tokens
+from apps.accounts.rules import check_email, check_invites_open, token_status
 from apps.core.access import Level
+from apps.core.views import site_url
 from apps.site.kinds import RateScope
 from apps.web.decorators import FORM, page
-from apps.web.forms import NOT_YOURS, Account, Appearance, PageForm
-from apps.web.look import remember_theme, theme_of
+from apps.web.forms import WRONG_CURRENT, Account, Appearance, NewInvite, NewToken, PageForm
 from apps.web.mail import send_confirmation
-from apps.web.responses import PageRequest, named, redirect_to, render_page, secret
+from apps.web.responses import (
+    PageRequest,
+    keep_secret,
+    page_number,
+    page_of,
+    parameter,
+    redirect_to,
+    render_page,
+)
+from apps.web.theme import remember_theme, theme_of
 
 
 @page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
-def settings(request: PageRequest) -> HttpResponse:
-    """Another e-mail address takes the password: whoever reads mail there gets a new one.
+def account(request: PageRequest) -> HttpResponse:
+    """The account. Changing the e-mail address needs the password, because mail to the address can
+    reset it.
 
-    What the person has not changed on the page stays as it is, also where the page is old. The
-    address is the account's once the link that is sent there was opened; none at all is so at once.
+    Fields that the person did not change stay unchanged, even if the page is outdated. A new
+    address takes effect when the link in its mail is opened; removing the address, at once.
     """
     user = request.user
-    known = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
-    form = Account(request, **known)
+    values = {"display_name": user.display_name, "email": user.email, "wants_mail": user.wants_mail}
+    form = Account(request, **values)
     if request.method == "POST" and form.is_valid():
         changed = {name: form.cleaned_data[name] for name in form.changed_data}
         email = changed.pop("email", user.email)
         changed.pop("current", None)
         moved = User.objects.normalize_email(email) != user.email
         if moved and not user.check_password(form.cleaned_data["current"]):
-            form.add_error("current", NOT_YOURS)
+            form.add_error("current", WRONG_CURRENT)
         else:
             with form.refusals():
                 check_email(email)
@@ -50,51 +61,127 @@ def settings(request: PageRequest) -> HttpResponse:
                 if moved and email:
                     messages.success(request, send_confirmation(user, email))
                 return redirect_to("settings")
-    return form.shown(request, "settings")
+    return form.render_page(request, "settings")
 
 
 @page(Level.PUBLIC, methods=FORM, throttle="users")
 def appearance(request: PageRequest) -> HttpResponse:
-    """Colours and shortcuts: kept with the account, and the colours in a cookie for whoever is
-    signed out.
+    """Theme and shortcuts. Both are saved in the account, and the theme also in a cookie for when
+    nobody is signed in.
     """
-    known: dict[str, Any] = {"theme": theme_of(request)}
+    values: dict[str, Any] = {"theme": theme_of(request)}
     if request.principal.is_signed_in:
-        known["has_shortcuts"] = request.user.has_shortcuts
-    form = Appearance(request, **known)
+        values["has_shortcuts"] = request.user.has_shortcuts
+    form = Appearance(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            wanted = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
+            chosen = {**form.cleaned_data, "theme": Theme(form.cleaned_data["theme"])}
             if request.principal.is_signed_in:
-                actions.update_user(by=request.principal, user=request.user, **wanted)
+                actions.update_user(by=request.principal, user=request.user, **chosen)
             messages.success(request, "Saved.")
-            return remember_theme(redirect_to("appearance"), wanted["theme"])
-    return form.shown(request, "appearance")
+            return remember_theme(redirect_to("appearance"), chosen["theme"])
+    return form.render_page(request, "appearance")
 
 
 @page(Level.NONE, methods=FORM, throttle="users")
 def confirm_email(request: PageRequest) -> HttpResponse:
-    """Only the account that asked for the link can use it, so that nobody confirms another's."""
-    form, proof = PageForm(request), named(request, "token")
+    """Confirm an e-mail address. Only the account that requested the link can use it."""
+    form, proof = PageForm(request), parameter(request, "token")
     email = proven_address(request.user, proof)
     if request.method == "POST":
         with form.refusals():
             actions.confirm_email(by=request.principal, proof=proof)
             messages.success(request, "E-mail address confirmed.")
             return redirect_to("settings")
-    return secret(form.shown(request, "confirm_email", email=email, token=proof))
+    return keep_secret(form.render_page(request, "confirm_email", email=email, token=proof))
 
 
 @csrf_exempt
 @page(Level.PUBLIC, methods=FORM)
 def unsubscribe(request: PageRequest) -> HttpResponse:
-    """The link in each mail about pings. It asks for no session, and so for no CSRF token either:
-    a provider of mail sends the POST for its reader (RFC 8058), with nothing but the link.
+    """Unsubscribe from e-mail about pings, by the link in each. It needs no session and no CSRF
+    token: mail providers send the POST with nothing but the link (RFC 8058).
 
-    A GET changes nothing, because programs that look for harmful mail follow links.
+    A GET changes nothing, because virus scanners follow the links in mail.
     """
-    proof = named(request, "token")
+    proof = parameter(request, "token")
     user, done = person_of_unsubscribe(proof), request.method == "POST"
     if done:
         actions.update_user(by=Principal(user), user=user, wants_mail=False)
-    return secret(render_page(request, "unsubscribe", token=proof, done=done))
+    return keep_secret(render_page(request, "unsubscribe", token=proof, done=done))
+
+
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
+def tokens(request: PageRequest) -> HttpResponse:
+    """The tokens. The response to the POST shows a new token: only its hash is stored."""
+    number, form, text = page_number(request), NewToken(request), ""
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            _, text = actions.create_token(
+                by=request.principal, owner=request.user, **form.cleaned_data
+            )
+    page = page_of(request, number, list_tokens(request.user), token_row)
+    answer = render_page(
+        request,
+        "tokens",
+        status=201 if text else form.status_code,
+        form=NewToken(request, unbound=True) if text else form,
+        made=form.cleaned_data["name"] if text else "",
+        text=text,
+        page=page,
+    )
+    return keep_secret(answer)
+
+
+@page(Level.NONE, methods=FORM, throttle="api-tokens")
+def revoke_token(request: PageRequest, uid: UUID) -> HttpResponse:
+    """Revoke a token, for good. A GET asks for confirmation."""
+    token = get_object_or_404(list_tokens(request.user), uuid=uid)
+    if request.method == "POST":
+        actions.revoke_token(by=request.principal, token=token)
+        messages.success(request, f"Token {token.name} revoked.")
+        return redirect_to("tokens")
+    return render_page(request, "revoke_token", **token_row(token))
+
+
+def token_row(token: ApiToken) -> dict[str, Any]:
+    """An item of the list of tokens."""
+    return {"token": token, "state": token_status(token)}
+
+
+@page(Level.NONE, methods=FORM, throttle="signup-invites")
+def invites(request: PageRequest) -> HttpResponse:
+    """The person's invites with their links; staff sees those of others in the admin."""
+    check_invites_open(request.principal)
+    form = NewInvite(request)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.create_invite(by=request.principal, **form.cleaned_data)
+            messages.success(request, "Invite created. Copy its link and send it.")
+            return redirect_to("invites")
+    rows = own_invites(request)
+    page = page_of(request, page_number(request), rows, invite_row)
+    return keep_secret(form.render_page(request, "invites", page=page))
+
+
+@page(Level.NONE, methods=FORM, throttle="signup-invites")
+def delete_invite(request: PageRequest, uid: UUID) -> HttpResponse:
+    """Delete an invite, for good. A GET asks for confirmation. Its address has the secret."""
+    check_invites_open(request.principal)
+    invite = get_object_or_404(own_invites(request), uuid=uid)
+    if request.method == "POST":
+        actions.delete_invite(by=request.principal, invite=invite)
+        messages.success(request, "Invite deleted.")
+        return redirect_to("invites")
+    return keep_secret(render_page(request, "delete_invite", invite=invite))
+
+
+def own_invites(request: PageRequest) -> InviteQuerySet:
+    """The invites that the person has created, without deleted ones."""
+    return list_invites(request.principal).filter(created_by=request.user)
+
+
+def invite_row(invite: Invite) -> dict[str, Any]:
+    """An item of the list of invites, with the link while it is pending."""
+    link = invite.url(site_url()) if invite.status is InviteStatus.PENDING else ""
+    return {"invite": invite, "state": invite.status, "link": link}

@@ -1,115 +1,132 @@
-"""`/signin`, `/signout`, `/signup`, and the admin's sign-in, which is the same."""
+"""`/signin`, `/signup`, `/reset` and `/settings/password`, and the sign-in of the admin."""
 
 from __future__ import annotations
 
 from django.contrib import messages
-from django.contrib.auth import authenticate, login, logout
-from django.http import HttpResponse, HttpResponseRedirect
+from django.contrib.auth import authenticate, login, logout, update_session_auth_hash
+from django.core import signing
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.crypto import get_random_string
 
 from apps.accounts import actions
 from apps.accounts.models import Invite, User
-from apps.accounts.principal import ANONYMOUS
+from apps.accounts.principal import ANONYMOUS, Principal
+from apps.accounts.proofs import person_of_reset
 from apps.accounts.rules import check_may_join
 from apps.core.access import Level
 from apps.core.errors import Forbidden, NotFound
 from apps.events import wake
 from apps.site.kinds import RateScope
+from apps.site.limits import throttle_account
 from apps.site.models import SiteSettings
-from apps.web.decorators import FORM, page
-from apps.web.forms import SignIn, SignUp
-from apps.web.known import remember, throttle_try
-from apps.web.mail import send_confirmation
+from apps.web.decorators import FORM, POST, page
+from apps.web.forms import (
+    WRONG_CURRENT,
+    ChangePassword,
+    NewPassword,
+    PasswordReset,
+    SignIn,
+    SignUp,
+)
+from apps.web.mail import send_confirmation, send_reset
 from apps.web.responses import (
     PageRequest,
     ask_to_sign_in,
-    named,
-    own_path,
+    keep_secret,
+    parameter,
+    parse_uuid,
     redirect_to,
     redirect_to_path,
-    secret,
-    uid_in,
+    render_page,
+    safe_path,
+    set_cookie,
 )
 
 WRONG = "Wrong username or password."
-"""One text for an unknown name, a wrong password and a deactivated account."""
+"""The same text for an unknown name, a wrong password and a deactivated account."""
+KNOWN_BROWSER = "known"
+KNOWN_SALT = "guildhall.known"
+KNOWN_SECONDS = 365 * 86400
+"""Seconds for which a browser is known after its last sign-in."""
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
 def signin(request: PageRequest) -> HttpResponse:
-    """Who is signed in already is told so: a redirect could lead round in a circle.
+    """Sign in. A person who is signed in already is told, not redirected: redirects could loop.
 
-    Where it leads on may have a secret in its address.
+    The page is kept secret because `next` may have a secret.
     """
     form = SignIn(request)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            throttle_try(request, form.cleaned_data["username"])
+            throttle_sign_in(request, form.cleaned_data["username"])
             user = authenticate(request, **form.cleaned_data)
             if user is not None:
                 start_session(request, user)
-                leads_on = redirect_to_path(own_path(request.POST.get("next", "")))
-                return remember(request, leads_on, user)
+                redirect = redirect_to_path(safe_path(request.POST.get("next", "")))
+                return remember_browser(request, redirect, user)
             form.add_error(None, WRONG)
-    goal = own_path(named(request, "next"))
+    goal = safe_path(parameter(request, "next"))
     site = SiteSettings.load()
-    return secret(form.shown(request, "signin", next=goal, site=site))
+    return keep_secret(form.render_page(request, "signin", next=goal, site=site))
 
 
 @page(Level.PUBLIC, methods=FORM, throttle=RateScope.SIGNUP)
 def signup(request: PageRequest) -> HttpResponse:
-    """Open as the settings of the site say; where it is not, the page says why.
+    """Sign up, if the settings of the site allow it; otherwise the page says why not.
 
-    What has changed while somebody was typing is said in the form, which keeps their text.
+    If that changes while somebody is typing, the form shows the refusal and keeps the values.
     """
     form, invite = SignUp(request), None
     if request.method == "POST" and not request.user.is_authenticated:
         with form.refusals():
-            invite = invite_of(request)
+            invite = find_invite(request)
             if form.is_valid():
-                wanted = {
+                values = {
                     name: form.cleaned_data[name] for name in ("username", "email", "password")
                 }
-                user = actions.sign_up(by=ANONYMOUS, invite=invite, **wanted)
+                user = actions.sign_up(by=ANONYMOUS, invite=invite, **values)
                 start_session(request, user)
-                messages.success(request, send_confirmation(user, wanted["email"]))
-                return remember(request, redirect_to("home"), user)
+                messages.success(request, send_confirmation(user, values["email"]))
+                return remember_browser(request, redirect_to("home"), user)
     else:
-        invite = invite_of(request)
+        invite = find_invite(request)
         check_may_join(SiteSettings.load(), invite, invite.email if invite else "")
-    link = named(request, "invite")
-    return secret(form.shown(request, "signup", invite=invite, link=link))
+    link = parameter(request, "invite")
+    return keep_secret(form.render_page(request, "signup", invite=invite, link=link))
 
 
-def invite_of(request: PageRequest) -> Invite | None:
-    """The invite that the link or the form names; None where it names none. 404."""
-    text = named(request, "invite")
+def find_invite(request: PageRequest) -> Invite | None:
+    """The invite of `?invite=`, in the link or in the form; None without one. 404."""
+    text = parameter(request, "invite")
     if not text:
         return None
-    invite = Invite.objects.not_deleted().filter(uuid=uid_in(text)).first()
+    invite = Invite.objects.not_deleted().filter(uuid=parse_uuid(text)).first()
     if invite is None:
         raise NotFound("not_found", "This invite does not exist.")
     return invite
 
 
 def start_session(request: PageRequest, user: User) -> None:
-    """Sign in, under a new key whoever was signed in before."""
+    """Sign in with a new session key, even if another person was signed in before."""
     end_session(request)
     login(request, user)
 
 
 def end_session(request: PageRequest) -> None:
-    """End the session, if there is one, and the live streams that it has opened."""
+    """End the session, if there is one, and its live streams."""
     person = request.principal.person_id
     logout(request)
     if person is not None:
         wake.notify_on_commit(person)
 
 
-@page(Level.PUBLIC, methods=("POST",))
+@page(Level.PUBLIC, methods=POST)
 def signout(request: PageRequest) -> HttpResponse:
-    """End this session; the browser forgets files and pages that it has stored.
+    """End the session; the browser clears its cache.
 
-    It keeps drafts (`"storage"`): they belong to an account, and are there at the next sign-in.
+    Drafts (`"storage"`) stay: they are stored per account, for the next sign-in.
     """
     end_session(request)
     response = redirect_to("home")
@@ -119,9 +136,90 @@ def signout(request: PageRequest) -> HttpResponse:
 
 @page(Level.PUBLIC)
 def admin_signin(request: PageRequest) -> HttpResponse:
-    """The admin redirects here whoever is not signed in, or not staff."""
+    """The sign-in of the admin: the admin redirects people here who may not use it."""
     if not request.user.is_authenticated:
         return ask_to_sign_in(request)
     if not request.user.is_staff:
         raise Forbidden("staff_required", "Only staff can use the admin.")
-    return HttpResponseRedirect(own_path(request.GET.get("next", "")))
+    return HttpResponseRedirect(safe_path(request.GET.get("next", "")))
+
+
+@page(Level.NONE, methods=FORM, throttle=RateScope.LOGIN)
+def password(request: PageRequest) -> HttpResponse:
+    """Change the password. It ends all other sessions: each has a hash of the old password."""
+    form = ChangePassword(request)
+    if request.method == "POST" and form.is_valid():
+        if not request.user.check_password(form.cleaned_data["current"]):
+            form.add_error("current", WRONG_CURRENT)
+        elif set_password(form, request.principal):
+            update_session_auth_hash(request, request.user)
+            messages.success(request, "Password changed. Your other sessions have ended.")
+            return redirect_to("password")
+    return form.render_page(request, "password")
+
+
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def reset(request: PageRequest) -> HttpResponse:
+    """Send a link to reset the password. The response is the same if no account has the address."""
+    form = PasswordReset(request)
+    if request.method == "POST" and form.is_valid():
+        send_reset(form.cleaned_data["email"])
+        return redirect_to("reset-sent")
+    return form.render_page(request, "reset")
+
+
+@page(Level.PUBLIC)
+def reset_sent(request: PageRequest) -> HttpResponse:
+    """Confirms that a link was sent, and says what to do."""
+    return render_page(request, "reset_sent")
+
+
+@page(Level.PUBLIC, methods=FORM, throttle=RateScope.LOGIN)
+def new_password(request: PageRequest) -> HttpResponse:
+    """Set a new password by the link in a mail, which works once, within three hours, for an active
+    account.
+
+    The secret is in the query and in the form, never in the path: paths are logged.
+    """
+    proof = parameter(request, "token")
+    user, form = person_of_reset(proof), NewPassword(request)
+    if request.method == "POST" and form.is_valid() and set_password(form, Principal(user)):
+        messages.success(request, "Password changed. Sign in with it.")
+        return remember_browser(request, redirect_to("signin"), user)
+    return keep_secret(form.render_page(request, "new_password", token=proof))
+
+
+def set_password(form: NewPassword, principal: Principal) -> bool:
+    """Set the password of the form; False if it was refused, then the form has the reason."""
+    with form.refusals():
+        password = form.cleaned_data["password"]
+        actions.change_password(by=principal, user=principal.user, password=password)
+    return not form.errors
+
+
+def remember_browser(request: HttpRequest, response: HttpResponse, user: User) -> HttpResponse:
+    """Set the cookie that makes this browser known for the account."""
+    mark = browser_id(request, user.username) or get_random_string(16)
+    value = signing.dumps([user.username_key, mark], salt=KNOWN_SALT)
+    set_cookie(response, KNOWN_BROWSER, value, KNOWN_SECONDS, path=reverse("signin"))
+    return response
+
+
+def throttle_sign_in(request: HttpRequest, username: str) -> None:
+    """Count an attempt to sign in to an account, existing or not; 429.
+
+    Others can use up the attempts of an account from any number of addresses. Each browser in which
+    its person has signed in before, known by a signed cookie, therefore has attempts of its own.
+    """
+    throttle_account(username, browser_id(request, username))
+
+
+def browser_id(request: HttpRequest, username: str) -> str:
+    """The id of a browser in which the account was signed in before; "" for any other browser."""
+    try:
+        name, mark = signing.loads(
+            request.COOKIES.get(KNOWN_BROWSER, ""), salt=KNOWN_SALT, max_age=KNOWN_SECONDS
+        )
+    except signing.BadSignature:
+        return ""
+    return str(mark) if name == username.lower() else ""

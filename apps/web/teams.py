@@ -1,4 +1,4 @@
-"""`/teams`: one's teams, one team with its repositories, and its members."""
+"""`/teams`: the person's teams; a team with its repositories, members and settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from apps.teams.access import TeamAccess
 from apps.teams.models import Member, Role
 from apps.teams.queries import list_members, list_teams
 from apps.teams.rules import check_may_set, may_set
-from apps.web.decorators import FORM, page, team_page
-from apps.web.forms import PageForm, words
+from apps.web.decorators import FORM, POST, page, team_page
+from apps.web.forms import NewMember, NewTeam, PageForm, SetRole, TeamSettings, word_choices
+from apps.web.frame import team_context
 from apps.web.responses import (
     PageRequest,
     page_number,
@@ -25,53 +26,47 @@ from apps.web.responses import (
     redirect_to_path,
     render_page,
 )
-from apps.web.team_forms import NewMember, SetRole, TeamSettings
 
 MOST_MEMBERS = 30
-"""Members that stand beside the repositories."""
+"""Members in the sidebar of a team."""
 
 
 @page(Level.NONE)
 def teams(request: PageRequest) -> HttpResponse:
-    """The teams that one is in; all of them for staff."""
+    """The person's teams; for staff all teams."""
     rows = list_teams(request.principal, everybodys=request.principal.is_staff)
-    return render_page(request, "teams", page=page_of(request, page_number(request), rows, same))
+    return render_page(request, "teams", page=page_of(request, page_number(request), rows))
 
 
-def same(row: Any) -> Any:
-    return row
-
-
-def context_of(access: TeamAccess, tab: str) -> dict[str, Any]:
-    """What the frame of a team shows."""
-    return {
-        "access": access,
-        "team": access.team,
-        "tab": tab,
-        "role": access.team.role_of(access.principal.person_id),
-        "may_write": access.level >= Level.WRITE,
-        "may_admin": access.level >= Level.ADMIN,
-        "may_own": access.level >= Level.OWNER,
-    }
+@page(Level.NONE, methods=FORM, throttle="teams")
+def new_team(request: PageRequest) -> HttpResponse:
+    """Create a team; its creator is its owner."""
+    form = NewTeam(request)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            team = actions.create_team(by=request.principal, **form.cleaned_data)
+            messages.success(request, f"Team {team.slug} created. You are its owner.")
+            return redirect_to_path(f"/{team.path}")
+    return form.render_page(request, "new_team")
 
 
 @team_page(Level.NONE)
 def team(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Its repositories that one may read; for its people also who they are."""
-    found = page_of(request, page_number(request), list_repos(access), same)
+    """The repositories of a team that the caller may read; for members also the members."""
+    page = page_of(request, page_number(request), list_repos(access))
     members = list_members(access.team)[:MOST_MEMBERS] if access.level >= Level.READ else []
     return render_page(
         request,
         "team",
-        page=found,
+        page=page,
         members=members,
-        **context_of(access, "repos"),
+        **team_context(access, "repos"),
     )
 
 
 @team_page(methods=FORM, throttle="teams")
 def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Who is in the team, with a form for one more."""
+    """The members of a team, with a form to add one."""
     form = NewMember(request, role=Role.MEMBER)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
@@ -79,83 +74,83 @@ def members(request: PageRequest, access: TeamAccess) -> HttpResponse:
             actions.add_member(by=access, user=user, role=form.cleaned_data["role"])
             messages.success(request, f"{user.username} added to the team.")
             return redirect_to_path(f"/{access.team.path}/~members")
-    page = page_of(request, page_number(request), list_members(access.team), same)
-    for one in page["results"]:
-        one.may_change = may_set(access, one.role)
+    page = page_of(request, page_number(request), list_members(access.team))
+    for member in page["results"]:
+        member.may_change = may_set(access, member.role)
     roles = [role for role in Role if may_set(access, role)]
     menu: Any = form.fields["role"]
-    menu.choices = words(roles)
+    menu.choices = word_choices(roles)
     owners = access.team.members.filter(role=Role.OWNER)[:2]
-    return form.shown(
+    return form.render_page(
         request,
         "members",
         page=page,
         roles=roles,
         last_owner=owners[0] if len(owners) == 1 else None,
-        **context_of(access, "members"),
+        **team_context(access, "members"),
     )
 
 
-@team_page(Level.ADMIN, methods=("POST",), throttle="teams")
+@team_page(Level.ADMIN, methods=POST, throttle="teams")
 def set_role(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
-    """Give a member another role."""
-    found, form = member_of(access, member), SetRole(request)
+    """Change the role of a member."""
+    membership, form = get_member(access, member), SetRole(request)
     if form.is_valid():
-        actions.update_member(by=access, member=found, role=form.cleaned_data["role"])
-        messages.success(request, f"{found.user.username} is now {found.role}.")
+        actions.update_member(by=access, member=membership, role=form.cleaned_data["role"])
+        messages.success(request, f"{membership.user.username} is now {membership.role}.")
     return redirect_to_path(f"/{access.team.path}/~members")
 
 
 @team_page(Level.NONE, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def remove_member(request: PageRequest, access: TeamAccess, member: str) -> HttpResponse:
-    """Asks first. Everybody may leave, admins remove others."""
+    """Remove a member, or leave the team; only admins remove others. A GET asks first."""
     own = member == request.principal.user.username_key
     if not own:
         access.require(Level.ADMIN)
-    found = member_of(access, member)
+    membership = get_member(access, member)
     if not own:
-        check_may_set(access, found.role)
+        check_may_set(access, membership.role)
     if request.method == "POST":
-        actions.remove_member(by=access, member=found)
-        said = "You have left the team." if own else f"{found.user.username} is removed."
-        messages.success(request, said)
+        actions.remove_member(by=access, member=membership)
+        message = "You have left the team." if own else f"{membership.user.username} is removed."
+        messages.success(request, message)
         return redirect_to_path("/teams" if own else f"/{access.team.path}/~members")
     return render_page(
-        request, "remove_member", member=found, own=own, **context_of(access, "members")
+        request, "remove_member", member=membership, own=own, **team_context(access, "members")
     )
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
 def team_settings(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Name and address of a team."""
-    found = access.team
-    known = {"name": found.name, "slug": found.slug}
-    form = TeamSettings(request, **known)
+    """Name and slug of a team."""
+    team = access.team
+    values = {"name": team.name, "slug": team.slug}
+    form = TeamSettings(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_team(by=access, **(known | form.changes()))
+            actions.update_team(by=access, **(values | form.changes()))
             messages.success(request, "Team saved.")
-            return redirect_to_path(f"/{found.path}/~settings")
-        found.refresh_from_db()  # what was refused must not stand on the page
-    return form.shown(request, "team_settings", **context_of(access, "settings"))
+            return redirect_to_path(f"/{team.path}/~settings")
+        team.refresh_from_db()  # the header must not show refused values
+    return form.render_page(request, "team_settings", **team_context(access, "settings"))
 
 
 @team_page(Level.OWNER, methods=FORM, throttle="teams", signed_in=True, even_inactive=True)
-def retire_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
-    """Asks first: its repositories are closed with it. The same page revives it."""
-    found, form = access.team, PageForm(request)
+def deactivate_team(request: PageRequest, access: TeamAccess) -> HttpResponse:
+    """Deactivate a team, or activate it again. A GET asks for confirmation."""
+    team, form = access.team, PageForm(request)
     if request.method == "POST":
         with form.refusals():
             active = request.POST.get("is_active") == "true"
-            actions.update_team(by=access, name=found.name, slug=found.slug, is_active=active)
-            said = "activated" if active else "deactivated"
-            messages.success(request, f"Team {said}.")
-            return redirect_to_path(f"/{found.path}/~settings")
-    return form.shown(request, "retire_team", **context_of(access, "settings"))
+            actions.update_team(by=access, name=team.name, slug=team.slug, is_active=active)
+            message = "activated" if active else "deactivated"
+            messages.success(request, f"Team {message}.")
+            return redirect_to_path(f"/{team.path}/~settings")
+    return form.render_page(request, "deactivate_team", **team_context(access, "settings"))
 
 
-def member_of(access: TeamAccess, username: str) -> Member:
-    """The member of this name, in lower case; 404."""
-    found = get_object_or_404(list_members(access.team), user__username_key=username)
-    found.team = access.team
-    return found
+def get_member(access: TeamAccess, username: str) -> Member:
+    """The member with this username, in lower case; 404."""
+    membership = get_object_or_404(list_members(access.team), user__username_key=username)
+    membership.team = access.team
+    return membership

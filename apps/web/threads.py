@@ -1,44 +1,58 @@
-"""`…/threads`: the threads of a repository, and one with its replies."""
+"""`…/threads`: the threads of a repository, and one thread with its replies."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpResponse, HttpResponseRedirect
 
 from apps.core.access import Level
 from apps.core.errors import Invalid
 from apps.core.rows import values_of
+from apps.pulls.queries import get_pull
 from apps.repos.access import RepoAccess
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet
 from apps.threads.models import THREAD_ROW, Reply, Thread
 from apps.threads.queries import (
     Participants,
+    get_reply,
     get_thread,
+    index_of,
     list_replies,
+    list_reply_versions,
     list_thread_versions,
     list_threads,
 )
-from apps.threads.rules import KINDS
+from apps.threads.rules import KINDS, check_creator
 from apps.threads.serializers import reply_record, thread_record
-from apps.web.bodies import with_html
+from apps.web.conversations import (
+    REPLIES,
+    REPLY_KINDS,
+    EditReply,
+    EditThread,
+    ReplyForm,
+    ThreadFilters,
+    ThreadForm,
+    address_of,
+    name_parents,
+    on_page,
+    with_html,
+)
 from apps.web.decorators import FORM, repo_page
 from apps.web.forms import PageForm
 from apps.web.frame import render_repo_page, repo_context
+from apps.web.pulls import show_pull
 from apps.web.responses import PageRequest, page_number, page_of, redirect_to_path
-from apps.web.thread_forms import REPLY_KINDS, EditThread, ReplyForm, ThreadForm, ThreadSearch
 
-REPLIES = 200
-"""Replies on a page."""
 MOST_PARTICIPANTS = 30
 
 
 @repo_page()
 def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
-    """The list, with a form that narrows it."""
-    number, form = page_number(request), ThreadSearch(request.GET)
+    """The list of threads, with a form that filters it."""
+    number, form = page_number(request), ThreadFilters(request.GET)
     chosen, rows = form.filters, list_threads(access.repo)
     filters = ThreadFilterSet(chosen, queryset=Thread.objects.all(), request=request)
     if chosen:
@@ -47,7 +61,7 @@ def threads(request: PageRequest, access: RepoAccess) -> HttpResponse:
         rows = filters.filter_queryset(rows)
     page = page_of(request, number, rows, lambda row: record_of(row, access))
     return render_repo_page(
-        request, access, "threads", tab="threads", page=page, form=form, is_narrowed=bool(chosen)
+        request, access, "threads", tab="threads", page=page, form=form, is_filtered=bool(chosen)
     )
 
 
@@ -63,106 +77,93 @@ def new_thread(request: PageRequest, access: RepoAccess) -> HttpResponse:
         with form.refusals():
             thread = actions.create_thread(by=access, **form.cleaned_data)
             return redirect_to_path(address_of(access, thread))
-    return form.shown(request, "new_thread", **repo_context(access, "threads"))
+    return form.render_page(request, "new_thread", **repo_context(access, "threads"))
 
 
 @repo_page()
 def thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """A thread with 200 of its replies, in the order of their tree."""
-    found, page = get_thread(access.repo, number), page_number(request)
-    if found.is_companion:
+    """A thread with a page of its replies, in the order of their tree."""
+    thread, page = get_thread(access.repo, number), page_number(request)
+    if thread.is_companion:
         return HttpResponseRedirect(f"/{access.repo.path}/pulls/{number}")
-    return show_thread(request, access, found, page, ReplyForm(request, kind=REPLY_KINDS[0]))
+    return show_thread(request, access, thread, page, ReplyForm(request, kind=REPLY_KINDS[0]))
 
 
 def show_thread(
     request: PageRequest,
     access: RepoAccess,
-    found: Thread,
+    thread: Thread,
     number: int,
     form: PageForm,
     answered: Reply | None = None,
 ) -> HttpResponse:
-    """The page of a thread; `answered`: the reply that the form at its end answers."""
+    """The page of a thread; `answered`: the reply that its form replies to."""
     context = repo_context(access, "threads")
     page = page_of(
         request,
         number,
-        list_replies(found),
-        lambda row: reply_record(row, found.number),
+        list_replies(thread),
+        lambda row: reply_record(row, thread.number),
         size=REPLIES,
     )
-    record = record_of(values_of(found, THREAD_ROW), access)
+    record = record_of(values_of(thread, THREAD_ROW), access)
     with_html(
         request,
         access,
         [record, *page["results"]],
         Thread.objects,
         Reply.objects,
-        address=on_page(address_of(access, found), number),
+        address=on_page(address_of(access, thread), number),
     )
     name_parents(page["results"])
-    return form.shown(
+    return form.render_page(
         request,
         "thread",
         thread=record,
         page=page,
         answered=answered,
-        participants=Participants(found)[0:MOST_PARTICIPANTS],
-        is_author=request.principal.person_id == found.created_by_id,
+        participants=Participants(thread)[0:MOST_PARTICIPANTS],
+        is_author=request.principal.person_id == thread.created_by_id,
         **context,
     )
 
 
-def name_parents(records: list[dict[str, Any]]) -> None:
-    """Tell each reply whom it answers, where that reply is on the same page and not deleted."""
-    names = {record["number"]: record["created_by_username"] for record in records}
-    for record in records:
-        record["to"] = names.get(record.get("parent_reply_number"))
-
-
-def on_page(address: str, number: int) -> str:
-    """The address of a page of replies, from 1."""
-    return f"{address}?page={number}" if number > 1 else address
-
-
-def address_of(access: RepoAccess, found: Thread) -> str:
-    """Where the page of a thread, or of its pull, is."""
-    return f"/{access.repo.path}{found.segment}"
-
-
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def edit_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Change title, text, kind, priority and status, as its author or with write access."""
-    found = get_thread(access.repo, number)
-    access.require_author_or(Level.WRITE, found.created_by_id, "thread")
-    known = {name: getattr(found, name) for name in EditThread.base_fields}
-    form = EditThread(request, **known)
+    """Change a thread; for its author and for people with write access."""
+    thread = get_thread(access.repo, number)
+    access.require_author_or(Level.WRITE, thread.created_by_id, "thread")
+    values = {name: getattr(thread, name) for name in EditThread.base_fields}
+    form = EditThread(request, **values)
     if request.method == "POST" and form.is_valid():
         with form.refusals():
-            actions.update_thread(by=access, thread=found, **form.changes())
-            return redirect_to_path(address_of(access, found))
-    return form.shown(request, "edit_thread", thread=found, **repo_context(access, "threads"))
+            actions.update_thread(by=access, thread=thread, **form.changes())
+            return redirect_to_path(address_of(access, thread))
+    return form.render_page(
+        request, "edit_thread", thread=thread, **repo_context(access, "threads")
+    )
 
 
 @repo_page(methods=FORM, throttle="threads", signed_in=True)
 def delete_thread(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """Asks first: a deleted thread does not come back."""
-    found, form = get_thread(access.repo, number), PageForm(request)
-    access.require_author_or(Level.ADMIN, found.created_by_id, "thread")
+    """Delete a thread, for good. A GET asks for confirmation."""
+    thread, form = get_thread(access.repo, number), PageForm(request)
+    access.require_author_or(Level.ADMIN, thread.created_by_id, "thread")
     if request.method == "POST":
         with form.refusals():
-            actions.delete_thread(by=access, thread=found)
+            actions.delete_thread(by=access, thread=thread)
             messages.success(request, f"Thread #{number} deleted.")
             return redirect_to_path(f"/{access.repo.path}/threads")
-    return form.shown(request, "delete_thread", thread=found, **repo_context(access, "threads"))
+    return form.render_page(
+        request, "delete_thread", thread=thread, **repo_context(access, "threads")
+    )
 
 
 @repo_page()
 def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> HttpResponse:
-    """What title and text have been, newest first."""
-    found = get_thread(access.repo, number)
-    rows = list_thread_versions(found).reverse()
+    """The versions of a thread, newest first."""
+    thread = get_thread(access.repo, number)
+    rows = list_thread_versions(thread).reverse()
     page = page_of(request, page_number(request), rows, dict)
     with_html(request, access, page["results"])
     return render_repo_page(
@@ -171,6 +172,112 @@ def thread_versions(request: PageRequest, access: RepoAccess, number: int) -> Ht
         "versions",
         tab="threads",
         page=page,
-        of=f"{found.title} #{number}",
-        back=address_of(access, found),
+        of=f"{thread.title} #{number}",
+        back=address_of(access, thread),
+    )
+
+
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
+def reply(request: PageRequest, access: RepoAccess, number: int, to: int = 0) -> HttpResponse:
+    """Reply to a thread, or to the reply `to`. A form with errors is shown on the page of the
+    thread or of its pull.
+    """
+    thread = get_thread(access.repo, number)
+    answered = get_live_reply(thread, to) if to else None
+    form = ReplyForm(request, kind=REPLY_KINDS[0])
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            reply = actions.create_reply(
+                by=access, thread=thread, parent_reply_number=to or None, **form.cleaned_data
+            )
+            return redirect_to_path(address_of_reply(access, reply))
+    page = page_of_reply(answered) if answered else page_number(request)
+    if thread.is_companion:
+        pull = get_pull(access.repo, number)
+        return show_pull(request, access, pull, page, reply_form=form, answered=answered)
+    return show_thread(request, access, thread, page, form, answered)
+
+
+def get_live_reply(thread: Thread, number: int) -> Reply:
+    """A reply that is not deleted; 404."""
+    reply = get_reply(thread, number, shown=True)
+    if reply.is_deleted:
+        raise Http404
+    return reply
+
+
+@repo_page()
+def reply_link(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
+    """302 to the reply on its page of the thread."""
+    reply = get_reply(get_thread(access.repo, number), to, shown=True)
+    return HttpResponseRedirect(address_of_reply(access, reply))
+
+
+def page_of_reply(reply: Reply) -> int:
+    """The page of the thread that has the reply, from 1. A query if there can be several."""
+    if reply.thread.last_reply_number <= REPLIES:
+        return 1
+    return index_of(reply) // REPLIES + 1
+
+
+def address_of_reply(access: RepoAccess, reply: Reply) -> str:
+    """The address of the reply on its page of the thread."""
+    page = on_page(address_of(access, reply.thread), page_of_reply(reply))
+    return f"{page}#reply-{reply.number}"
+
+
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
+def edit_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
+    """Change a reply; for its author. The old text stays as a version."""
+    reply = get_own_reply(access, number, to)
+    form = EditReply(request, kind=reply.kind, status=reply.status, body=reply.body)
+    if request.method == "POST" and form.is_valid():
+        with form.refusals():
+            actions.update_reply(by=access, reply=reply, **form.changes())
+            return redirect_to_path(address_of_reply(access, reply))
+    return form.render_page(
+        request, "edit_reply", reply=reply, kinds=REPLY_KINDS, **repo_context(access, "threads")
+    )
+
+
+@repo_page(methods=FORM, throttle="threads", signed_in=True)
+def delete_reply(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
+    """Delete a reply, for good; replies to it stay. A GET asks for confirmation."""
+    reply = get_own_reply(access, number, to)
+    form = PageForm(request)
+    if request.method == "POST":
+        with form.refusals():
+            actions.delete_reply(by=access, reply=reply)
+            messages.success(request, f"Reply {to} deleted.")
+            here, below = address_of_reply(access, reply), reply.live_descendants
+            return redirect_to_path(here if below else address_of(access, reply.thread))
+    return form.render_page(request, "delete_reply", reply=reply, **repo_context(access, "threads"))
+
+
+def get_own_reply(access: RepoAccess, number: int, to: int) -> Reply:
+    """A reply by the caller that is not deleted; 404, 403."""
+    reply = get_live_reply(get_thread(access.repo, number), to)
+    check_creator(reply, access.user)
+    return reply
+
+
+@repo_page()
+def reply_versions(request: PageRequest, access: RepoAccess, number: int, to: int) -> HttpResponse:
+    """The versions of a reply, newest first; those of a deleted reply are for staff only."""
+    reply = get_reply(get_thread(access.repo, number), to, shown=False)
+    if reply.is_deleted and not access.principal.is_staff:
+        raise Http404
+    rows = list_reply_versions(reply).reverse()
+    page = page_of(request, page_number(request), rows, dict)
+    with_html(request, access, page["results"])
+    return render_repo_page(
+        request,
+        access,
+        "versions",
+        tab="threads",
+        page=page,
+        of=f"reply {to} in {reply.thread.title} #{number}",
+        back=address_of_reply(access, reply)
+        if reply.is_shown
+        else address_of(access, reply.thread),
     )

@@ -1,8 +1,9 @@
-"""`/users/{username}`: a person, with the repositories of theirs that one may read."""
+"""`/users/{username}`: a person with their repositories; `/avatars/…`: avatars as SVG."""
 
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.http import Http404, HttpResponse
 
@@ -13,39 +14,50 @@ from apps.events.pagination import PAST_ALL
 from apps.events.scopes import EventScope, Selection
 from apps.events.serializers import activity_record, event_records
 from apps.repos.queries import list_repos
-from apps.web.decorators import check_is_shown, page
-from apps.web.feed import feed_of, graph
+from apps.web.activity import feed_context, graph
+from apps.web.decorators import check_has_public_repo, page
 from apps.web.responses import PageRequest, ask_to_sign_in, page_number, page_of, render_page
-from apps.web.teams import same
+from apps.web.templatetags.pictures import picture
 
 EVENTS = 12
-"""Of what they did lately."""
+"""Events in the list of latest activity."""
 
 
 @page(Level.PUBLIC)
 def user(request: PageRequest, username: str) -> HttpResponse:
-    """Who is not signed in is shown only people with a repository that is open to all, and not
-    what they did.
-    """
+    """A person. Anonymous people see only people with a public repository, and no activity."""
     is_signed_in = request.principal.is_signed_in
     try:
         access = open_user(request.principal, username, needs=Level.NONE)
-        check_is_shown(access)
+        check_has_public_repo(access)
     except Http404:
         if is_signed_in:
             raise
         return ask_to_sign_in(request)
-    found = page_of(request, page_number(request), list_repos(access), same)
-    beside = lately(access) if is_signed_in else {}
-    return render_page(request, "user", person=access.owner, page=found, **beside)
+    page = page_of(request, page_number(request), list_repos(access))
+    beside = latest_activity(access) if is_signed_in else {}
+    return render_page(request, "user", person=access.owner, page=page, **beside)
 
 
-def lately(access: UserAccess) -> dict[str, Any]:
-    """What the person did, as far as the reader may read what it was about."""
+def latest_activity(access: UserAccess) -> dict[str, Any]:
+    """The latest events of a person, and their chart, as far as the caller may read them."""
     key = Key("actor_id", access.owner.pk)
     selection = Selection(access.principal, (EventScope("user", key),), frozenset())
-    found = selection.page(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
+    events = selection.page(after=0, before=PAST_ALL, size=EVENTS, newest_first=True)
     return {
-        "feed": feed_of(event_records(found, "")),
+        "feed": feed_context(event_records(events, "")),
         "graph": graph(activity_record({}, key, access.principal)),
     }
+
+
+YEAR = 365 * 86400
+
+
+@page(Level.PUBLIC)
+def avatar(request: PageRequest, uid: UUID) -> HttpResponse:
+    """The avatar of a uuid. It is computed from the uuid alone: it never changes, and does not
+    reveal whether a person or team has that uuid.
+    """
+    response = HttpResponse(picture(uid), content_type="image/svg+xml")
+    response["Cache-Control"] = f"private, max-age={YEAR}, immutable"
+    return response

@@ -1,7 +1,8 @@
-"""A real Chromium for tests, the one that the system has installed, driven by Playwright.
+"""A real Chromium for tests, the installed one, driven by Playwright.
 
-A page keeps an event loop running in its thread, where Django then refuses its ORM: a test with a
-page asks a server in another process, and `chromium` belongs to a module, not to the whole run.
+A page keeps an event loop running in its thread, and Django refuses its ORM there. A test with a
+page therefore uses a server in another process, and `chromium` is a fixture of the module, not of
+the whole run.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 SHELL = ("chromium-headless-shell",)
-"""The same engine without a browser around it, which takes a quarter less of a processor's time. It
-asks for no icon and has no clipboard.
+"""The same engine without a user interface, which takes a quarter less processor time. It loads no
+icon and has no clipboard.
 """
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--disable-gpu", "--disable-quic", "--disable-sync"]
-"""Added to Playwright's own arguments, which keep the browser from network requests by itself."""
+"""Added to Playwright's own arguments: they stop network requests by the browser itself."""
 STARTER = """#!/bin/sh
 for argument; do
     shift
@@ -35,11 +36,11 @@ for argument; do
 done
 exec {program} "$@"
 """
-"""Without the pages that make suggestions below the address, which nobody sees: in each new window
-they take as long as one of ours. It adds to Playwright's list: of two the browser takes the last.
+"""Without the pages behind the suggestions of the address bar: in each new window they take as long
+as a page of ours. It extends Playwright's list, because the browser takes only the last list.
 """
 TIMEOUT = 60_000.0
-"""Milliseconds that Playwright waits for what should happen: many, the machine may be busy."""
+"""Milliseconds that Playwright waits for a condition: many, because the machine may be busy."""
 
 SHIFTS = """
 if (!window.shifts) {
@@ -52,8 +53,8 @@ if (!window.shifts) {
     }).observe({type: "layout-shift", buffered: true});
 }
 """
-"""Before a page is loaded: `window.shifts` has what moves from then on, and to change the size of
-the window moves things too.
+"""Runs before a page is loaded: `window.shifts` collects the layout shifts from then on. Resizing
+the window shifts elements too.
 """
 
 Look = tuple[int, Literal["light", "dark"]]
@@ -61,7 +62,7 @@ Look = tuple[int, Literal["light", "dark"]]
 
 
 def program(names: tuple[str, ...]) -> str:
-    """The path of the browser. Without one the test is skipped, and in CI it fails."""
+    """The path of the browser. Without a browser the test is skipped; in CI it fails."""
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         reason = "Chromium is not installed (Debian: apt install chromium)"
@@ -75,8 +76,8 @@ def program(names: tuple[str, ...]) -> str:
 def chromium(
     home: Path, names: tuple[str, ...] = SHELL + BROWSERS, *, without: Sequence[str] = ()
 ) -> Iterator[Browser]:
-    """The first of these browsers that is installed, whose home is this folder. As root it runs
-    without its sandbox, or not at all. `without`: those of Playwright's own arguments to leave out.
+    """Start the first of these browsers that is installed, with this home folder. Root has to run
+    it without its sandbox. `without`: arguments of Playwright's to leave out.
     """
     starter = home / "chromium"
     starter.write_text(STARTER.format(program=shlex.quote(program(names))))
@@ -97,9 +98,8 @@ def chromium(
 
 @contextmanager
 def new_page(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
-    """A window with cookies of its own, at the server with this URL.
-
-    The options are those of Playwright's `Browser.new_context`.
+    """A window with its own cookies, at the server with this URL. The options are those of
+    Playwright's `Browser.new_context`.
     """
     with browser.new_context(base_url=url, **options) as context:
         context.set_default_timeout(TIMEOUT)
@@ -107,7 +107,7 @@ def new_page(browser: Browser, url: str, **options: Any) -> Iterator[Page]:
 
 
 def resize(page: Page, look: Look) -> None:
-    """Show the page to somebody with a window of this width who prefers this theme."""
+    """Show the page in a window of this width, with this preferred theme."""
     width, theme = look
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=theme)
@@ -118,11 +118,12 @@ VIOLATIONS = """options => axe.run(options).then(found =>
 
 
 def violations(page: Page, only: list[str]) -> list[tuple[str, str]]:
-    """What axe finds on the page by these rules, or those with these tags: each and the HTML.
+    """The violations of these rules, or of the rules with these tags, that axe finds on the page:
+    each with its HTML.
 
-    It loads no style sheets of its own, which no rule with these tags needs: it looks for those
-    that others import in the wrong folder, and what it does not find the browser complains about.
-    All else that it says of a page would take longer to bring here than to find.
+    axe must not load style sheets itself: no rule with these tags needs them, it looks for imported
+    ones in the wrong folder, and the browser logs an error for each. The other results of axe are
+    left out, because they take longer to transfer than to find.
     """
     if not page.evaluate("'axe' in window"):
         page.evaluate(Axe().axe_script)
@@ -131,9 +132,8 @@ def violations(page: Page, only: list[str]) -> list[tuple[str, str]]:
 
 
 def complaints(page: Page) -> list[str]:
-    """Warnings and errors that the browser has for the page, each with what it is about.
-
-    Among them are what the Content-Security-Policy blocks and what its scripts raise.
+    """The browser's warnings and errors about the page, each with its location: among them, blocks
+    by the Content-Security-Policy and exceptions in scripts.
     """
     found = [
         f"{message.text} {message.location['url']}"

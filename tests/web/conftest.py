@@ -19,6 +19,6 @@ def visit(db: None) -> Any:
 
 @pytest.fixture
 def ada(make: MakeByActions) -> User:
-    """Somebody with a password and an e-mail address."""
+    """A person with a password and an e-mail address."""
     ada = UserFactory.create(username="Ada", clear_password=PASSWORD, email="ada@example.org")
     return make.with_token(ada)

@@ -1,4 +1,4 @@
-"""A client for the pages of a real server, which keeps cookies and fills in forms."""
+"""A client for the pages of a real server. It keeps cookies and fills in forms."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.server import Server
 
 
 class FormClient:
-    """`status`, `location` and `html` are those of the last response."""
+    """`status`, `location` and `html` are those of the latest response."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.cookies: dict[str, str] = {}
         self.seen: set[str] = set()
-        """The values of all cookies so far, also of those that were replaced."""
+        """The values of all cookies so far, replaced ones included."""
         self.status = 0
         self.location = self.html = ""
 
@@ -25,7 +25,7 @@ class FormClient:
         return self.ask("GET", path)
 
     def send(self, path: str, /, **fields: str) -> FormClient:
-        """Get the page, fill in its last form and send it to where the form says."""
+        """Get the page, fill in its last form, and submit it."""
         self.get(path)
         form = re.findall(r"<form.*?</form>", self.html, re.DOTALL)[-1]
         hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)

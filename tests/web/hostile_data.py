@@ -1,4 +1,4 @@
-"""A repository, a team and people with hostile names and texts, for every page there is."""
+"""A repository, a team and people with hostile names and texts, for every page."""
 
 from __future__ import annotations
 
@@ -76,4 +76,4 @@ print(json.dumps({{
     "commit": last,
 }}))
 """
-"""Run on a server, it prints as JSON what addresses of pages name."""
+"""Print, as JSON, the values for addresses of pages; runs on the server."""

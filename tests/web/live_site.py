@@ -1,4 +1,4 @@
-"""A server with a repository and a browser, for tests of what scripts do in open pages."""
+"""A server with a repository and a browser, for tests of scripts in open pages."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Site:
     server: Server
     browser: Browser
     signed_in: StorageState
-    """The cookies of ada, who has signed in."""
+    """The cookies of ada, who is signed in."""
 
     def api(self, name: str) -> Remote:
         return self.server.api(name)
 
     def thread(self, replies: int = 0) -> int:
-        """The number of a new thread of ada's, with so many replies of ben's."""
+        """The number of a new thread by ada with this many replies by ben."""
         fields = {"title": "Live", "body": "text", "kind": "issue"}
         made = self.api("ada").post(f"{OF_REPO}/threads", **fields).gives(201)
         for _ in range(replies):
@@ -56,14 +56,14 @@ class Site:
         return int(made["number"])
 
     def reply(self, thread: int, body: str = "Something.", **fields: Any) -> int:
-        """The number of a new reply of ben's."""
+        """The number of a new reply by ben."""
         path = f"{OF_REPO}/threads/{thread}/replies"
         made = self.api("ben").post(path, kind="comment", body=body, **fields).gives(201)
         return int(made["number"])
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Inside, the server does not run; afterwards it does, at the same address."""
+        """Stop the server for the block; afterwards it runs again at the same address."""
         self.server.kill()
         self.server.environment["PORT"] = self.server.url.rpartition(":")[2]
         try:
@@ -73,7 +73,7 @@ class Site:
 
     @contextmanager
     def open(self, path: str, **options: Any) -> Iterator[Page]:
-        """A window of ada's at a page of the repository."""
+        """A window of ada's with a page of the repository."""
         options = {"storage_state": self.signed_in, **options}
         with new_page(self.browser, self.server.url, **options) as page:
             page.goto(f"/{REPO}{path}")
@@ -81,7 +81,7 @@ class Site:
 
 
 def make_site(server: Server, browser: Browser) -> Site:
-    """People, a repository, and a browser in which ada has signed in."""
+    """People, a repository, and a browser in which ada is signed in."""
     server.tokens.update(json.loads(server.run(DATA)))
     with new_page(browser, server.url) as page:
         sign_in(page)

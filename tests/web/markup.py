@@ -1,4 +1,4 @@
-"""What is wrong with the HTML of a page: `flaws(html)` is empty where nothing is."""
+"""Checks the HTML of pages: `flaws(html)` lists errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLOCKS |= {"figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head
 BLOCKS |= {"nav", "ol", "p", "pre", "section", "table", "ul"}
 TEXT_ONLY = {"p", "h1", "h2", "h3", "h4", "h5", "h6", "span", "strong", "em", "small", "label"}
 TEXT_ONLY |= {"button", "time", "code"}
-"""Elements that have no blocks inside. For some a browser ends the element there by itself."""
+"""Elements that cannot contain blocks. A browser ends some of them at the block."""
 CLICKED = frozenset({"a", "button", "select", "textarea", "summary"})
 CHILDREN = {
     "ul": {"li", "template"},
@@ -44,7 +44,7 @@ REFERENCES = ("for", "aria-labelledby", "aria-describedby", "aria-controls", "li
 
 
 class Reader(HTMLParser):
-    """Goes through a page once, and collects what is wrong."""
+    """Parses a page once and collects errors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Reader(HTMLParser):
         self.references: set[str] = set()
         self.title = ""
         self.expected = ""
-        """Where the browser reads on to before it draws the page. It begins to with its start."""
+        """The id of the element until which the browser parses before it first renders the page."""
         self.last = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -87,7 +87,7 @@ class Reader(HTMLParser):
             self.title += data.strip()
 
     def _place(self, tag: str) -> None:
-        """Whether an element may stand where it does."""
+        """Whether an element may stand at this place."""
         inside = self.opened[-1] if self.opened else ""
         where = f"<{tag}> in {self.opened[-3:]} at {self.getpos()}"
         if "svg" in self.opened:
@@ -136,9 +136,9 @@ class Reader(HTMLParser):
 
 
 def flaws(html: str) -> list[str]:
-    """Elements that are not ended or stand where they must not, ids that stand twice or nowhere,
-    anything inline, anything loaded from another host, more or less than one main heading, and
-    parts that come after what the browser waits for before it draws.
+    """The errors of a page: elements that are not closed or misplaced, duplicate or missing ids,
+    inline styles and scripts, resources from other hosts, no main heading or several, and parts
+    after the element until which rendering is blocked.
     """
     reader = Reader()
     reader.feed(html)

@@ -13,12 +13,12 @@ from apps.accounts.models import User
 
 HANDLER = ClientHandler(enforce_csrf_checks=False)
 STRICT = ClientHandler(enforce_csrf_checks=True)
-"""Shared, because each one loads the middleware anew."""
+"""Shared by all clients: each handler loads the middleware again."""
 PASSWORD = "correct horse battery"
 
 
 class PageResponse:
-    """A response, with what a person sees of its page."""
+    """A response, with the visible parts of its page."""
 
     def __init__(self, response: Any) -> None:
         self.response = response
@@ -59,7 +59,7 @@ class PageResponse:
         return unescape(value[1]) if value else ""
 
     def inputs(self) -> dict[str, Any]:
-        """What a browser would send of the inputs on this page, as they are."""
+        """The values that a browser would submit for the unchanged inputs of this page."""
         found = {}
         for tag in re.findall(r"<input[^>]*>", self.html):
             known = dict(re.findall(r' ([\w-]+)="([^"]*)"', tag))

@@ -1,4 +1,4 @@
-"""Colour alone says nothing: beside each that means something stands a word or a sign."""
+"""Finds colours that alone carry a meaning: a word or an icon has to stand beside each."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ SAID = {
     "hot": r"\d",
     "stat": r"^\+\d+.*\u2212\d+",
 }
-"""Classes that colour an element, and what its text has to have."""
-OF_CHECKS = r"^(Met|Open): \S"
-"""How each condition of a merge begins, beside its tinted icon."""
+"""Classes that colour an element, with the pattern that its text has to match."""
+OF_CHECKS = r"^(Met|Not met): \S"
+"""The first words of each condition of a merge, beside its tinted icon."""
 
 
 @dataclass
 class Opened:
-    """An element that has not ended yet, with what was read of it."""
+    """An open element, with the parts read so far."""
 
     tag: str
     classes: list[str]
     needed: list[str] = field(default_factory=list)
-    """What its text has to have, because it or an icon in it is coloured."""
+    """The pattern for the text of an element that is coloured, or whose icon is."""
     text: str = ""
 
 
 class Reader(HTMLParser):
-    """Goes through a page once, and collects what its colour alone tells."""
+    """Parses a page once and collects elements with a meaning that only their colour has."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Reader(HTMLParser):
 
 
 def colour_alone(html: str) -> list[str]:
-    """Elements that have a colour with a meaning, and neither a word nor a sign that says it."""
+    """Elements with a meaningful colour that have neither a word nor an icon for it."""
     reader = Reader()
     reader.feed(html)
     reader.close()

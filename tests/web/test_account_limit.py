@@ -1,4 +1,4 @@
-"""Tries to sign in are limited for each account too, and its person still gets in."""
+"""Attempts to sign in are limited per account too, but its person can still sign in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.core import signing
 
 from apps.site.actions import update_site_settings
 from apps.site.models import RateLimit
-from apps.web import known
+from apps.web import signin
 from apps.web.signin import WRONG
 from tests.factories import UserFactory
 from tests.principals import principal_of
@@ -27,7 +27,7 @@ def limit(db):
 
 @pytest.fixture
 def stranger():
-    """`stranger()`: a browser of its own, at another address each time."""
+    """`stranger()`: a new browser, at another address each time."""
     numbers = iter(range(1, 255))
 
     def visit():
@@ -39,7 +39,7 @@ def stranger():
 
 
 def use_up(stranger, name):
-    """Guess from several addresses, as often as is allowed."""
+    """Guess passwords from several addresses until the limit is reached."""
     for number in range(MOST):
         page = stranger().sign_in(name.upper() if number % 2 else name, "wrong").gives(422)
         assert page.alert() == WRONG
@@ -84,7 +84,7 @@ def test_a_known_browser_has_tries_of_its_own_and_no_more(stranger, ada):
     own.client.defaults["REMOTE_ADDR"] = "198.51.100.1"
     own.sign_in("Ada").gives(429)
     own.client.defaults["REMOTE_ADDR"] = "198.51.100.2"
-    own.sign_in("other", "wrong").gives(422)  # and is not known to others
+    own.sign_in("other", "wrong").gives(422)  # it is not known for other accounts
 
 
 def test_a_new_password_by_mail_lets_its_person_in(stranger, ada):
@@ -98,17 +98,18 @@ def test_a_new_password_by_mail_lets_its_person_in(stranger, ada):
 
 def test_nobody_makes_themself_known(stranger, ada):
     use_up(stranger, "Ada")
-    texts = ["", "x", signing.dumps(["ada", "x"]), signing.dumps(["other", "x"], salt=known.SALT)]
+    others = signing.dumps(["other", "x"], salt=signin.KNOWN_SALT)
+    texts = ["", "x", signing.dumps(["ada", "x"]), others]
     for text in texts:
         client = stranger()
-        client.client.cookies[known.COOKIE] = text
+        client.client.cookies[signin.KNOWN_BROWSER] = text
         client.sign_in("Ada").gives(429)
 
 
 def test_the_cookie_is_for_signing_in_alone(stranger, ada):
     own = stranger()
     own.sign_in("Ada").redirects_to("/")
-    cookie = own.client.cookies[known.COOKIE]
+    cookie = own.client.cookies[signin.KNOWN_BROWSER]
     assert cookie["httponly"] and (cookie["samesite"], cookie["path"]) == ("Lax", "/signin")
     assert "ada@example.org" not in cookie.value
 

@@ -1,4 +1,4 @@
-"""The pages of activity: of one's own places, of a scope, of a team and of a repository."""
+"""The pages of activity: of a person's teams and repositories, of a scope, a team, a repository."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from apps.events.models import Event
 from apps.repos.models import Visibility
 from apps.teams.models import Member
-from apps.web.feed import graph
+from apps.web.activity import graph
 from tests.web.page_client import plain
 
 
 def told(page) -> list[str]:
-    """What the events on the page say, newest first."""
+    """The sentences of the events on the page, newest first."""
     found = re.findall(r'<li class="event".*?</li>', page.html, re.DOTALL)
     return [plain(one).removesuffix(" just now") for one in found]
 
@@ -102,7 +102,7 @@ def test_an_empty_list_says_what_would_be_there(visit, acme, carol, bob):
         "Your teams and repositories have no activity" in visit(carol).get("/activity").gives().text
     )
     page = visit(bob).get("/teams/acme/~activity").gives()
-    assert "Nothing has happened in the team yet" in page.text
+    assert "Events of the team and its repositories appear here" in page.text
 
 
 def test_a_person_is_drawn_with_what_they_did(visit, make, team_repo, alice, bob):

@@ -1,4 +1,4 @@
-"""Where the links of a README lead."""
+"""The targets of links in a README."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from apps.accounts.models import User
 from apps.core.markdown import render
 from apps.repos.models import Repo
-from apps.web.addresses import history_address, led_to, path_address, resolved
+from apps.web.addresses import history_address, link_target, path_address, resolved
 
 pytestmark = pytest.mark.once
 
@@ -37,7 +37,7 @@ def repo():
     ],
 )
 def test_a_relative_link_leads_to_a_file_of_the_same_ref(repo, address, leads):
-    assert led_to(address, repo, b"sub", "v1", "files") == leads
+    assert link_target(address, repo, b"sub", "v1", "files") == leads
 
 
 def test_a_readme_is_shown_with_its_pictures_and_below_the_headings_of_the_page(repo):

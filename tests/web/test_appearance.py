@@ -1,4 +1,4 @@
-"""`/settings/appearance`: colours and shortcuts, for an account or for a browser."""
+"""`/settings/appearance`: theme and shortcuts, for an account or for a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = "/settings/appearance"
 
 
 def look_of(page):
-    """The first tag, without what scripts need to know of texts that are being written."""
+    """The `<html>` tag, without the attributes for drafts."""
     return re.sub(r' data-(user|sent)="[^"]*"', "", "".join(re.findall(r"<html[^>]*>", page.html)))
 
 

@@ -36,10 +36,10 @@ from tests.web.page_client import PASSWORD
 pytestmark = [pytest.mark.browser, pytest.mark.once]
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OF_A_THEME = ["color-contrast", "link-in-text-block"]
-"""The rules that can say something else in another theme."""
+"""The axe rules whose result may depend on the theme."""
 NARROW, PHONE, WIDE = 320, 390, 1280
 WINDOWS = [(NARROW, WIDE), pytest.param((PHONE,), marks=pytest.mark.long)]
-"""Their widths. A phone looks like what is still narrower."""
+"""Widths of windows in CSS pixels. A phone gets the layout of the narrowest."""
 PUBLIC = ["/", "/api/", "/signin", "/signup", "/signup?invite={invite}", "/reset", "/reset/sent"]
 PUBLIC += ["/reset/new?{reset}", "/nowhere", "/settings/appearance"]
 SIGNED_IN = ["/", "/signin", "/signup", "/settings", "/settings/password", "/settings/tokens"]
@@ -78,7 +78,7 @@ FOR_ADA += ["/", "/inbox", "/inbox?unread=false", "/activity", "/activity?scope=
 FOR_ADA += [f"/pulls?show={show}" for show in ("you", "others", "done")]
 FOR_ADA += [f"/search?type={sort}" for sort in ("repos", "pulls", "threads", "users")]
 FOR_ADA += [f"/search?q={'W' * 200}", f"/teams/{'t' * 64}/~activity"]
-"""Pages of what people make, with hostile names and texts."""
+"""Pages with content by people, with hostile names and texts."""
 NOT_FOUND = "Failed to load resource: the server responded with a status of 404 (Not Found)"
 LOADED = "performance.getEntriesByType('resource').map(one => one.name)"
 EXCESS_WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -90,7 +90,7 @@ FOCUSED = """() => {
     const style = getComputedStyle(focused);
     return [focused.name || focused.innerText, style.outlineStyle, style.outlineWidth];
 }"""
-"""What has the focus, by its name or its text, and how it is outlined."""
+"""The focused element, by its name or text, and its outline."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +100,17 @@ class Site:
     url: str
     browser: Browser
     values: dict[str, str]
-    """A token, an invite, a protection with its approver, and an unconfirmed address of Ada0's, and
-    a link by which Ada2 may reset her password.
+    """A token, an invite, a protection with an approver, an unconfirmed address of Ada0, and a link
+    that resets the password of Ada2.
     """
     signed_in: dict[str, StorageState]
-    """The cookies of people who have signed in: Ada0, whose all is, Ada3, who is a stranger, and
-    Sam, who is staff.
+    """The cookies of people who are signed in: Ada0, the owner; Ada3, a stranger; Sam, who is
+    staff.
     """
 
     @contextmanager
     def watched(self, who: str | None) -> Iterator[Page]:
-        """A new window of somebody who has signed in, or not, which keeps what moves."""
+        """A new window, signed in or not, that records layout shifts."""
         signed_in = {"storage_state": self.signed_in[who]} if who else {}
         with new_page(self.browser, self.url, **signed_in) as page:
             page.add_init_script(SHIFTS)
@@ -140,7 +140,7 @@ def cookies_of(browser: Browser, url: str, name: str) -> StorageState:
 
 @pytest.fixture
 def page(site: Site) -> Iterator[Page]:
-    """The window of somebody who is not signed in."""
+    """The window of an anonymous person."""
     with new_page(site.browser, site.url) as page:
         yield page
 
@@ -155,8 +155,8 @@ def sign_in(page: Page, username: str) -> None:
 
 @pytest.fixture(scope="module")
 def window(site: Site) -> Iterator[Callable[[str | None], Page]]:
-    """`window("Ada0")` is one of hers, `window(None)` of somebody without cookies. One for all
-    tests that just look: to make a new one takes longer than to look at a page.
+    """`window("Ada0")` is a window of hers, `window(None)` has no cookies. Tests that only read
+    share it: making a window takes longer than loading a page.
     """
     with ExitStack() as opened:
         made = cache(lambda who: opened.enter_context(site.watched(who)))
@@ -173,15 +173,15 @@ def window(site: Site) -> Iterator[Callable[[str | None], Page]]:
 
 
 def check(page: Page, where: str) -> None:
-    """axe finds nothing, nothing is wider than the window, there is one main heading, and no id
-    stands twice.
+    """axe finds no violation, nothing is wider than the window, there is one main heading, and ids
+    are unique.
     """
     assert not violations(page, TAGS), where
     assert page.evaluate(f"[{EXCESS_WIDTH}, {HEADINGS}, {REPEATED_IDS}]") == [0, 1, []], where
 
 
 def check_in_themes(page: Page, where: str) -> None:
-    """What `check` says, light and dark."""
+    """Run `check` in the light and the dark theme."""
     page.emulate_media(color_scheme="light")
     check(page, where)
     page.emulate_media(color_scheme="dark")
@@ -189,9 +189,9 @@ def check_in_themes(page: Page, where: str) -> None:
 
 
 def check_path(page: Page, path: str, widths: Sequence[int]) -> None:
-    """Open this path in windows of these widths: nothing moves while it loads, its HTML is valid,
-    what `check` says holds, it is as wide as any window, and the browser complains of nothing but
-    the status of a page that is not there.
+    """Open this path in windows of these widths. Nothing moves during loading, the HTML is valid,
+    `check` passes, the page fits each window, and the browser logs no error besides the status of a
+    missing page.
     """
     for width in widths:
         resize(page, (width, "dark"))
@@ -209,13 +209,13 @@ def check_path(page: Page, path: str, widths: Sequence[int]) -> None:
 
 
 def site_of(page: Page) -> str:
-    """The scheme and the host of the page."""
+    """The scheme and host of the page."""
     return "{0.scheme}://{0.netloc}".format(urlsplit(page.url))
 
 
 def check_loaded(page: Page, path: str) -> None:
-    """The page has loaded style, script and icon, and else at most the stream and pictures of a
-    README.
+    """The page has loaded style, script and icon, and besides these at most the stream and pictures
+    of a README.
     """
     loaded = [name.removeprefix(site_of(page)) for name in page.evaluate(LOADED)]
     others = [name for name in loaded if not name.startswith("/static/")]
@@ -224,18 +224,18 @@ def check_loaded(page: Page, path: str) -> None:
 
 
 def expect_heading(page: Page, text: str) -> None:
-    """Wait until a page with this main heading is there as a whole."""
+    """Wait until a page with this main heading is loaded completely."""
     expect(page.locator("h1")).to_have_text(text)
     page.wait_for_load_state()
 
 
 def focused(page: Page) -> str:
-    """The name or the text of what has the focus."""
+    """The name or text of the focused element."""
     return " ".join(page.evaluate(FOCUSED)[0].split())
 
 
 def tab_to(page: Page, name: str) -> None:
-    """Press Tab until this has the focus, which is to be seen wherever it goes."""
+    """Press Tab until this element has the focus, which has to be visible on the way."""
     for _ in range(30):
         page.keyboard.press("Tab")
         _, style, width = page.evaluate(FOCUSED)
@@ -266,7 +266,7 @@ def test_hostile_names_and_texts_do_nothing_on_any_page(site, who, paths, widths
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["Ada3", "Sam1"])
 def test_strangers_and_staff_find_the_same_pages_in_order(site, who):
-    """They are offered other things than people of the repository and than who is signed out."""
+    """Strangers are offered other things than members and anonymous people."""
     visit_all(site, who, FOR_ALL, (NARROW,))
 
 
@@ -280,7 +280,7 @@ def visit_all(site: Site, who: str | None, paths: list[str], widths: Sequence[in
 
 
 def shape(pattern: str) -> str:
-    """A pattern of the page table, for any owner of repositories."""
+    """A pattern of the URL patterns, for any owner of repositories."""
     owner = "teams/<team_slug:team_slug>/<repo|users/<username:username>/<repo"
     return re.sub(owner, "<repo", pattern).removeprefix("<repo_slug:repo_slug>")
 
@@ -296,7 +296,7 @@ UNSEEN = {
     "/threads/<number:number>/replies": "the form that stands below a thread",
     "/threads/<number:number>/replies/<number:to>": "leads to the thread",
 }
-"""What GET gives elsewhere than on a page that is looked at above, and why."""
+"""Addresses whose GET is not a page of the list above, and why."""
 
 
 def test_no_page_is_forgotten():
@@ -335,7 +335,7 @@ def test_every_web_url_opens_its_record_to_whom_the_api_gives_it(site, page):
 
 MARKS = """[...document.querySelectorAll('[type=radio], [type=checkbox]')].map(one =>
     [one.name, one.getBoundingClientRect().width, one.getBoundingClientRect().height])"""
-"""Each radio button and checkbox of a page, with its computed width and height."""
+"""Each radio button and checkbox of a page, with its computed size."""
 
 
 @pytest.mark.parametrize("width", [PHONE, WIDE])
@@ -374,7 +374,7 @@ LONGEST_NAME = """name => {
     return a.right <= b.left && b.right <= c.left && a.top < b.bottom && c.top < b.bottom
         && range.getClientRects().length === 1;
 }"""
-"""Whether the parts of a member stay beside each other with this name, and the role is one line."""
+"""Whether the parts of a member stay beside each other with this name, and the role on one line."""
 
 
 @pytest.mark.parametrize("width", [NARROW, PHONE, WIDE])
@@ -404,7 +404,7 @@ PLACES = """() => {
     };
     return [mark.getBoundingClientRect().right, left(0), left(1), left(2)];
 }"""
-"""Where a hidden character ends, and where the three after it begin."""
+"""The end of a hidden character, and the starts of the three characters after it."""
 
 
 def test_a_hidden_character_is_seen_turns_nothing_and_is_copied_alone(site, page):
@@ -434,7 +434,7 @@ def test_several_lines_of_a_file_are_marked_by_the_address_and_by_clicks(site, p
 
 
 def lines_in(text: str) -> list[str]:
-    """The lines of a copied text, without those tabs that part the cells of a table."""
+    """The lines of a copied text, without the tabs that separate the cells of a table."""
     return [line.strip("\t") for line in text.split("\n") if line.strip()]
 
 

@@ -1,4 +1,4 @@
-"""What a visit costs: bytes, requests, and nothing that moves while a page loads."""
+"""The costs of a page load: bytes, requests, and no layout shift."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.web.live_site import REPO, Site, make_site
 KB = 1024
 STATIC = ROOT / "apps/web/static"
 PAGES = {"/": 15, f"/{REPO}": 15, f"/{REPO}/pulls/2": 25, f"/{REPO}/threads/1": 25}
-"""The KB that the HTML of each family may have, compressed."""
+"""KB of compressed HTML allowed for each family of pages."""
 TALL = 4000
-"""CSS pixels: what is below the window would move unseen."""
+"""Height in CSS pixels: shifts below the window would not be recorded."""
 REQUESTS = 4
-"""On a first visit: the page, the style, the script and the icon."""
+"""Requests of a first visit: the page, the style, the script and the icon."""
 WHOLE = 50
-"""The KB that all of them may have, with their headers."""
+"""KB allowed for all of them, with headers."""
 LOADED = "performance.getEntriesByType('resource')"
 READY = """document.querySelector("[data-keys].ready")
     && (!document.querySelector("[data-live]") || document.querySelector(".live"))"""
-"""That all scripts of a page have begun."""
+"""Whether all scripts of a page have started."""
 
 
 def read(name: str) -> str:
@@ -37,7 +37,7 @@ def read(name: str) -> str:
 
 
 def compressed(text: str) -> int:
-    """The bytes of a file with this text, as the server compresses it."""
+    """The size of a file in bytes, as the server compresses it."""
     return len(gzip.compress(text.encode()))
 
 

@@ -1,4 +1,4 @@
-"""The pages that show code: a repository, its folders and files, commits, branches, comparisons."""
+"""The pages of code: a repository, its folders and files, commits, branches, comparisons."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FILES: dict[bytes, Thing] = {
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """On a busy machine git finds the last changes as well."""
+    """Gives git enough time for the last changes, even on a busy machine."""
     monkeypatch.setattr(trees, "LAST_CHANGES_SECONDS", 60)
 
 
@@ -52,7 +52,7 @@ def code(team_repo):
 
 @pytest.fixture
 def main(team_repo, code, alice):
-    """The head of `main`: two commits, of which the second changes a file in a folder."""
+    """The head of `main`: two commits, the second of which changes a file in a folder."""
     first = code.commit_with(FILES, message="Begin\n\nWith <b>care</b>.")
     changed = FILES | {b"src/app.py": b"import os\n\n\ndef run():\n    return 2\n"}
     second = code.commit_with(changed, first, message="Run twice", at=1_700_100_000)
@@ -66,7 +66,7 @@ def root(team_repo):
 
 
 def lines(html):
-    """The text of each line of a file or of a diff, as a browser has it."""
+    """The text of each line of a file or a diff, as a browser sees it."""
     cells = re.findall(r'<td class="c[^"]*">(.*?)</td>', html, re.DOTALL)
     return [re.sub(r"<[^>]+>", "", cell) for cell in cells]
 
@@ -174,7 +174,7 @@ def test_what_is_no_text_is_named_for_what_it_is(visit, root, main, bob):
     person = visit(bob)
     picture = person.get(f"{root}/files/manual/plan.png").gives()
     assert f'<img src="{root}/raw/manual/plan.png" alt="plan.png">' in picture.html
-    assert "Links to src/app.py" in person.get(f"{root}/files/link").gives().text
+    assert "A symbolic link to src/app.py" in person.get(f"{root}/files/link").gives().text
     assert "1" * 40 in person.get(f"{root}/files/vendor").gives().text
     assert "This file is empty" in person.get(f"{root}/files/empty").gives().text
     assert "lines" not in person.get(f"{root}/files/manual/plan.png").text
@@ -317,7 +317,7 @@ def test_tags_are_listed_with_what_they_say_and_lead_to_their_commit(
         ("", "v2"),
         ("", "v1%2Fplain"),
     ]
-    assert "Leads to no commit" in page.text and "tagged by Ada" in page.text
+    assert "Does not point to a commit" in page.text and "tagged by Ada" in page.text
     assert "Run twice · pushed by bob" in page.text and "1 Jan 1970" in page.text
     assert f'href="{root}/commits/{main}"' in page.html and "16 Nov 2023" in page.text
     person.get(f"{root}/files?ref=v1%2Fplain").gives()
@@ -411,7 +411,7 @@ def test_a_merge_and_an_odd_date_are_shown(visit, root, main, team_repo, code, a
 
 
 def test_hostile_names_of_files_and_branches_are_text(visit, root, team_repo, code, alice):
-    """Names and contents are whatever people push."""
+    """File names and contents can be anything that people push."""
     hostile = b'<script>x</script>"><img src=x onerror=x>\xe2\x80\xae.py'
     branch = "<b>\"&#'`"
     old = code.commit_with({hostile: (FILE, b"<i>\n")}, message="<script>x</script>")

@@ -1,4 +1,4 @@
-"""Colours of code: whatever the lexer makes of a file, its text stays as it is."""
+"""Colours of code never change the text of a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE = st.text(st.sampled_from("ab1 \t\n\r\"'#/*<>&{}()=\\-\u00e9\u202e\x00\x1b"
 
 
 def lines_of(text):
-    """The lines of a file, as git counts them."""
+    """The lines of a file as git counts them."""
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 

@@ -1,4 +1,4 @@
-"""What pages show of changes: rows, how they are folded, and what a pull contains."""
+"""Pages of changes: rows, folding, and the contents of a pull."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from apps.browse.models import GitCache
 from apps.git.run import GitTimeout
 from apps.repos.models import Visibility
-from apps.web import diffs, pull_contents
+from apps.web import diffs, pulls
 from tests.browse.code import code_of, push
 from tests.test_queries import costing
 
@@ -83,7 +83,7 @@ def test_a_pull_of_a_few_lines_is_one_page_and_starts_git_once(visit, address, b
         with costing() as cost:
             person.get(f"{address}{tab}").gives()
         assert cost.git == 0 and cost.sql <= most, tab
-    monkeypatch.setattr(pull_contents, "INLINE_ROWS", 3)
+    monkeypatch.setattr(pulls, "INLINE_ROWS", 3)
     page = person.get(address).gives()
     assert not rows(page.html) and f'<a href="{address}/files">' in page.html
 
@@ -141,7 +141,7 @@ def large(code, base):
 
 def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeypatch):
     person = visit(alice)
-    monkeypatch.setattr(diffs, "OPEN_MAX", 10)
+    monkeypatch.setattr(diffs, "UNFOLDED_MAX", 10)
     page = person.get(f"{root}/commits/{large}").gives()
     assert page.html.count("<summary class") == 2 and "13 rows" in page.text
     monkeypatch.setattr(diffs, "LINES_MAX", 16)
@@ -153,7 +153,7 @@ def test_what_is_too_much_is_folded_or_linked(visit, root, large, alice, monkeyp
     assert [text for _, text in rows(alone.html)] == [f"x = {n}" for n in range(12)]
     assert "<summary class" not in alone.html and "Show all files" in alone.text
     person.get(f"{root}/commits/{large}?file=nothing").gives(404)
-    monkeypatch.setattr(diffs, "ALONE_MAX", 12)
+    monkeypatch.setattr(diffs, "SINGLE_FILE_MAX", 12)
     cut = person.get(unescape(link[1])).gives()
     assert "The remaining lines are not shown" in cut.text and ("add", "x = 11") not in rows(
         cut.html

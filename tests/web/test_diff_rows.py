@@ -1,4 +1,4 @@
-"""The rows of a diff: the text is git's, whatever has colours and marks."""
+"""The rows of a diff have the text of git's patch, with colours and marks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from apps.core.lexers import Budget
 from apps.git.diff import changes, parse_hunks, patches
 from apps.web.colours import coloured_lines, plain_lines, text_of
-from apps.web.diff_rows import Row, marks_of, rows_of, side_by_side
-from apps.web.diff_tables import diff_table
+from apps.web.diff_tables import Row, diff_table, marks_of, rows_of, side_by_side
 from tests.git.scratch import Scratch
 
 pytestmark = pytest.mark.once
@@ -65,7 +64,7 @@ def sorted_lines(lines):
 
 
 def flat(rows):
-    """The rows that stand side by side, once more below each other."""
+    """Rows that stand side by side, back in one column."""
     left: list[Row] = []
     right: list[Row] = []
     for one, other in side_by_side(rows):
@@ -118,7 +117,7 @@ def test_what_is_not_marked_is_the_same_in_both(old, new):
 
 
 def test_very_long_lines_that_differ_get_no_marks():
-    """To look for the ends of their words takes the square of their length."""
+    """Finding the ends of words in such lines takes quadratic time."""
     begin = time.thread_time()
     old, new = ([("", end + "a" * 200_000)] for end in "xy")
     assert marks_of(old, new) == (None, None)

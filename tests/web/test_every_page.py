@@ -1,4 +1,4 @@
-"""What holds for every page: access, headers, sessions, CSRF tokens, refusals as pages."""
+"""Properties of every page: access, headers, sessions, CSRF tokens, error pages."""
 
 import gzip
 import os
@@ -242,7 +242,7 @@ def test_an_error_of_the_server_is_answered_without_the_database(raised, status,
         try:
             answer = PageResponse(breaks(request))
         except ZeroDivisionError:
-            answer = PageResponse(errors.broken(request))
+            answer = PageResponse(errors.server_error(request))
     assert answer.gives(status).h1 and not captured.captured_queries
     assert bool(answer.header("Retry-After")) == (status == 503)
     assert f'href="{settings.STATIC_URL}guildhall.css"' in answer.html
@@ -251,4 +251,4 @@ def test_an_error_of_the_server_is_answered_without_the_database(raised, status,
 def test_the_api_answers_errors_in_its_own_format(api):
     api().get("/nowhere").fails(404, "not_found")
     request = RequestFactory().get("/api/v1/x")
-    assert errors.broken(request).content == b""
+    assert errors.server_error(request).content == b""

@@ -1,4 +1,4 @@
-"""Forms ask for what the API asks for: the same lengths, the same choices, the same letters."""
+"""Forms have the lengths, the choices and the rules of the API's requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.once
 WEB = Path(__file__).parents[2] / "apps" / "web"
 OF_PAGES_ALONE = {
     "Appearance": "the API has no pages to look at",
-    "AskReset": "a way to sign in",
+    "PasswordReset": "a way to sign in",
     "ChangePassword": "a way to sign in",
     "NewFork": "the API has its one word in the address",
     "PageForm": "has no fields",
@@ -31,13 +31,13 @@ OF_PAGES_ALONE = {
     "SignUp": "a way to sign in",
     "SpaceForm": "has no fields",
     "TextForm": "has no fields",
-    "TwiceForm": "a way to sign in",
+    "NewPassword": "a way to sign in",
 }
-"""Forms for which there is no request of the API, and why."""
+"""Forms without a request of the API, and why."""
 
 
 def all_forms() -> list[type[PageForm]]:
-    """Each class of a form in any module of the pages."""
+    """Each form class in any module of the pages."""
     modules = [import_module(f"apps.web.{file.stem}") for file in sorted(WEB.glob("*.py"))]
     known = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
     return sorted(
@@ -55,7 +55,7 @@ def empty(form: type[PageForm], user: User) -> PageForm:
 
 
 def pairs(form: type[PageForm], user: User) -> list[tuple[str, Any, Any]]:
-    """Each field that form and request share, with both."""
+    """The fields that form and request have in common."""
     assert form.request_serializer
     wanted = form.request_serializer().fields
     return [

@@ -1,4 +1,4 @@
-"""Characters that nobody sees are marked in code, changes, names of files and subjects."""
+"""Hidden characters are marked in code, changes, file names and subjects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apps.web.hidden_characters import HIDDEN, escaped, has_hidden
 from tests.browse.code import code_of, push
 
 pytestmark = pytest.mark.once
-WARNING = "characters that cannot be seen"
+WARNING = "This file has hidden characters"
 OVERRIDE = (
     '<span class="hidden-char" title="RIGHT-TO-LEFT OVERRIDE" data-code="U+202E">\u202e</span>'
 )
@@ -37,7 +37,7 @@ def commit(team_repo, alice):
 
 
 def section(html, name):
-    """The part of a page of changes that is about this file."""
+    """The part of a page of changes for this file."""
     return next(one for one in html.split('<section class="sheet diff"') if f"<h3>{name}" in one)
 
 
@@ -113,7 +113,7 @@ def test_names_of_files_and_subjects_of_commits_show_hidden_characters(
 
 
 def test_no_title_of_a_page_and_no_label_turns_its_text(visit, team_repo, commit, alice):
-    """A mark cannot stand there, so the code of the character does."""
+    """Attributes and titles cannot have a mark: they have the code of the character."""
     client, path = visit(alice), f"/{team_repo.path}"
     page = client.get(f"{path}/commits/{commit}").html
     assert "<title>Fix [U+202E]reversed" in page

@@ -1,4 +1,4 @@
-"""Home: what waits for somebody and for others, with the reason; a person's pulls; strangers."""
+"""Home and the person's pulls: rows waiting for the person or for others, with reasons; welcome."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAD = "a" * 40
 
 @pytest.fixture
 def repo(team_repo: Repo) -> Repo:
-    """Both its branches exist, and main wants bob's approval."""
+    """A pull with both branches, whose target requires the approval of bob."""
     for name in ("main", "feature"):
         RefFactory.create(repo=team_repo, full_name=BRANCHES + name)
     return team_repo
@@ -56,7 +56,7 @@ def pull_of(author, repo: Repo, title: str, **fields):
 
 
 def rows(page, heading: str) -> list[str]:
-    """The rows below this heading, as their text."""
+    """The text of the rows below this heading."""
     found = re.search(rf"<h2[^>]*>{heading}.*?</section>", page.html, re.DOTALL)
     assert found, page.text
     return [plain(row) for row in re.findall(r"<li.*?</li>", found[0], re.DOTALL)]
@@ -228,7 +228,7 @@ def test_pulls_are_by_who_does_something_next(visit, repo, protection, alice, bo
 
 
 def rows_for(alice, bob, acme, repo, make, count: int) -> None:
-    """As many rows of everything that home shows."""
+    """This many rows in every list of the home page."""
     for number in range(count):
         make.reply(make.thread(repo, by=bob), by=alice, body="@bob")
         make.pull(repo, by=alice, source=f"s{number}-{count}")

@@ -1,4 +1,4 @@
-"""The inbox: what pings somebody, marked as read one by one or all at once."""
+"""The inbox: pings, marked as read one by one or all at once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NOWHERE = "00000000-0000-0000-0000-000000000000"
 
 @pytest.fixture
 def thread(make, team_repo, alice, bob):
-    """alice's, in which bob is named twice."""
+    """A thread by alice that mentions bob twice."""
     found = make.thread(team_repo, by=alice, title="Slow pushes", body="@bob")
     make.reply(found, by=alice, body="@bob, look")
     return found
 
 
 def count(page) -> str:
-    """What the bar says is unread."""
+    """The number of unread pings in the header."""
     found = re.search(r'Inbox</span>(?:<span class="count hot">(.*?)</span>)?', page.html)
     assert found
     return found[1] or ""

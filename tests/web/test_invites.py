@@ -1,4 +1,4 @@
-"""`/settings/invites`: who may invite, and what becomes of an invite."""
+"""`/settings/invites`: who may invite, and the states of invites."""
 
 import pytest
 

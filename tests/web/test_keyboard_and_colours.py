@@ -1,5 +1,5 @@
-"""With Tab alone one comes to each control of a page, in its order, and sees where one is; and
-without colours one sees what they say.
+"""Tab reaches each control of a page in order, with a visible focus; and everything is recognizable
+without colours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ PULL = f"{REPO}/pulls/3"
 
 
 def of_each_family(paths: list[str]) -> list[str]:
-    """These paths, each with one query: another one shows other rows, and no other control."""
+    """These paths are opened with one query each: other queries show other rows but the same
+    controls.
+    """
     found = {urlsplit(path).path: path for path in reversed(paths)}
     return [*found.values()]
 
@@ -48,9 +50,9 @@ CONTROLS = """() => {
     const hidden = all.filter(one => one.tabIndex < 0 && !one.closest("[aria-hidden=true], .n"));
     return [known.length, hidden.map(one => one.outerHTML.slice(0, 120))];
 }"""
-"""Keep what Tab reaches from now on, by its place among what it has to reach, in the order of the
-page; how many these are, and what Tab leaves out though nothing else leads there. Of radio buttons
-with one name it reaches one; a number of a line is reached by "Go to line".
+"""Record the controls that Tab reaches from now on, by their index in the order of the page; also
+count the controls, and list those that Tab cannot reach. Of radio buttons with one name it reaches
+one; "Go to line" replaces links to lines.
 """
 INK = """async ([picture, darkest]) => {
     const bytes = Uint8Array.from(atob(picture), one => one.charCodeAt(0));
@@ -63,11 +65,11 @@ INK = """async ([picture, darkest]) => {
     const inked = light.flatMap((one, n) => Math.abs(one - light[0]) > darkest ? [n] : []);
     return inked.map(n => [n % width, Math.floor(n / width)]);
 }"""
-"""The places in a picture without colours that are clearly lighter or darker than its corner."""
+"""The places of a greyscale picture that differ clearly in brightness from its corner."""
 
 
 def walk(page: Page) -> tuple[int, list[Any]]:
-    """Hold Tab down until the page is through: how many controls it has, and what got the focus."""
+    """Press Tab through the page; returns the number of controls, and those that got the focus."""
     count, hidden = page.evaluate(CONTROLS)
     assert hidden == []
     reached: list[Any] = []
@@ -119,13 +121,13 @@ Places = set[tuple[int, int]]
 
 
 def ink(page: Page, picture: bytes, darkest: int = 40) -> Places:
-    """Where something is drawn, as columns and rows of the picture."""
+    """The columns and rows of the picture where something is drawn."""
     found = page.evaluate(INK, [base64.b64encode(picture).decode(), darkest])
     return {(column, row) for column, row in found}
 
 
 def sign(page: Page, cell: Locator) -> Places:
-    """What stands before the text of a line of code, right of the bar at its edge."""
+    """The places of the sign before a line of code, right of the bar at its edge."""
     cell.scroll_into_view_if_needed()
     box = cell.bounding_box()
     width = cell.evaluate("cell => parseFloat(getComputedStyle(cell).paddingLeft)")

@@ -1,4 +1,4 @@
-"""Too many attempts to sign in are refused, with the seconds to wait: the rate limit `login`."""
+"""Too many attempts to sign in are refused with the seconds to wait: the rate limit `login`."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_nobody_is_kept_from_signing_in_by_pages_that_were_read_from_their_addre
 
 
 NOT_COUNTED = {"signout", "unsubscribe"}
-"""Forms that count nowhere: nobody is kept from ending a session, or mail."""
+"""Forms without a rate limit: nobody is kept from signing out or unsubscribing."""
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def ask_for_reset(email, from_address):
 
 
 def test_mail_to_one_person_is_limited_whoever_asks_for_it(ada):
-    """The answer is the same, so that it tells nothing."""
+    """The response is the same and reveals nothing."""
     UserFactory.create(username="bob", email="bob@example.org")
     for number in range(MOST_MAIL.most + 2):
         ask_for_reset(("ada@example.org", "ADA@example.org")[number % 2], f"192.0.2.{number}")
@@ -151,7 +151,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_other_spellings_of_an_address_count_for_the_same_mailbox(spelling):
-    """Quotes, and letters that a domain is rid of before mail is sent there."""
+    """Quotes, and letters that are normalized in the domain of an address."""
     for _ in range(MOST_MAIL.most):
         assert admits_mail(spelling)
     assert not admits_mail(VICTIM)
@@ -166,7 +166,7 @@ def test_a_text_that_is_no_address_is_counted_as_it_is(text):
 
 
 def test_links_that_confirm_an_address_count_together_with_those_of_resets(visit, ada, alice):
-    """Also to further names of one mailbox, which a `+` makes."""
+    """Addresses of one mailbox that differ after a `+` count together."""
     alice.set_password(PASSWORD)
     alice.save()
     person, said = visit(alice), set()

@@ -1,5 +1,5 @@
-"""All links of all pages of the demo, followed by everybody, and what each page costs; and each
-`web_url` of the API.
+"""Everybody follows all links of all pages of the demo, within a budget of queries; and each
+`web_url` of the API has a page.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NO_PAGES = ("/static/", "/admin/", "/api/v1/", "/favicon.ico")
 STARTS = ["/", "/activity?scope=self", "/teams", "/teams/acme", "/users/bob"]
 CODE = re.compile(r"/(files|raw|commits|compare|branches|tags)")
 MANY = 2
-"""Of the pages of code so many are followed of each family: one template shows the files of every
-commit, and the demo has thousands of pairs of the two. All other pages are followed, each once.
+"""How many pages of code are followed of each family: one template shows the files of every commit,
+and the demo has thousands of such pages. All other pages are followed once.
 """
 
 QUERIES = 15
-"""What a page takes at most."""
+"""The largest number of queries for a page."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def people(db: None) -> dict[str | None, User | None]:
 
 
 def links_of(page: PageResponse, address: str) -> list[str]:
-    """The addresses of pages of ours to which this one leads, without what is behind a `#`."""
+    """The addresses of our pages that this page links to, without fragments."""
     found = {urljoin(address, unescape(href)) for href in re.findall(r' href="([^"]*)"', page.html)}
     return sorted(
         one.partition("#")[0]
@@ -56,7 +56,7 @@ def links_of(page: PageResponse, address: str) -> list[str]:
 
 
 def family(address: str) -> tuple[Any, ...]:
-    """What pages of code have in common; of any other page its own address."""
+    """The family of a page of code; the address itself for any other page."""
     parts = urlsplit(address)
     if not CODE.search(parts.path):
         return (address,)
@@ -66,7 +66,7 @@ def family(address: str) -> tuple[Any, ...]:
 
 
 class Walk:
-    """What one person finds who follows every link, each address once."""
+    """The pages that one person reaches by following every link once."""
 
     def __init__(self, user: User | None) -> None:
         self.client = PageClient(user)
@@ -81,7 +81,7 @@ class Walk:
         while self.left:
             address = self.left.popleft()
             response, queries = self.open(address)
-            if queries > QUERIES:  # what git said is kept: that takes some the first time
+            if queries > QUERIES:  # the first visit also writes git's answers to the cache
                 response, queries = self.open(address)
             self.costly |= {address: queries} if queries > QUERIES else {}
             self.statuses[address] = response.status_code
@@ -91,7 +91,7 @@ class Walk:
                 self.read(address, PageResponse(response))
 
     def open(self, address: str) -> tuple[Any, int]:
-        """The answer, and how many queries it took."""
+        """The response and the number of queries."""
         asked = 0
 
         def count(execute: Any, *query: Any) -> Any:
@@ -130,7 +130,7 @@ def test_every_link_leads_to_a_page_in_order_that_leads_on_and_takes_few_queries
 
 
 def records(value: object) -> list[dict[str, Any]]:
-    """Whatever has a `web_url` anywhere in an answer of the API."""
+    """Every record with a `web_url` in a response of the API."""
     if isinstance(value, dict):
         own = [value] if value.get("web_url") else []
         return [*own, *(one for inner in value.values() for one in records(inner))]
@@ -140,7 +140,7 @@ def records(value: object) -> list[dict[str, Any]]:
 
 
 def lists() -> list[str]:
-    """The paths of the API that give all records of the demo and what happened to them."""
+    """The paths of the API that return all records and events of the demo."""
     found = ["/teams", "/teams/acme/repos", "/teams/acme/members", "/threads", "/pulls", "/pings"]
     for user in User.objects.filter(is_active=True).exclude(username="sam"):
         found += [f"/users/{user.username}", f"/users/{user.username}/repos"]
@@ -159,7 +159,7 @@ def numbers(repo: Repo) -> list[int]:
 
 
 def names(record: dict[str, Any]) -> list[str]:
-    """The words of a record of which one is in the main heading of its page."""
+    """The texts of a record, one of which is in the main heading of its page."""
     found = [record.get(name) for name in ("thread_title", "title", "name", "username", "slug")]
     return [" ".join(str(one).split()) for one in found if one]
 

@@ -1,5 +1,5 @@
-"""What arrives in open pages, in a real Chromium: once, at its place, and without moving anything;
-in few streams, and again after whatever ended them.
+"""Live updates in a real Chromium: each row once, in its place, without moving others; few streams;
+and recovery after every kind of failure.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def expect_rows(page: Page, *numbers: int) -> None:
 
 
 def has_seen_all(page: Page) -> bool:
-    """Go where the pill leads, as long as there is one; whether there is none any more."""
+    """Follow the pill as long as there is one; returns whether it is gone."""
     if not page.locator(".pill").count():
         return True
     page.click(".pill")
@@ -131,7 +131,7 @@ def test_a_paused_page_gets_nothing_until_it_goes_on(site):
 
 
 def open_streams(server: Server) -> int:
-    """How many streams ada has open: as many as those lack that she can still open."""
+    """The number of open streams of ada: the limit less those that she can still open."""
     with ExitStack() as more:
         for number in range(STREAMS_PER_USER + 1):
             if more.enter_context(follow(server, "ada", "scope=self")).status == 429:
@@ -174,7 +174,7 @@ def test_a_pull_says_anew_whether_it_can_be_merged(site):
         site.reply(thread)
         changed = {"title": "P", "body": ""}
         site.api("ada").put(f"{OF_REPO}/pulls/{number}", status="draft", **changed).gives()
-        expect(page.locator(".verdict")).to_contain_text(f"Open: Pull {number} is a draft")
+        expect(page.locator(".verdict")).to_contain_text(f"Not met: Pull {number} is a draft")
         expect(page.locator("#verdict[data-old]")).to_have_count(0)
         expect(page.locator(".byline .state").first).to_have_text("Draft")
         expect(page.locator(".replies > li")).to_have_count(1)
@@ -218,7 +218,7 @@ def test_signing_out_ends_the_streams_of_other_tabs_at_once(site):
         page.goto(f"/{REPO}/threads/{number}")
         expect_live(page)
         soon = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=10)
-        page.clock.pause_at(soon)  # so that it asks no more by itself, when the server ends it
+        page.clock.pause_at(soon)  # the server ends it, and the page must not ask by itself
         other = page.context.new_page()
         other.goto("/")
         other.locator(".menu summary").click()

@@ -1,4 +1,4 @@
-"""The pages that make teams, repositories and forks, and change them."""
+"""The pages that create and change teams, repositories and forks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEW = {"name": "New one", "slug": "new-one", "description": "", "visibility": "i
 
 
 def marked(page: PageResponse, name: str) -> list[str]:
-    """The values that are chosen of the menus and the radio buttons with this name."""
+    """The selected values of the menus and radio buttons with this name."""
     menus = re.findall(rf'<select name="{name}".*?</select>', page.html, re.DOTALL)
     chosen = [one for menu in menus for one in re.findall(r'value="([^"]*)" selected', menu)]
     radios = re.findall(rf'<input type="radio" name="{name}"[^>]* checked', page.html)
@@ -82,7 +82,7 @@ def test_admins_of_a_repository_change_what_people_see_of_it(visit, team_repo, a
         changed = {"name": "The API", "visibility": "internal", "description": "a\r\nb"}
         person.post(settings, **shown | changed).redirects_to(settings)
     with events("repo-updated"):
-        # Another page, opened before: it takes back nothing that it has not changed.
+        # An outdated page does not undo changes to values that it has not changed.
         person.post(settings, **shown | {"slug": "api-two"})
     team_repo.refresh_from_db()
     assert (team_repo.name, team_repo.slug, team_repo.visibility, team_repo.description) == (
@@ -198,7 +198,7 @@ def test_a_fork_is_asked_for_and_the_page_says_how_far_it_is(
         assert "already" in person.post(address, owner="users/bob").gives(409).alert()
     waiting = person.get(address).gives()
     assert "Waiting" in waiting.text
-    assert f'href="{address}">Look again' in waiting.html  # with a # it would load nothing anew
+    assert f'href="{address}">Refresh' in waiting.html  # a fragment would only scroll
     assert "users/bob" not in visit(carol).get(address).gives().text
     Fork.objects.update(status=ForkStatus.FAILED, error="There is no room.")
     assert "There is no room." in person.get(address).text

@@ -1,4 +1,4 @@
-"""`/settings/password`, `/reset` and the message with its link."""
+"""`/settings/password`, `/reset` and the mail with its link."""
 
 import re
 from threading import get_ident
@@ -31,7 +31,7 @@ def change(person, current=PASSWORD, password=NEW, again=NEW):
 
 
 def mails():
-    """All messages, once those that wait to be sent are sent."""
+    """All messages, after the queue has been sent."""
     sending.SENDER.submit(get_ident).result(timeout=60)
     return mail.outbox
 
@@ -186,7 +186,7 @@ def sign_in(by, ada):
 
 @pytest.mark.parametrize("happens", [move_and_return, close_and_open, sign_in])
 def test_a_link_has_ended_for_good_once_the_account_was_another(visit, ada, sam, happens):
-    """Also when the account is afterwards as it was."""
+    """Even if the account is the same again afterwards."""
     visit().post("/reset", email=ada.email)
     link, proof = link_in(mails()[0]), address_proof(ada, "new@example.org")
     visit().get(link).gives(200)
@@ -199,7 +199,7 @@ def test_a_link_has_ended_for_good_once_the_account_was_another(visit, ada, sam,
 
 
 def test_a_link_ends_with_a_closed_account_and_while_it_is_used(visit, ada, sam, monkeypatch):
-    """Between the look at the link and the lock, staff closes the account and opens it again."""
+    """Staff deactivates and reactivates the account between the check of the link and the lock."""
     visit().post("/reset", email=ada.email)
     page = visit().get(link_in(mails()[0]))
 

@@ -1,8 +1,6 @@
-"""The permission table holds for pages: what `permissions.csv` says of an operation of the API is
-tried on the page that does the same, by the same people, with the same rows.
-
-A page answers 303 where the API has done something, and asks to sign in where the API says 401;
-of a public repository it shows everybody what there is to read.
+"""The permission table holds for pages. Each operation of `permissions.csv` is tried on the page
+that does the same, by the same people, with the same rows. A page answers 303 on success, and asks
+to sign in instead of 401; anonymous people can read public repositories.
 """
 
 from __future__ import annotations
@@ -29,19 +27,20 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Page:
-    """The page of an operation. `path`: its address, with the names of the API's path in it.
+    """The page of an operation.
 
-    `fields` are what its form sends beside the body of the row; None: it is a page to read.
-    `form` is where the form stands, if that is elsewhere; "" if it has no page of its own.
+    `path` is its address, with the names of the API's path. `fields` are submitted beside the body
+    of the row; None for a page that is only read. `form` is the address of the form, if it is
+    another one; "" if it has no page of its own.
     """
 
     path: str
     fields: Fields | Callable[[Fields], Fields] | None = None
     form: str | None = None
     cases: tuple[str, ...] | None = None
-    """The cases of the table that the page has; None: all."""
+    """The cases of the table for this page; None for all."""
     is_public: bool = False
-    """Whether those who are signed out read it where the repository is public."""
+    """Whether anonymous people can read it for a public repository."""
 
     @property
     def method(self) -> str:
@@ -143,11 +142,11 @@ PAGES: dict[str, Page] = {
 }
 ARCHIVE = Page(f"{SETTINGS}/archive", {}, form="")
 CREATED = {"POST /api-tokens": 201}
-"""Where a page answers otherwise than with 303: a new token is shown once."""
+"""Pages that answer a success with another status than 303: a new token is shown once."""
 
 
 def page_of(cell: Cell) -> Page | None:
-    """The page that does what the row says; None where there is none."""
+    """The page of this row; None if there is none."""
     body = cell.body or {}
     if cell.operation == f"PUT {REPO}" and "is_archived" in body:
         return ARCHIVE
@@ -162,7 +161,7 @@ def page_of(cell: Cell) -> Page | None:
 
 
 def expected(cell: Cell, page: Page) -> int:
-    """The status of the page: that of the API, as far as browsers know it."""
+    """The status of the page for a status of the API."""
     if cell.status == 401:
         if page.is_public and cell.visibility == "public":
             return 404 if cell.case == "deleted already" else 200
@@ -173,7 +172,7 @@ def expected(cell: Cell, page: Page) -> int:
 
 
 class Try:
-    """One cell, tried on its page."""
+    """Try one cell on its page."""
 
     def __init__(self, case: PermissionCase, api_path: str) -> None:
         self.case, name = case, PEOPLE[case.cell.who]
@@ -210,7 +209,7 @@ class Try:
 
 
 def rows() -> Iterator[Any]:
-    """The cells of each row of the table that has a page, of one owner at a time."""
+    """The cells of each row with a page, one owner at a time."""
     found: dict[str, list[Cell]] = {}
     for cell in CELLS:
         if page_of(cell) is not None:
@@ -221,7 +220,7 @@ def rows() -> Iterator[Any]:
 
 
 def changes(statements: list[str]) -> list[str]:
-    """Those that change more than that somebody was here."""
+    """The statements that write more than the session."""
     return [sql for sql in statements if "django_session" not in sql]
 
 
@@ -260,11 +259,11 @@ UNTRIED = {
     "unsubscribe": "its link says who asks",
     "{}/{}/threads/{}/replies/{}/reply": "tried on the page of replies to the thread",
 }
-"""Pages that take a POST and have no row in the table of the API, and why."""
+"""Pages that accept a POST and have no row in the table, and why."""
 
 
 def shape(path: str) -> str:
-    """An address of the table above, or of a route, with nothing but the places of its names."""
+    """An address of the table above, or of a route, with placeholders for its names."""
     text = re.sub(r"<\w+:(\w+)>", r"{\1}", path).partition("?")[0].lstrip("/")
     text = re.sub(r"^(teams/{team_slug}|users/{username})/{repo_slug}", "{owner}/{repo_slug}", text)
     return re.sub(r"{\w+}", "{}", text)

@@ -38,7 +38,7 @@ HIDDEN += ["/threads/99", "/pulls/99", "?page=x", "/threads?page=x", "/settings/
 
 
 def assert_look_alike(person, addresses) -> None:
-    """To people who are not signed in: they are asked to sign in, and all else is the same."""
+    """Anonymous people are asked to sign in, and nothing else differs."""
     answers = [person.get(address) for address in addresses]
     goal = "" if addresses[0].endswith(".git") else "/signin?next="
     for address, answer in zip(addresses, answers, strict=True):

@@ -1,4 +1,4 @@
-"""The button Preview: a page comes back with its text as it will look, and nothing is done."""
+"""The button Preview: the page comes back with the rendered text, and nothing is saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEEN = "<strong>this</strong>"
 
 @pytest.fixture
 def place(make, team_repo, alice, bob) -> str:
-    """A repository with thread 1, which has reply 1 of bob's, and pull 2, both bob's."""
+    """A repository with thread 1, reply 1 to it, and pull 2, all by bob."""
     thread = make.thread(team_repo, by=bob, title="First", body="First text.")
     make.reply(thread, by=bob, body="First reply.")
     make.pull(team_repo, by=bob, title="Second", body="Second text.")

@@ -1,4 +1,4 @@
-"""A page takes as many queries for many rows as for one, and starts no git."""
+"""A page makes as many queries for many rows as for one, and starts no git."""
 
 import datetime as dt
 
@@ -23,7 +23,7 @@ def tokens(ada, count):
 
 
 def invites(ada, count):
-    """Each accepted, so that somebody's name is shown."""
+    """Accepted invites, which show a name."""
     later = timezone.now() + dt.timedelta(days=1)
     Invite.objects.bulk_create(
         Invite(created_by=ada, expires_at=later, accepted_at=later, accepted_by=ada)
@@ -71,7 +71,7 @@ def reviews(ada, count):
 
 
 def protections(ada, count):
-    """Each with an approver, and a branch that it matches."""
+    """Protections with an approver and a matching branch."""
     repo = Repo.objects.get_or_create(owner_user=ada, name="r", slug="r", visibility="public")[0]
     for n in range(count):
         protection = repo.protections.create(branch=f"{count}-{n}/*", created_by=ada)

@@ -1,4 +1,4 @@
-"""`/api/`: the description of the API for people, without JavaScript."""
+"""`/api/`: the reference of the API, without JavaScript."""
 
 import re
 

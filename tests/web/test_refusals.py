@@ -1,4 +1,4 @@
-"""A refusal is a page that says what is wrong, by which id the log has it, and where to go on."""
+"""Error pages: the reason, the id in the log, and a way to continue."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What scripts add to pages, in a real Chromium: drafts that outlive what goes wrong, keys that can
-be switched off, and times that stay true.
+"""The scripts of pages in a real Chromium: drafts that survive failures, shortcuts that can be
+switched off, and times that stay current.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def site(
 
 
 def write(page: Page) -> None:
-    """Write a reply, and wait until the browser keeps it."""
+    """Write a reply, and wait until the browser has stored it."""
     page.fill("[name=body]", TEXT)
     eventually(lambda: page.evaluate(KEPT) == 1)
 
@@ -101,7 +101,7 @@ def test_a_draft_is_for_who_wrote_it(site):
 
 
 def ready(page: Page) -> None:
-    """Wait until keys are heard."""
+    """Wait until the script handles keys."""
     expect(page.get_by_role("button", name="Keyboard")).to_have_class("plain ready")
 
 

@@ -1,4 +1,4 @@
-"""The search: four sorts of things, by what they are called, of what one may read."""
+"""Search by type and by name or title, within the person's access."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.factories import PullFactory, ThreadFactory, UserFactory
 from tests.test_queries import costing
 from tests.web.page_client import plain
 
-SORTS = ("repos", "pulls", "threads", "users")
+TYPES = ("repos", "pulls", "threads", "users")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def things(make, team_repo, alice):
 
 
 def found(person, query: str) -> list[str]:
-    """The titles or names that the page has, in order."""
+    """The titles or names on the page, in order."""
     html = person.get(f"/search?{query}").gives().html
     main = html[html.index("<main") :]
     entries = re.findall(r'<div class="entry">.*?<a href="[^"]*">(.*?)</a>', main, re.DOTALL)
@@ -57,12 +57,12 @@ def test_nothing_is_found_that_one_may_not_read(visit, things, alice, bob, carol
         assert found(person, "type=repos") == ["alice/moonbase"]
 
 
-@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("sort", TYPES)
 def test_an_empty_answer_says_what_was_searched_and_how_to_go_on(visit, things, bob, sort):
     page = visit(bob).get(f"/search?q=%3Cb%3Enothing&type={sort}").gives()
     assert "“<b>nothing”" in page.text and "Try fewer letters" in page.text
     assert "<b>nothing" not in page.html
-    for other in SORTS:
+    for other in TYPES:
         assert f'href="/search?q=%3Cb%3Enothing&amp;type={other}"' in page.html
     assert page.html.count('aria-current="page"') == 1
     assert page.value("q") == "" or page.html.count("nothing") > 3
@@ -73,7 +73,7 @@ def test_what_cannot_be_searched_for_is_refused(visit, bob, query):
     visit(bob).get(f"/search?{query}").gives(422)
 
 
-@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("sort", TYPES)
 def test_a_long_answer_has_pages_and_costs_the_same(visit, make, team_repo, alice, bob, sort):
     def add(count: int) -> None:
         for number in range(count):

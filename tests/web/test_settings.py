@@ -1,4 +1,4 @@
-"""`/settings`: one's own name and address."""
+"""`/settings`: the person's name and address."""
 
 import re
 from urllib.parse import quote
@@ -46,7 +46,7 @@ def test_a_name_is_changed_without_the_password(visit, ada, events):
 
 
 def test_letters_that_look_alike_are_another_address(visit, ada, named):
-    """U+212A is a Kelvin sign, and a small k in lower case."""
+    """U+212A is the Kelvin sign; its lower case is a small k."""
     User.objects.filter(pk=ada.pk).update(email="kevin@example.org", email_key="kevin@example.org")
     person = visit(ada)
     for address in ("\u212aevin@example.org", "Kevin@example.org"):

@@ -1,4 +1,4 @@
-"""After signing out, in a real Chromium: nothing private is left behind the back button."""
+"""After signing out, in a real Chromium: Back shows nothing private."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.web.live_site import Site, make_site, sign_in
 pytestmark = [pytest.mark.browser, pytest.mark.once]
 
 KEEPS_NO_PAGES = ["--disable-back-forward-cache"]
-"""Playwright's browsers load a page anew when people go back; those of people have kept it."""
+"""Playwright's browsers load a page again on Back; the browsers of people have stored it."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`/signin` and `/signout`: who can sign in, what a refusal says, and which page comes next."""
+"""`/signin` and `/signout`: who can sign in, refusals, and the next page."""
 
 import pytest
 from django.conf import settings
@@ -136,7 +136,7 @@ def test_asking_for_the_head_of_a_page_does_not_sign_out(client, ada):
 
 
 def test_the_way_to_sign_in_keeps_the_secret_of_a_link_to_itself(visit):
-    """A link from a mail that is opened before signing in is in the address of each step."""
+    """A link from a mail, opened before signing in, is in the address of each step."""
     link = "/settings/email?token=hush"
     steps = [visit().get(link), visit().post(link), visit().get(f"/signin?next={link}")]
     steps += [visit().get("/signup?invite=hush"), visit().get("/admin/login/?next=/reset/new")]
@@ -146,7 +146,7 @@ def test_the_way_to_sign_in_keeps_the_secret_of_a_link_to_itself(visit):
 
 
 def test_a_session_ends_for_good_when_the_account_is_deactivated(visit, ada, sam):
-    """Nobody has asked with it meanwhile."""
+    """The session is not used while the account is deactivated."""
     inside, staff = visit(ada), principal_of(sam)
     assert inside.is_signed_in
     actions.deactivate_user(by=staff, user=ada)

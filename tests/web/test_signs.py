@@ -1,4 +1,4 @@
-"""A colour with a meaning has a word or a sign beside it; and what finds those that have none."""
+"""A meaningful colour has a word or an icon beside it; and the check that finds others."""
 
 from __future__ import annotations
 

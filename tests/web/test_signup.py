@@ -25,7 +25,7 @@ def change_site_settings(**fields):
 
 @pytest.fixture
 def invite(sam):
-    """One without an address: whoever has its link can use it."""
+    """An invite without an address: anybody with the link can use it."""
     return actions.create_invite(
         by=principal_of(sam), expires_at=timezone.now() + dt.timedelta(days=1)
     )
@@ -128,7 +128,7 @@ def test_all_that_is_wrong_with_a_sign_up_is_said_at_once(visit, events):
 
 
 def test_an_address_is_shown_and_used_once_its_link_was_opened(visit, ada, api, alice, events):
-    """Whether another account has it is told to whoever opens the link, and to nobody else."""
+    """Only the person who opens the link is told that another account has the address."""
     change_site_settings(signups_require_invite=False)
     answers = []
     for name, address in (("Zoe", "zoe@example.org"), ("Eve", "ADA@example.org")):

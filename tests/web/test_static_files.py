@@ -1,4 +1,4 @@
-"""Styles and scripts, as an ASGI server sends them. A warning of Django's is an error in tests."""
+"""Styles and scripts, sent by an ASGI server. In tests, Django's warnings are errors."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ import pytest
 from apps.threads import serializers
 from apps.threads.models import Reply, Thread
 from apps.threads.queries import index_of
-from apps.web import replies as reply_pages
 from apps.web import threads as pages
 from tests.web.page_client import PageResponse
 
@@ -17,7 +16,7 @@ SAME_ORIGIN = {"Sec-Fetch-Site": "same-origin"}
 
 
 def replies_of(page: PageResponse) -> list[tuple[str, str]]:
-    """The ids and depths of the replies on a page, in its order."""
+    """The ids and depths of the replies on a page, in order."""
     return re.findall(r'<li id="(reply-\d+)" class="(d\d)', page.html)
 
 
@@ -91,7 +90,7 @@ def test_a_reply_is_changed_by_its_author_and_keeps_its_versions(
             f"/{thread.repo.path}/threads/{thread.number}#reply-1"
         )
     with events("reply-updated"):
-        # Another page, opened before: it changes the state and takes no text back.
+        # An outdated page changes the status and does not undo the change to the text.
         person.post(f"{address}/edit", **{**sent, "body": "Frist", "status": "resolved"})
     reply.refresh_from_db()
     assert (reply.kind, reply.body, reply.status) == ("rumour", "First", "resolved")
@@ -116,7 +115,6 @@ def test_a_deleted_reply_leaves_its_place_and_tells_nothing(visit, make, thread,
 
 def test_the_link_of_a_reply_leads_to_its_page(visit, make, thread, bob, monkeypatch):
     monkeypatch.setattr(pages, "REPLIES", 2)
-    monkeypatch.setattr("apps.web.replies.REPLIES", 2)
     made = [make.reply(thread, by=bob) for _ in range(5)]
     nested = make.reply(thread, by=bob, to=made[0])
     assert [index_of(reply) for reply in [*made, nested]] == [0, 2, 3, 4, 5, 1]
@@ -177,7 +175,6 @@ def test_after_a_refused_form_the_links_to_long_texts_lead_to_the_page_of_the_th
     visit, make, thread, bob, monkeypatch
 ):
     monkeypatch.setattr(serializers, "HTML_MAX", 64 * 1024)
-    monkeypatch.setattr(reply_pages, "REPLIES", 2)
     monkeypatch.setattr(pages, "REPLIES", 2)
     for number in range(1, 5):
         make.reply(thread, by=bob, body="- a\n" * 4000 + f"\nLast {number}")

@@ -1,4 +1,4 @@
-"""`/settings/tokens`: made, shown once, revoked."""
+"""`/settings/tokens`: tokens are created, shown once, and revoked."""
 
 import datetime as dt
 import re
@@ -94,6 +94,6 @@ def test_hostile_names_are_shown_as_text(visit, ada):
 
 
 def test_an_invalid_page_number_is_refused_before_a_token_is_made(visit, ada, events):
-    """The text of the token would be lost: only the response that makes it has it."""
+    """A new token would be lost: only the response that creates it shows it."""
     with events():
         visit(ada).post("/settings/tokens?page=x", name="laptop", expires_at="1y").gives(422)

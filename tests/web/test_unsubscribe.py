@@ -1,4 +1,4 @@
-"""E-mail about pings: asked for at `/settings`, ended there or by the link in each mail."""
+"""E-mail about pings: turned on at `/settings`, turned off there or by the link in each mail."""
 
 from __future__ import annotations
 

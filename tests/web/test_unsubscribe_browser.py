@@ -1,4 +1,4 @@
-"""The link in each mail about pings, in a real Chromium: whose reader is signed in nowhere."""
+"""The link in each mail about pings, in a real Chromium that is not signed in."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Site:
     server: Server
     browser: Browser
     link: str
-    """That of alice's mails."""
+    """The link in alice's mails."""
 
     def sql(self, query: str) -> Any:
-        """The one value that a query gives, on SQLite."""
+        """The single value of a query on SQLite."""
         with closing(sqlite3.connect(self.server.file, timeout=PATIENCE)) as database, database:
             return database.execute(query).fetchone()
 
@@ -51,7 +51,7 @@ def of_module(
 
 @pytest.fixture
 def site(of_module: Site) -> Site:
-    """Where alice gets mail about pings, again."""
+    """The site, with alice's mail about pings turned on again."""
     of_module.sql(WANTING)
     return of_module
 
@@ -68,7 +68,7 @@ def wants(site: Site) -> Callable[[], bool]:
 
 @pytest.mark.parametrize("script", [True, False])
 def test_opening_the_link_changes_nothing_and_its_button_ends_the_mail(site, link, wants, script):
-    """Programs that look for harmful mail open links, and run what is on the page."""
+    """Virus scanners open the links in mail, and run the scripts of their pages."""
     with new_page(site.browser, site.server.url, java_script_enabled=script) as page:
         sent: list[str] = []
         page.on("request", lambda request: sent.append(request.method))

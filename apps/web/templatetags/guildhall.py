@@ -1,4 +1,4 @@
-"""What templates can say: times as people read them, and who is offered what."""
+"""Template filters and tags: times, names with hidden characters, counts, permissions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from apps.accounts import rules
+from apps.accounts.models import Theme
 from apps.accounts.principal import Principal
 from apps.core import pagination
 from apps.events import sentences
 from apps.events.queries import list_pings
 from apps.web import hidden_characters
-from apps.web.look import look
+from apps.web.theme import theme_of
 
 register = template.Library()
 WEEK = dt.timedelta(days=7)
@@ -26,59 +27,64 @@ UNITS = (("day", 86400), ("hour", 3600), ("minute", 60))
 
 @register.filter
 def may_invite(principal: Principal) -> bool:
-    """Whether there is a page of invites for whoever looks at a page."""
+    """Whether the person may see the page of invites."""
     return rules.may_invite(principal)
 
 
 @register.filter
 def data_attributes(request: HttpRequest | None) -> SafeString:
-    """How a page looks to who asks for it, as attributes of `<html>`."""
-    found = look(request).items() if request is not None else ()
-    return format_html_join("", ' data-{}="{}"', found)
+    """Attributes of `<html>` for a theme and for shortcuts that are not the default."""
+    attributes = []
+    if request is not None and (theme := theme_of(request)) != Theme.SYSTEM:
+        attributes.append(("theme", theme))
+    user = getattr(request, "user", None)
+    if user is not None and user.is_authenticated and not user.has_shortcuts:
+        attributes.append(("shortcuts", "off"))
+    return format_html_join("", ' data-{}="{}"', attributes)
 
 
 @register.filter
 def spoken(word: str) -> str:
-    """A word of the API as people read it: `in_progress` as "in progress"."""
+    """A word of the API for people: `in_progress` becomes "in progress"."""
     return word.replace("_", " ")
 
 
 @register.filter
 def short_path(path: str) -> str:
-    """`teams/acme/api` as people say it: `acme/api`."""
+    """The path without its kind of owner: `teams/acme/api` becomes `acme/api`."""
     return sentences.short_path(path)
 
 
 @register.filter
 def marked(text: str) -> SafeString:
-    """The text with a mark for each character that nobody sees."""
+    """The text with a mark around each hidden character."""
     return mark_safe(hidden_characters.escaped(text))  # noqa: S308 - escaped there
 
 
 @register.filter
 def spelled(text: str) -> str:
-    """The text of a page's title or of a label, which can have no marks: hidden characters become
-    their codes.
+    """The text with codes for hidden characters, for page titles and labels, which cannot have
+    marks.
     """
     return hidden_characters.spelled(text)
 
 
 @register.filter
 def isolated(text: str) -> SafeString:
-    """The same for a title or a name of people, in its own direction, which turns nothing else."""
+    """The marked text in `<bdi>`, for names and titles: it isolates their text direction."""
     return format_html("<bdi>{}</bdi>", marked(text))
 
 
 @register.filter
 def counted(number: int) -> str:
-    """A number of rows, of which no more than `MOST_COUNTED` and one were counted."""
+    """A number of rows as text, where no more than `MOST_COUNTED` and one were counted."""
     return pagination.counted(number)
 
 
 @register.simple_tag(takes_context=True)
 def unread(context: Context) -> str:
-    """How many pings wait for whoever looks at a page; empty for none. Pages that have counted them
-    already say so by `unread`.
+    """The number of unread pings as text, empty for none. A page that has counted them already
+    passes `unread` in its context.
     """
     principal: Principal = context["request"].principal
     if not principal.is_signed_in:
@@ -90,15 +96,14 @@ def unread(context: Context) -> str:
 
 @register.filter
 def at_most(number: int, most: int) -> int:
-    """The number, or the most that there may be."""
+    """The number, but no more than `most`."""
     return min(number, most)
 
 
 @register.filter
 def when(moment: dt.datetime) -> SafeString:
-    """`<time>`: "3 hours ago" or "in 3 hours" up to seven days, then "12 Nov", with another year's.
-
-    The full time stands in its title.
+    """A `<time>`: "3 hours ago" or "in 3 hours" within seven days, else "12 Nov", or "12 Nov 2024"
+    in another year. Its title has the full time.
     """
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
@@ -110,7 +115,7 @@ def when(moment: dt.datetime) -> SafeString:
 
 @register.filter
 def clock(moment: dt.datetime) -> SafeString:
-    """The time of day, below a heading that has the day; scripts leave what has no title alone."""
+    """The time of day, for lists by day. Scripts leave a `<time>` without a title unchanged."""
     return format_html(
         '<span title="{}"><time datetime="{}">{}</time></span>',
         f"{moment:%-d %B %Y, %H:%M} UTC",
@@ -121,7 +126,7 @@ def clock(moment: dt.datetime) -> SafeString:
 
 @register.filter
 def with_code(text: str) -> SafeString:
-    """A text in which what stands between backticks is code."""
+    """A text with `<code>` for the parts between backticks."""
     plain, *others = text.split("`")
     marked = ((code, after) for code, after in zip(others[::2], [*others[1::2], ""], strict=False))
     return format_html("{}{}", plain, format_html_join("", "<code>{}</code>{}", marked))
@@ -129,7 +134,7 @@ def with_code(text: str) -> SafeString:
 
 @register.filter
 def lasting(seconds: str | int) -> str:
-    """So many seconds as people say it: "40 seconds", "12 minutes", never less than it takes."""
+    """A duration in words, such as "40 seconds" or "12 minutes", rounded up."""
     left = int(seconds)
     for unit, size in UNITS:
         if left >= 2 * size:
@@ -138,7 +143,7 @@ def lasting(seconds: str | int) -> str:
 
 
 def words(moment: dt.datetime, now: dt.datetime) -> str:
-    """How far the moment is from now, or its day."""
+    """The distance of a moment from now, or its day."""
     apart = abs(moment - now)
     if apart >= WEEK:
         return f"{moment:%-d %b}" if moment.year == now.year else f"{moment:%-d %b %Y}"

@@ -1,4 +1,4 @@
-"""Pictures inside pages, as SVG: strokes for signs, and a face for each person and team."""
+"""SVG pictures: icons, and an avatar for each person and team."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ ICONS = {
     "pull": PULL,
     "inbox": '<path d="M2 9.5 4 3h8l2 6.5V13H2zM2 9.5h3.5l1 1.5h3l1-1.5H14"/>',
     "lock": '<rect x="3" y="7" width="10" height="7" rx="1"/><path d="M5 7V5a3 3 0 0 1 6 0v2"/>',
-    "open": '<rect x="3" y="7" width="10" height="7" rx="1"/><path d="M5 7V5a3 3 0 0 1 5.8-1"/>',
     "code": '<path d="M5.5 4.5 2 8l3.5 3.5M10.5 4.5 14 8l-3.5 3.5"/>',
     "thread": '<path d="M2 3.5h12v8H7.5l-3 2.5v-2.5H2z"/>',
     "activity": '<path d="M1.5 8.5h3l2-5.5 3 10 2-4.5h3"/>',
@@ -45,22 +44,21 @@ ICONS = {
     "yes": '<path d="M3 8.5l3.25 3.25L13 4.75"/>',
     "no": '<path d="m4 4 8 8m0-8-8 8"/>',
     "wait": '<circle cx="8" cy="8" r="6"/><path d="M8 4.75V8l2.25 1.5"/>',
-    "down": '<path d="M8 3v10m-4-4 4 4 4-4"/>',
     "team": (
         '<circle cx="5.5" cy="5" r="2.25"/><path d="M1.5 13c0-2.5 1.75-4 4-4s4 1.5 4 4'
         'M10.5 3a2.25 2.25 0 0 1 0 4.25M11.5 9.25c1.75.5 3 1.75 3 3.75"/>'
     ),
 }
-"""16 by 16, strokes of the colour of the text."""
+"""16 by 16 pixels, drawn in the colour of the text."""
 HUES = 6
 COLOURS = ("#8a3b2b", "#4c5d1c", "#1f5f6b", "#3f4c97", "#7b3b73", "#8a5d0b")
-"""Of pictures; in pages the hues are classes, whose colours follow the theme."""
+"""Colours of avatars as files; in pages the hues are CSS classes, which follow the theme."""
 SIZE = 5
 
 
 @register.simple_tag
 def icon(name: str, tint: str = "") -> SafeString:
-    """One of `ICONS`, which says nothing to who cannot see it: a word stands beside it."""
+    """One of `ICONS`, hidden from screen readers: put a word beside it."""
     drawn = mark_safe(ICONS[name])  # noqa: S308 - a constant of this file
     tinted = format_html(' class="{}"', tint) if tint else ""
     return format_html(
@@ -72,7 +70,7 @@ def icon(name: str, tint: str = "") -> SafeString:
 
 @register.simple_tag
 def face(uuid: UUID | str, size: str = "") -> SafeString:
-    """A pattern that is the same for each person and each team wherever it stands."""
+    """The avatar of a person or team, inside a page."""
     hue, path = drawing(str(uuid))
     return format_html(
         '<svg class="face{} h{}" viewBox="0 0 7 7" aria-hidden="true"><path d="{}"/></svg>',
@@ -83,7 +81,7 @@ def face(uuid: UUID | str, size: str = "") -> SafeString:
 
 
 def picture(uuid: UUID) -> SafeString:
-    """The same as a file of its own, in colours that are seen on light and dark pages."""
+    """The avatar as a file, in colours that are visible on light and dark pages."""
     hue, path = drawing(str(uuid))
     return format_html(
         '<svg xmlns="http://www.w3.org/2000/svg" width="70" height="70" viewBox="0 0 7 7">'
@@ -95,7 +93,7 @@ def picture(uuid: UUID) -> SafeString:
 
 @lru_cache(4096)
 def drawing(uuid: str) -> tuple[int, str]:
-    """Number of the hue, and the path of 5 by 5 cells, mirrored, that follow from a uuid."""
+    """The hue and the path of an avatar, computed from a uuid: 5 by 5 cells, mirrored."""
     digest = hashlib.sha256(uuid.encode()).digest()
     cells = [
         f"M{column + 1} {row + 1}h1v1h-1z"

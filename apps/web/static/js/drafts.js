@@ -1,6 +1,6 @@
-// Keeps what somebody is writing in a <textarea data-draft> until the server has it, by who is signed
-// in, where its form leads, and its name: until a page says <html data-sent="/path">.
-// "Reply" moves the form of a thread below what is answered.
+// Stores the text of each <textarea data-draft> by account, address of the form and name, until a
+// page says that the server has accepted the form: <html data-sent="/path">.
+// "Reply" moves the form of a thread below the reply that it replies to.
 
 const { user, sent } = document.documentElement.dataset;
 
@@ -30,7 +30,7 @@ function keep(area) {
   area.addEventListener("input", save);
 }
 
-// A row of its own, which stays when the reply is changed.
+// The form gets its own row, which stays when the reply is replaced.
 function answer(event) {
   const link = event.target.closest('[href$="/reply#say"]');
   const area = document.querySelector("[aria-labelledby=say] textarea");

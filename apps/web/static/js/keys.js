@@ -1,5 +1,5 @@
-// Shortcuts of single keys, and Ctrl+Enter, which sends a form. They are off by the settings
-// (<html data-shortcuts="off">), by their list in this browser, and in fields.
+// Shortcuts: single keys, and Ctrl+Enter, which submits a form. Single keys are off by the account's
+// setting (<html data-shortcuts="off">), by the switch of this browser, and in fields.
 
 const OFF = "shortcuts off";
 const GO = { h: "/", i: "/inbox", p: "/pulls" };
@@ -24,7 +24,7 @@ function storage() {
   try {
     return localStorage;
   } catch {
-    return null; // the browser keeps nothing
+    return null; // the browser blocks storage
   }
 }
 

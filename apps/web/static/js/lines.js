@@ -1,5 +1,5 @@
-// Several lines of a file: #L12-L20. One the browser marks by itself. Shift and a click on another
-// number names all lines between the two.
+// Marks several lines of a file, #L12-L20; the browser itself marks a single one. Shift and a click
+// on another number selects all lines between the two.
 
 const LINES = /^#L(\d+)(?:-L(\d+))?$/;
 

@@ -1,16 +1,16 @@
-// The list with `data-live` follows the live stream of events, as docs/pages.md says, which also
-// says why this is no EventSource. Nothing here scrolls or moves the focus.
+// Live updates: the list with `data-live` follows the stream of events. docs/pages.md describes the
+// attributes, and why this is not an EventSource. Nothing here scrolls or moves the focus.
 
 import { words } from "./times.js";
 
-const STREAMS = 4; // that one browser has open: HTTP/1.1 allows six connections for all its tabs
-const LOOK_EVERY = 30_000; // how often a tab without a stream looks at its page
-const SILENCE = 60_000; // the server says something every 20 seconds
+const STREAMS = 4; // per browser: HTTP/1.1 allows six connections for all of its tabs
+const POLL_INTERVAL = 30_000; // how often a tab without a stream loads its page again
+const SILENCE = 60_000; // the server sends a heartbeat every 20 seconds
 const FIRST_WAIT = 1000;
 const LONGEST_WAIT = 30_000;
-const TELL_EVERY = 5000;
+const ANNOUNCE_INTERVAL = 5000;
 const SEEN_AFTER = 2000;
-const GONE = [401, 403, 404];
+const FINAL_STATUSES = [401, 403, 404];
 
 const list = document.querySelector("[data-live]");
 const isTree = list?.classList.contains("replies");
@@ -29,7 +29,7 @@ function startOrStop() {
   } else if (!wanted && running) {
     running.abort();
     running = null;
-    say(paused ? "Paused" : "Waiting", false);
+    showState(paused ? "Paused" : "Waiting", false);
   }
 }
 
@@ -40,33 +40,33 @@ function restart() {
 }
 
 async function follow(signal) {
-  const looking = setInterval(() => look(signal).catch(() => {}), LOOK_EVERY);
-  const waiting = setTimeout(() => say(`Every ${LOOK_EVERY / 1000} seconds`, true), FIRST_WAIT);
+  const polling = setInterval(() => pollPage(signal).catch(() => {}), POLL_INTERVAL);
+  const waiting = setTimeout(() => showState(`Every ${POLL_INTERVAL / 1000} seconds`, true), FIRST_WAIT);
   await whenFree(signal, async () => {
-    clearInterval(looking);
+    clearInterval(polling);
     clearTimeout(waiting);
     let failures = 0;
     while (!signal.aborted) {
       const began = Date.now();
       const status = await stream(signal).catch(() => 0);
       if (signal.aborted) return;
-      if (GONE.includes(status)) return askToReload();
+      if (FINAL_STATUSES.includes(status)) return askToReload();
       failures = Date.now() - began > LONGEST_WAIT ? 1 : failures + 1;
-      if (failures >= 3) say("Reconnecting", false);
+      if (failures >= 3) showState("Reconnecting", false);
       await wait(Math.min(FIRST_WAIT * 2 ** (failures - 1), LONGEST_WAIT), signal);
     }
   });
-  clearInterval(looking);
+  clearInterval(polling);
   clearTimeout(waiting);
 }
 
-/** Do this work while no more than `STREAMS` tabs do theirs; a hidden tab gives up its turn. */
+/** Run this work while at most `STREAMS` tabs run theirs; a hidden tab gives up its slot. */
 async function whenFree(signal, work) {
-  if (!navigator.locks) return work(); // not over plain http
+  if (!navigator.locks) return work(); // the browser has none over plain http
   const rest = new AbortController();
   signal.addEventListener("abort", () => rest.abort());
   let mine = false;
-  const asked = Array.from({ length: STREAMS }, (_, n) =>
+  const requests = Array.from({ length: STREAMS }, (_, n) =>
     navigator.locks.request(`guildhall-live-${n}`, { signal: rest.signal }, () => {
       if (mine || signal.aborted) return null;
       mine = true;
@@ -74,22 +74,22 @@ async function whenFree(signal, work) {
       return work();
     }),
   );
-  await Promise.allSettled(asked);
+  await Promise.allSettled(requests);
 }
 
-/** Read one stream to its end; returns its status. Raises where there is no connection. */
+/** Read one stream to its end; returns its status. Throws if there is no connection. */
 async function stream(signal) {
   const query = new URLSearchParams({ html: "true", last_event_id: after });
   for (const scope of list.dataset.scope.split(" ")) query.append("scope", scope);
   for (const kind of list.dataset.kinds?.split(" ") ?? []) query.append("kind", kind);
-  const given = new AbortController();
-  const giveUp = () => given.abort();
+  const controller = new AbortController();
+  const giveUp = () => controller.abort();
   signal.addEventListener("abort", giveUp);
   let silence = setTimeout(giveUp, SILENCE);
   try {
-    const response = await fetch(`/api/v1/tail-events?${query}`, { signal: given.signal });
+    const response = await fetch(`/api/v1/tail-events?${query}`, { signal: controller.signal });
     if (!response.ok) return response.status;
-    say("Live", true);
+    showState("Live", true);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = ""; ; ) {
       const { value, done } = await reader.read();
@@ -98,7 +98,7 @@ async function stream(signal) {
       silence = setTimeout(giveUp, SILENCE);
       const frames = (text + value).split("\n\n");
       text = frames.pop();
-      frames.forEach(take);
+      frames.forEach(readFrame);
     }
   } finally {
     clearTimeout(silence);
@@ -106,7 +106,7 @@ async function stream(signal) {
   }
 }
 
-/** Wait so long, a little more or less, so that not all come back at once. */
+/** Wait about this long: a random part keeps browsers from reconnecting all at once. */
 function wait(milliseconds, signal) {
   return new Promise((done) => {
     signal.addEventListener("abort", done);
@@ -114,21 +114,21 @@ function wait(milliseconds, signal) {
   });
 }
 
-/** Read the page anew and show what it has that this one has not. */
-async function look(signal) {
+/** Load the page again, and show its new rows. */
+async function pollPage(signal) {
   const response = await fetch(location.pathname + location.search, { signal });
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   let last = null;
   for (const row of [...(page.querySelector("[data-live]")?.children ?? [])]) {
     const here = document.getElementById(row.id);
-    if (!here) put(row, last ? last.nextElementSibling : list.firstElementChild);
+    if (!here) showRow(row, last ? last.nextElementSibling : list.firstElementChild);
     last = here ?? row;
   }
 }
 
 // Events -----------------------------------------------------------------------------------------
 
-function take(frame) {
+function readFrame(frame) {
   const data = [];
   let id = "";
   for (const line of frame.split("\n")) {
@@ -156,7 +156,7 @@ function arrive(event) {
   if (!isTree) addToFeed(event);
   else if (event.dataset.reply) showReply(event);
   else if (list.dataset.verdict) addToConversation(event);
-  else tell(sentenceOf(event));
+  else announce(sentenceOf(event));
 }
 
 function sentenceOf(event) {
@@ -165,10 +165,10 @@ function sentenceOf(event) {
 
 function addToFeed(event) {
   for (const part of event.querySelectorAll("template, .event-body")) part.remove();
-  if (put(event, list.firstElementChild)) tell(sentenceOf(event));
+  if (showRow(event, list.firstElementChild)) announce(sentenceOf(event));
 }
 
-// As templates/web/_told.html has it.
+// The same markup as in templates/web/_event.html.
 function addToConversation(event) {
   const { review, kind } = event.dataset;
   if (review && document.getElementById(`review-${review}`)) return;
@@ -189,7 +189,7 @@ function addToConversation(event) {
   }
   event.className = "d0";
   event.replaceChildren(line);
-  if (put(event, null)) tell(sentenceOf(event));
+  if (showRow(event, null)) announce(sentenceOf(event));
 }
 
 function showReply(event) {
@@ -197,14 +197,14 @@ function showReply(event) {
   if (!row) return removeReply(document.getElementById(`reply-${event.dataset.reply}`));
   const place = placeOf(event.dataset);
   if (place !== undefined || document.getElementById(row.id)) {
-    if (!put(row, place)) return;
+    if (!showRow(row, place)) return;
   } else if (event.dataset.kind !== "reply-created") {
     return;
   }
-  tell(`New reply by ${row.querySelector("h3 b")?.textContent ?? "somebody"}`);
+  announce(`New reply by ${row.querySelector("h3 b")?.textContent ?? "somebody"}`);
 }
 
-/** The row before which a reply belongs, null for the end; undefined: it is on another page. */
+/** The row before which a reply belongs, null for the end; undefined if on another page. */
 function placeOf({ parent }) {
   if (!parent) return "more" in list.dataset ? undefined : null;
   const above = document.getElementById(`reply-${parent}`);
@@ -215,7 +215,7 @@ function placeOf({ parent }) {
   return above ? next : undefined;
 }
 
-/** Remove a reply that nobody sees any more, and placeholders above it that have no answer left. */
+/** Remove a deleted reply, and placeholders above it that have no replies left. */
 function removeReply(row) {
   if (!row) return;
   const above = row.previousElementSibling;
@@ -225,27 +225,27 @@ function removeReply(row) {
   if (above?.querySelector(":scope > .gone") && !hasAnswer) removeReply(above);
 }
 
-let asked = 0;
+let verdictTimer = 0;
 
 function refreshVerdict() {
-  clearTimeout(asked);
-  asked = setTimeout(async () => {
+  clearTimeout(verdictTimer);
+  verdictTimer = setTimeout(async () => {
     const response = await fetch(list.dataset.verdict).catch(() => null);
     if (!response?.ok) return;
-    for (const found of parse(await response.text()).querySelectorAll("[data-part]")) {
-      const old = document.querySelector(`[data-part="${found.dataset.part}"]`);
+    for (const part of parse(await response.text()).querySelectorAll("[data-part]")) {
+      const old = document.querySelector(`[data-part="${part.dataset.part}"]`);
       whenLeft(old, () => {
-        keepFields(old, found);
-        old.replaceWith(found);
+        keepFields(old, part);
+        old.replaceWith(part);
       });
     }
   }, 200);
 }
 
-// What is merged is the head that its reader has seen: the one that the page began with.
-function keepFields(old, found) {
+// Keep the expected head of the first load: people merge the head that they have seen.
+function keepFields(old, part) {
   for (const field of old.querySelectorAll("[name=expected_head_sha], select")) {
-    const same = found.querySelector(`[name="${field.name}"]`);
+    const same = part.querySelector(`[name="${field.name}"]`);
     if (same) same.value = field.value;
   }
 }
@@ -253,10 +253,10 @@ function keepFields(old, found) {
 // Rows -------------------------------------------------------------------------------------------
 
 /** Show a row: in place of the one with its id, or before `next`. Returns whether it is new. */
-function put(row, next) {
+function showRow(row, next) {
   const old = document.getElementById(row.id);
   if (old) {
-    const acts = old.querySelector(".acts"); // they have what only its author is offered
+    const acts = old.querySelector(".acts"); // they have the links for the author
     whenLeft(old, () => {
       if (acts) row.querySelector(".acts")?.replaceWith(acts);
       old.replaceWith(row);
@@ -275,15 +275,15 @@ function mark(row) {
   watcher.observe(row);
 }
 
-/** Change an element when the focus is not in it: it is never taken from where somebody is. */
+/** Change an element once the focus is outside it, so that nobody loses the focus. */
 function whenLeft(element, change) {
   if (!element.contains(document.activeElement)) return change();
   const again = () => setTimeout(() => whenLeft(element, change));
   element.addEventListener("focusout", again, { once: true });
 }
 
-// New rows have a mark until they have been in view for a while; the pill leads to those that have
-// not been in view at all.
+// New rows are marked until they have been in view for a while; the pill links to rows that have
+// not been in view yet.
 const timers = new Map();
 const unseen = new Set();
 const pill = document.createElement("p");
@@ -324,31 +324,31 @@ function counted(number) {
   return `${number} new ${noun[number === 1 ? 0 : 1]}`;
 }
 
-// What is said -----------------------------------------------------------------------------------
+// Status -----------------------------------------------------------------------------------------
 
 const status = document.createElement("p");
 status.setAttribute("role", "status");
 status.className = "unseen";
 let news = [];
-let telling = 0;
-let told = 0;
+let announceTimer = 0;
+let announcedAt = 0;
 
-/** Tell those who do not see it, every five seconds at most, and then of all at once. */
-function tell(text) {
+/** Announce to screen readers, at most every five seconds, all events since in one text. */
+function announce(text) {
   news.push(text);
-  telling ||= setTimeout(() => {
+  announceTimer ||= setTimeout(() => {
     status.textContent = news.length > 1 ? counted(news.length) : news[0];
     news = [];
-    telling = 0;
-    told = Date.now();
-  }, Math.max(0, told + TELL_EVERY - Date.now()));
+    announceTimer = 0;
+    announcedAt = Date.now();
+  }, Math.max(0, announcedAt + ANNOUNCE_INTERVAL - Date.now()));
 }
 
 const controls = document.querySelector("[data-controls]");
 const word = document.createElement("span");
 const button = document.createElement("button");
 
-function say(text, isOn) {
+function showState(text, isOn) {
   if (!word.isConnected) controls?.prepend(word);
   word.textContent = text;
   word.className = isOn ? "live" : "live off";
@@ -371,18 +371,18 @@ button.addEventListener("click", () => {
   button.textContent = paused ? "Resume" : "Pause";
   startOrStop();
 });
-// When another tab has signed out, the server is asked anew whether this one may follow.
+// When another tab signs out, connect again: the server decides whether this tab may follow.
 const WHO = "who is signed in";
 try {
   localStorage.setItem(WHO, document.documentElement.dataset.user ?? "");
 } catch {
-  // A browser that keeps nothing tells its tabs nothing.
+  // Without storage, tabs do not notice each other.
 }
 
 if (list) {
   addEventListener("storage", ({ key }) => key === WHO && restart());
   controls?.append(button);
-  list.parentElement.append(status); // right behind the list it would move what stands there
+  list.parentElement.append(status); // directly after the list it would shift the next element
   document.addEventListener("visibilitychange", startOrStop);
   startOrStop();
 }

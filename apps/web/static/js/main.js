@@ -1,7 +1,7 @@
-// What pages can do where scripts run. Without this file each page works all the same.
+// The scripts of the pages, all of which work without scripts too.
 //
-// It is served with all that it imports as one file (config/static.py): no name is declared twice.
-// Drafts come last: they stop where the browser keeps nothing.
+// This file is served together with its imports as one file (config/static.py): no top-level name may
+// be declared twice. Drafts come last, because they throw if the browser blocks storage.
 
 import "./times.js";
 import "./live.js";

@@ -1,10 +1,10 @@
-// Times that stay true while a page is open, in the words of apps/web/templatetags/guildhall.py.
+// Keeps times up to date while a page is open, in the words of apps/web/templatetags/guildhall.py.
 
 const EVERY = 30_000;
 const WEEK = 7 * 86_400;
 const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60]];
 
-/** How far a moment is from now, or its day; both are Dates. */
+/** The distance of a moment from now, or its day; both are Dates. */
 export function words(moment, now) {
   const apart = Math.abs(moment - now) / 1000;
   if (apart >= WEEK) return dayOf(moment, now);
@@ -24,7 +24,7 @@ function dayOf(moment, now) {
   return `${moment.getUTCDate()} ${month}${year === now.getUTCFullYear() ? "" : ` ${year}`}`;
 }
 
-// Those that the server has written in such words have a title; others are left alone.
+// Times that the server has written in such words have a title; others are left unchanged.
 function refresh() {
   const now = new Date();
   for (const time of document.querySelectorAll("time[title]")) {
