@@ -14,4 +14,4 @@ class ConfigApp(AppConfig):
 class StaffSiteApp(AdminConfig):
     """Django's admin, with the site that staff works in."""
 
-    default_site = "apps.core.admin.site.StaffSite"
+    default_site = "apps.core.admin.StaffSite"

@@ -20,10 +20,10 @@ from django.urls import set_script_prefix
 from apps.core.body_limits import UPLOAD_LIMIT, upload_memory
 from apps.core.errors import BadRequest, Unavailable, as_api_error
 from apps.core.middleware import error_answer
+from apps.core.requests import address_of
 from apps.core.slugs import PREFIX
 from apps.core.threads import DaemonExecutor
 from apps.git.run import GitError
-from apps.site.addresses import address_of
 from config.bodies import ApiBody, BufferedBody, Receive, StreamedBody
 
 SILENCE = 60

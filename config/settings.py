@@ -130,7 +130,7 @@ STORAGES = {
     },
 }
 WHITENOISE_USE_FINDERS = True
-FILE_UPLOAD_HANDLERS = ["apps.core.form_files.NoFiles"]
+FILE_UPLOAD_HANDLERS = ["apps.core.files.NoFiles"]
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
 SESSION_COOKIE_AGE = 14 * 86400
@@ -183,8 +183,8 @@ LIMITS_LOOK = 2.0
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["apps.accounts.authentication.TokenAuthentication"],
     "UNAUTHENTICATED_TOKEN": "apps.accounts.principal.Principal",
-    "DEFAULT_THROTTLE_CLASSES": ["apps.site.throttling.RecordedThrottle"],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.core.permissions.HasLevel"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.site.limits.RecordedThrottle"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.core.access.HasLevel"],
     "DEFAULT_FILTER_BACKENDS": ["apps.core.filters.StrictFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "apps.core.pagination.PagePagination",
     "DEFAULT_RENDERER_CLASSES": ["apps.core.renderers.JSONRenderer"],

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
-from apps.core.file_pieces import pieces_of
+from apps.core.files import pieces_of
 
 OF_OTHERS = ["admin/*", "rest_framework/*"]
 SCRIPT = "js/main.js"

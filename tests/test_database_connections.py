@@ -13,8 +13,7 @@ from django.db import OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
-from apps.core.postgresql.base import DatabaseWrapper
-from apps.core.postgresql.outage import Outage
+from apps.core.postgresql.base import DatabaseWrapper, Outage
 from apps.events import wake
 from config.environment import Environment
 

@@ -12,8 +12,7 @@ from apps.events.models import Event
 from apps.repos.commits import find_next_commits
 from apps.repos.models import Repo
 from config import demo
-from config.demo.history import imported
-from config.demo.loader import ACTIONS
+from config.demo import ACTIONS, imported
 from tests.api import Api
 from tests.factories import UserFactory
 from tests.git.scratch import git as run_git

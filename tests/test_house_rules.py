@@ -100,7 +100,7 @@ RULES = [
     (rules.views_only_ask, VIEWS, "Team.objects.get(pk=1)"),
     (rules.views_only_ask, PAGE, "token.save()"),
     (rules.views_only_ask, "apps/teams/admin.py", "obj.delete()"),
-    (rules.views_only_ask, "apps/core/admin/forms.py", "form.instance.save()"),
+    (rules.views_only_ask, "apps/core/admin.py", "form.instance.save()"),
     (rules.views_only_ask, "apps/teams/queries.py", "team.save()"),
     (rules.views_only_ask, "apps/events/consumers.py", "Event.objects.get(pk=1)"),
     (rules.events_are_recorded_in_actions, PAGE, "from apps.events.record import record"),

@@ -14,9 +14,8 @@ from django.http.response import HttpResponseBase
 from apps.accounts.principal import Principal
 from apps.browse.archives import Archive
 from apps.browse.read_slots import archive_slots
-from apps.core.file_pieces import pieces_of
+from apps.core.files import inert_headers, pieces_of
 from apps.core.locks import give_back_connection
-from apps.core.raw_content import inert_headers
 from apps.git import archive as git_archive
 from apps.repos.http import streams
 from apps.repos.http.transfer_slots import caller_of, transfer_slot

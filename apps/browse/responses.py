@@ -17,9 +17,9 @@ from apps.browse.trees import INLINE_MAX, read_file
 from apps.core.conditional import not_modified
 from apps.core.content_types import is_text, picture_type
 from apps.core.errors import Invalid
+from apps.core.files import inert_headers
 from apps.core.json import quoted
 from apps.core.locks import give_back_connection
-from apps.core.raw_content import inert_headers
 from apps.git.tree import Entry, stream_blob
 from apps.repos.http import streams
 from apps.repos.http.transfer_slots import transfer_slot

@@ -22,7 +22,9 @@ from subprocess import DEVNULL, PIPE, Popen
 from threading import Lock
 from typing import IO, Any, cast
 
-from pygments.token import Text, string_to_tokentype
+from pygments import format
+from pygments.formatters import HtmlFormatter
+from pygments.token import STANDARD_TYPES, Text, string_to_tokentype
 
 from apps.core.lexer_process import GRACE
 
@@ -199,3 +201,42 @@ def _begin_again() -> None:
 
 
 os.register_at_fork(after_in_child=_begin_again)
+
+
+NAMES = """
+    bash c c# c++ clojure cmake console cpp cs csharp css diff docker dockerfile elixir elm
+    erlang fortran fsharp go golang graphql groovy haskell hcl hs html http ini java javascript
+    jinja js json jsx julia kotlin latex less lisp lua make makefile nginx nix
+    objective-c ocaml perl php pl powershell properties proto protobuf ps1 py pycon python r rb
+    rst ruby rs rust sass scala scheme scss sh shell sql swift tcl terraform tex tf toml ts tsx
+    typescript vim vue xml yaml yml zig zsh
+"""
+LANGUAGES = frozenset(NAMES.split())
+"""What a fence may name: Pygments knows 500 more, whose modules would fill the memory, and among
+which some take minutes for hostile text."""
+CLASSES = frozenset(filter(None, STANDARD_TYPES.values()))
+"""All classes that coloured code can have."""
+CODE_MAX = 64 * 1024
+"""Characters; longer code stays plain."""
+LINE_MAX = 1000
+"""Characters; code with a longer line stays plain: in such lines lexers may try without end."""
+BLOCK_TOKENS_MAX = 10_000
+"""Words, signs and strings of one code that are coloured; what follows stays plain."""
+BLOCK_SECONDS_MAX = 0.25
+"""Limits the processor time that colouring one code block may take; the rest stays plain."""
+
+
+FORMATTER: Any = HtmlFormatter(nowrap=True)
+
+
+def highlight(code: str, language: str, budget: Budget) -> str:
+    """The code as HTML with classes; empty where it is no code to be coloured."""
+    if language.lower() not in LANGUAGES or len(code) > CODE_MAX:
+        return ""
+    if max(map(len, code.split("\n"))) > LINE_MAX:
+        return ""
+    tokens = tokens_of(
+        code, language.lower(), budget, seconds=BLOCK_SECONDS_MAX, most=BLOCK_TOKENS_MAX
+    )
+    html: str = format(tokens, FORMATTER)
+    return html

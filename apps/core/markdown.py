@@ -20,9 +20,7 @@ from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from apps.core.emoji import EMOJI
-from apps.core.highlighting import CLASSES, highlight
-from apps.core.lexers import Budget
+from apps.core.lexers import CLASSES, Budget, highlight
 
 VERSION = 3
 """What is kept from another version is rendered anew when it is read: raise it with each change of
@@ -105,6 +103,28 @@ INLINE = re.compile(
     r"|(?<![\w:]):(?P<emoji>[a-z0-9_+-]{1,30}):(?!\w)"
     rf"|{REFERENCE.pattern}"
 )
+EMOJI_BY_NAME = """
+    +1 👍 -1 👎 100 💯 alien 👽 ambulance 🚑️ anger 💢 art 🎨 beer 🍺 bell 🔔 birthday 🎂
+    blush 😊 bomb 💣 book 📖 bookmark 🔖 boom 💥 broken_heart 💔 bug 🐛 bulb 💡 cake 🍰 calendar 📆
+    camera 📷 cat 🐱 chart_with_upwards_trend 📈 clap 👏 clipboard 📋 cloud ☁️ coffee ☕ computer 💻
+    confetti_ball 🎊 confused 😕 construction 🚧 cry 😢 dog 🐶 email 📧 exclamation ❗
+    eyes 👀 facepalm 🤦 fire 🔥 ghost 👻 gift 🎁 globe_with_meridians 🌐 grin 😁
+    grinning 😀 hammer 🔨 hand ✋ heart ❤️ heart_eyes 😍 heavy_check_mark ✔️ hourglass ⌛
+    hugs 🤗 innocent 😇 joy 😂 key 🔑 laughing 😆 link 🔗 lock 🔒
+    loudspeaker 📢 mag 🔍 mega 📣 memo 📝 muscle 💪 no_entry ⛔ ok_hand 👌
+    open_mouth 😮 package 📦 paperclip 📎 pencil 📝 pencil2 ✏️ point_down 👇 point_left 👈
+    point_right 👉 point_up ☝️ pray 🙏 pushpin 📌 question ❓ rage 😡 rainbow 🌈 raised_hands 🙌
+    recycle ♻️ robot 🤖 rocket 🚀 rofl 🤣 rotating_light 🚨 scream 😱 seedling 🌱
+    shield 🛡️ shrug 🤷 skull 💀 sleeping 😴 smile 😄 smiley 😃 smirk 😏 snail 🐌 snake 🐍
+    snowflake ❄️ sob 😭 sparkles ✨ star ⭐ stop_sign 🛑 sunglasses 😎 sunny ☀️ sweat_smile 😅
+    tada 🎉
+    thinking 🤔 thumbsdown 👎 thumbsup 👍 trophy 🏆 truck 🚚 turtle 🐢 warning ⚠️ wastebasket 🗑️
+    wave 👋
+    white_check_mark ✅ wink 😉 wrench 🔧 x ❌ yum 😋 zap ⚡ zzz 💤
+"""
+_PAIRS = EMOJI_BY_NAME.split()
+EMOJI = dict(zip(_PAIRS[::2], _PAIRS[1::2], strict=True))
+"""By the names that people write between colons, as on other forges."""
 MARK = re.compile(r"<ref>([^<]*)</ref>")
 """Around each reference in kept HTML. No text has such marks: the sanitizer lets none through."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Expression, Field, QuerySet
 from django.db.models.query import get_related_populators
@@ -151,3 +151,14 @@ class Slices:
 
     def __getitem__(self, part: slice) -> list[Any]:
         return self.statement.page(part.start, part.stop, **self.values)
+
+
+def values_of(row: models.Model, columns: dict[str, str]) -> list[Any]:
+    """What `values_list(*columns.values())` would give for this row, whose relations are loaded."""
+    return [_value_at(row, path) for path in columns.values()]
+
+
+def _value_at(value: Any, path: str) -> Any:
+    for name in path.split("__"):
+        value = None if value is None else getattr(value, name)
+    return value

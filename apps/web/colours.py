@@ -90,7 +90,7 @@ ENDINGS = {
     "zig": "zig",
 }
 """The endings of names by Pygments' name of the language, which is one of those that texts may
-have as well (`apps/core/highlighting.py`).
+have as well (`apps/core/lexers.py`).
 """
 LANGUAGE_OF_ENDING = {end: language for language, ends in ENDINGS.items() for end in ends.split()}
 LANGUAGE_OF_NAME = {

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 
 from apps.core.errors import ApiError
 from apps.core.pagination import count_parameter
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.git.run import GitError
 from apps.pulls import contents
 from apps.pulls.approval import readiness_of

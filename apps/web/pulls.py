@@ -10,7 +10,7 @@ from django.http import HttpResponse
 
 from apps.core.access import Level
 from apps.core.errors import Invalid, Unavailable
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.pulls import actions

@@ -9,7 +9,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 
 from apps.core.access import Level
 from apps.core.errors import Invalid
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.repos.access import RepoAccess
 from apps.threads import actions
 from apps.threads.filters import ThreadFilterSet

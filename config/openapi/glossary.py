@@ -2,7 +2,7 @@
 
 By name, because a name means the same wherever it stands; where it does not, by schema and name.
 A field's own `help_text` wins over what is said here. Times, UUIDs and words of an `enum` have
-their examples from `examples.py`.
+their examples from `hooks.py`.
 """
 
 from __future__ import annotations

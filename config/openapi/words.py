@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.plumbing import ResolvedComponent
+
 from apps.accounts import rules as accounts
 from apps.accounts.models import InviteStatus
 from apps.accounts.rules import TokenStatus
@@ -13,12 +16,16 @@ from apps.browse.downloads import TEXTS
 from apps.browse.filters import REF_ORDERINGS
 from apps.browse.serializers.files import STATUSES
 from apps.browse.serializers.trees import FILE_KINDS, KINDS
+from apps.core.slugs import USERNAME, USERNAME_MAX
 from apps.events.kinds import PingKind
 from apps.git.merge import Strategy
 from apps.pulls import rules as pulls
 from apps.pulls.models import PullStatus, ReviewStatus
 from apps.repos.models import ForkStatus, Visibility
+from apps.site.kinds import USER
 from apps.site.models import InviteCreators
+from apps.site.rules import known_rate_scopes
+from apps.site.serializers import RateScopeField
 from apps.teams.models import Role
 from apps.threads import rules as threads
 from apps.threads.kinds import Priority, ReplyStatus, ThreadKind, ThreadStatus
@@ -105,3 +112,33 @@ def references(part: Any) -> set[str]:
         return set()
     own = {part["$ref"]} if isinstance(part.get("$ref"), str) else set()
     return own.union(*map(references, part.values()))
+
+
+# The scope of a rate limit: one of our own words, a tag of this document, or a user.
+
+
+# drf-spectacular does not type these calls: hence what is ignored below.
+
+
+class RateScopes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """Refers to a schema of its own: the tags are known only once all routes are."""
+
+    target_class = RateScopeField
+    priority = 1  # before that of all strings
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
+        component = ResolvedComponent(  # type: ignore[no-untyped-call]
+            "RateScope", ResolvedComponent.SCHEMA, schema(), "RateScope"
+        )
+        auto_schema.registry.register_on_missing(component)
+        return component.ref
+
+
+def schema() -> dict[str, Any]:
+    of_user = {
+        "type": "string",
+        "pattern": f"^{USER}{USERNAME.pattern}$",
+        "maxLength": len(USER) + USERNAME_MAX,
+    }
+    words = {"type": "string", "enum": known_rate_scopes()}
+    return {"anyOf": [words, of_user], "examples": ["write"]}

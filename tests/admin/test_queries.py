@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actions import create_invite
 from apps.accounts.models import ApiToken, Invite, User
-from apps.core.admin.lists import FirstPages
+from apps.core.admin import FirstPages
 from apps.core.durations import parse_future
 from apps.events.models import Event
 from apps.repos.actions import add_approver

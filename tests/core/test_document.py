@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from apps.core.operation_names import operation_name
+from apps.core.openapi import operation_name
 from apps.core.refusals import CODES
 from apps.events.kinds import Kind
 from config.openapi.events import SHAPES, schema_name

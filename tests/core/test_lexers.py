@@ -14,8 +14,7 @@ import pytest
 from pygments.token import Text
 
 from apps.core import lexers, markdown
-from apps.core.highlighting import LANGUAGES, highlight
-from apps.core.lexers import Budget, LexerProcess, tokens_of
+from apps.core.lexers import LANGUAGES, Budget, LexerProcess, highlight, tokens_of
 from apps.core.rendered import rendered
 
 pytestmark = pytest.mark.once

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import ruler
 
-from apps.core import highlighting, markdown
+from apps.core import lexers, markdown
 from apps.core.lexers import Budget
 from apps.core.markdown import Reference, mentions, references, render, with_links
 
@@ -88,20 +88,20 @@ def test_code_of_another_language_is_plain(language):
 
 @pytest.mark.parametrize("limit", ["CODE_MAX", "LINE_MAX"])
 def test_long_code_and_code_of_long_lines_is_plain(monkeypatch, limit):
-    monkeypatch.setattr(highlighting, limit, 20)
+    monkeypatch.setattr(lexers, limit, 20)
     assert "span" in shown("```python\nif x: pass\n```")
     assert "span" not in shown("```python\nif x: pass # and so on\n```")
 
 
-@pytest.mark.parametrize("limit", [("TOKENS_MAX", 3), ("SECONDS_MAX", -1)])
+@pytest.mark.parametrize("limit", [("BLOCK_TOKENS_MAX", 3), ("BLOCK_SECONDS_MAX", -1)])
 def test_code_that_takes_too_long_is_plain_from_there_on(monkeypatch, limit):
-    monkeypatch.setattr(highlighting, *limit)
+    monkeypatch.setattr(lexers, *limit)
     html = shown("```python\nif x < 1: return '<b>'\nelse: pass\n```")
     assert html.endswith("1: return '&lt;b&gt;'\nelse: pass\n</code></pre>")
 
 
 def test_every_language_that_may_be_named_is_known():
-    assert all(highlighting.highlight("x = 1", name, Budget(1)) for name in highlighting.LANGUAGES)
+    assert all(lexers.highlight("x = 1", name, Budget(1)) for name in lexers.LANGUAGES)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from jsonschema_rs import meta
 
 from apps.core import openapi
-from config.openapi.contract import EVENT_FIELDS, FIELDS, MARK
+from config.openapi.hooks import EVENT_FIELDS, FIELDS, MARK
 from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 

@@ -21,7 +21,7 @@ from apps.accounts.authentication import token_of
 from apps.accounts.models import ApiToken, User
 from apps.core.access import Level
 from apps.core.errors import Forbidden
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.pulls.models import Pull
 from apps.pulls.queries import PULLS, get_pull, list_pulls
 from apps.repos.access import RepoAccess, open_repo

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apps.site.addresses import UNKNOWN, address_of, network
+from apps.core.requests import UNKNOWN, address_of, network
 from tests.texts import texts
 
 pytestmark = pytest.mark.once

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.principal import ANONYMOUS
 from apps.core.access import Level
-from apps.core.sessions import DAY
+from apps.core.requests import DAY
 from apps.site.limits import rulebook
 from apps.web import errors, headers
 from apps.web.decorators import page

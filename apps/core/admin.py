@@ -1,29 +1,188 @@
-"""The pages of one model in the admin. They show, ask, and call the actions of the API."""
+"""The admin of all apps: columns, lists, forms, pages and the site. It knows no model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
 
-from django.contrib import messages
-from django.contrib.admin import ModelAdmin, ShowFacets
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin import AdminSite, ModelAdmin, ShowFacets
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
+from django.utils.formats import localize
+from django.utils.functional import cached_property
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
-from apps.core.admin.forms import ActionForm
-from apps.core.admin.lists import FirstPages, OneOrder
+from apps.core.changes import compare_with_what_was_shown
 from apps.core.errors import ApiError, as_api_error
-from apps.core.requests import SiteRequest
+from apps.core.requests import SiteRequest, prolong
+from apps.core.serializers import RequestSerializer
 
-if TYPE_CHECKING:
-    Base = ModelAdmin[Any]
+if TYPE_CHECKING:  # these take a type argument in the stubs alone
+    PaginatorOfAny = Paginator[Any]
+    ModelFormOfAny = forms.ModelForm[Any]
+    ModelAdminOfAny = ModelAdmin[Any]
 else:
-    Base = ModelAdmin
+    PaginatorOfAny, ModelFormOfAny, ModelAdminOfAny = Paginator, forms.ModelForm, ModelAdmin
+
+NONE = "-"
+
+
+def row_link(row: Model | None, text: str = "") -> str:
+    """A link to the admin's page of a row, under its own name or this text; a dash for none."""
+    if row is None:
+        return NONE
+    name = f"admin:{row._meta.app_label}_{row._meta.model_name}_change"
+    return format_html('<a href="{}">{}</a>', reverse(name, args=[row.pk]), text or str(row))
+
+
+def link_to(model: type[Model], text: str, page: str = "changelist", **query: str) -> str:
+    """A link to the list of a model (or its page `add`), narrowed by the query."""
+    address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}")
+    return format_html('<a href="{}?{}">{}</a>', address, urlencode(query), text)
+
+
+def moment(when: dt.datetime | None) -> str:
+    """A time as all others are shown; "never" for none."""
+    return str(localize(when)) if when else "never"
+
+
+def badge(word: str, good: bool | None = None) -> SafeString:
+    """A state in one word, in the colour of something good, bad or neither."""
+    look = {True: "good", False: "bad", None: "none"}[good]
+    return format_html('<span class="state {}">{}</span>', look, word)
+
+
+def bulleted(lines: Iterable[str], *, more: str = "") -> str:
+    """A list of lines, with a last one where there are more; a dash for none."""
+    found = [(line,) for line in [*lines, *([more] if more else [])]]
+    items = format_html_join("", "<li>{}</li>", found)
+    return format_html('<ul class="rows">{}</ul>', items) if items else NONE
+
+
+MOST = 2_000
+"""Rows that can be leafed through. Whoever looks for older ones searches or filters."""
+
+
+class FirstPages(PaginatorOfAny):
+    """The first pages of a list, counted no further than `MOST`."""
+
+    most = MOST
+
+    @cached_property
+    def count(self) -> int:
+        rows: Any = self.object_list
+        return int(rows.order_by().values("pk")[: self.most].count())
+
+
+class OneOrder(ChangeList):
+    """A list in its model's own order, which an index has, whatever the address asks for."""
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        return list(self.model_admin.get_ordering(request))
+
+
+class Choices(admin.SimpleListFilter):
+    """A filter by words: what the column of its name holds, unless `chosen()` knows better."""
+
+    parameter_name = ""
+    words: tuple[str, ...] = ()
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, str]]:
+        return (
+            (word, word.replace("_", " ").replace("-", " ").capitalize()) for word in self.words
+        )
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        word = self.value()
+        return self.chosen(queryset, word) if word in self.words else queryset
+
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(**{self.parameter_name: word})
+
+
+class Flag(Choices):
+    """A filter by a column that is true or false; the first of two words stands for true."""
+
+    column = ""
+
+    def chosen(self, rows: Any, word: str) -> Any:
+        return rows.filter(**{self.column: word == self.words[0]})
+
+
+class ActionForm(ModelFormOfAny):
+    """`request_serializer` is that of the API which asks for the same; its rules are the form's.
+
+    `wanted` is what the action is given: on a change, what was changed on the page, and what has to
+    be sent beside it, as it is stored. The row itself is left alone, so that the action compares
+    with what is stored.
+    """
+
+    request_serializer: type[RequestSerializer] | None = None
+    refusal: ApiError | None = None
+    """What the action answered to these very values, to be shown with them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.label_suffix = ""
+        self.wanted: dict[str, Any] = {}
+        if self.instance.pk is not None:
+            compare_with_what_was_shown(self)
+
+    def full_clean(self) -> None:
+        """As Django's, which writes the values into the row and asks the model's rules: it gets a
+        copy of the row, whose rules are switched off.
+        """
+        row, without_rules = self.instance, copy(self.instance)
+        without_rules.full_clean = lambda **_: None
+        self.instance = without_rules
+        try:
+            super().full_clean()
+        finally:
+            self.instance = row
+
+    def clean(self) -> dict[str, Any]:
+        """Ask the request serializer; a refusal of the action is shown at the field it names."""
+        known, sent = self.cleaned_data, self._sent()
+        if self.request_serializer is None:
+            self.wanted = sent
+        elif not self.errors:
+            self._ask(self.request_serializer(data=sent))
+        if self.refusal is not None:
+            name, colon, text = self.refusal.detail.partition(": ")
+            field = name if colon and name in self.fields else None
+            self.add_error(field, text if field else self.refusal.detail)
+        return known
+
+    def _sent(self) -> dict[str, Any]:
+        known = self.cleaned_data
+        if self.instance.pk is None:
+            return dict(known)
+        declared = self.request_serializer().fields if self.request_serializer else {}
+        needed = {name for name in known if getattr(declared.get(name), "required", False)}
+        stored = {name: self.initial[name] for name in needed}
+        return stored | {name: known[name] for name in known if name in self.changed_data}
+
+    def _ask(self, incoming: RequestSerializer) -> None:
+        if incoming.is_valid():
+            self.wanted = dict(incoming.validated_data)
+            return
+        for name, reasons in incoming.errors.items():
+            self.add_error(name if name in self.fields else None, [str(one) for one in reasons])
+
 
 PAGES = ("changelist", "add", "change")
 """What is kept of Django's pages: none deletes past the actions, and events are the history."""
@@ -54,7 +213,7 @@ def with_refusal(response: HttpResponse, error: ApiError) -> HttpResponse:
     return response
 
 
-class StaffAdmin(Base):
+class StaffAdmin(ModelAdminOfAny):
     """Lists and pages for staff. What changes something is `add`, `change` or a row action.
 
     `layout` are the fieldsets of a page; of these, `changes` can be changed. `add_form` is for new
@@ -245,3 +404,64 @@ class StaffAdmin(Base):
         messages.success(request, action.done.format(told))
         gone = not self.get_queryset(request).filter(pk=row.pk).exists()
         return HttpResponseRedirect(self.address("changelist") if gone else back)
+
+
+GROUPS = ("People", "Site", "Teams and repositories", "Conversations", "Record")
+"""The groups of the index, in its order; each `StaffAdmin` names its own."""
+
+
+class StaffSite(AdminSite):
+    """Lets in active staff, whether superuser or not: `is_staff` alone decides.
+
+    Signing in and out and one's password are pages of the site, with its rate limits.
+    """
+
+    site_header = site_title = "Guildhall"
+    index_title = "Administration"
+    index_template = "admin/staff_index.html"
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Each request prolongs the session, as on any other page."""
+        inside = super().admin_view(view, cacheable)
+
+        @wraps(inside)
+        def run(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            if self.has_permission(request):
+                prolong(request)
+            return inside(request, *args, **kwargs)
+
+        return run
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        groups: dict[str, list[tuple[int, Any]]] = {name: [] for name in GROUPS}
+        for app in super().get_app_list(request):
+            for entry in app["models"]:
+                shown: Any = self.get_model_admin(entry["model"])
+                groups[shown.group].append((shown.position, entry))
+        home = reverse("admin:index", current_app=self.name)
+        return [
+            {
+                "name": name,
+                "app_label": name.split()[0].lower(),
+                "app_url": home,
+                "has_module_perms": True,
+                "models": [entry for _, entry in sorted(placed, key=itemgetter(0))],
+            }
+            for name, placed in groups.items()
+            if placed
+        ]
+
+    def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
+        """Work is not divided as the code is."""
+        return HttpResponseRedirect(reverse("admin:index", current_app=self.name))
+
+    def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        return HttpResponseRedirect(reverse("signin"))
+
+    def logout(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return HttpResponseRedirect(reverse("home"))
+
+    def password_change(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return HttpResponseRedirect(reverse("password"))
+
+    password_change_done = password_change
