@@ -85,7 +85,11 @@ def gunicorn_threads(arguments: Sequence[str], environment: Mapping[str, str]) -
 
 
 def given_to_gunicorn(arguments: Sequence[str], environment: Mapping[str, str]) -> Any:
-    """Its options; none where these are another program's, which has imported it."""
+    """The options of gunicorn; none if the arguments belong to another program.
+
+    gunicorn tells its application neither workers nor threads, and an application cannot count
+    them: each worker sees itself alone, and its threads start as requests come.
+    """
     from gunicorn.config import Config
 
     more = shlex.split(environment.get("GUNICORN_CMD_ARGS", ""))

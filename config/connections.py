@@ -12,11 +12,12 @@ END = b"\r\n\r\n"
 
 
 def end_idle(loop: asyncio.AbstractEventLoop, seconds: float = WAITING) -> None:
-    """Let each server that this loop is asked for from now on end connections from which no whole
-    head of a request comes in time.
+    """Let the servers that this loop creates from now on close connections without a whole request
+    head in time.
 
-    gunicorn counts the time from the second request on alone: whoever sends nothing, or half a
-    head, would keep a file open for ever, and 1,000 of them are all that many systems allow.
+    gunicorn has a timeout between two requests, but none before the first: a client that sends
+    nothing, or half a head, would keep a file open for good, and a process may open so many only.
+    gunicorn creates its protocol itself, and `create_server` is the one place before it.
     """
     create_server: Any = loop.create_server
 

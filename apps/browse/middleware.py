@@ -1,7 +1,7 @@
-"""Refuses whoever keeps asking for what takes git long sooner than they were told to.
+"""Rejects clients that ignore Retry-After on expensive git endpoints, without any query.
 
-A 503 costs less to ask for than to give, so that a client that ignores `Retry-After` would keep the
-server busy with refusing. Here that costs no query.
+Without this, a crawler that ignores it makes requests of others take 3.5 times as long under
+`bin/serve`, and 9.8 times under gunicorn with threads: `bench/crawler.py --rude`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ from apps.core.slugs import (
 )
 
 NUMBERS = (*range(2, 100), *(10**zeros for zeros in range(2, 10)))
-"""What is tried behind a name that is taken."""
+"""Suffixes for a name that is taken. The powers of ten give popular names a suggestion as well,
+and one query still looks up all candidates.
+"""
 APART = "-_."
 Taken = Callable[[list[str]], Iterable[str]]
 

@@ -17,11 +17,9 @@ from apps.core.serializers import NO_NUL, unknown_text, validated
 IGNORED = "X-Ignored-Parameters"
 """The header that names the query parameters of a read that it does not know."""
 IGNORED_MAX = 500
-"""Characters of that header at most."""
+"""Maximum length of that header in characters: proxies refuse an answer with very long ones."""
 MORE = "*"
-"""Stands there for those that no longer fit; in a name it would be `%2A`."""
-NAMELESS = "="
-"""Stands there for an empty name, as in `?=1`; in a name it would be `%3D`."""
+"""Ends a header with too little room for all names. A name with this character has `%2A`."""
 URL_SAFE_BASE64 = "[A-Za-z0-9_-]*={0,2}"
 DIGITS = re.compile(r"[0-9]{1,20}")
 
@@ -70,8 +68,8 @@ def ignored_names(unknown: list[str]) -> str:
     """The same for a read, as a header: percent-encoded, so that nothing but names is in it."""
     names: list[str] = []
     left = IGNORED_MAX - len(f", {MORE}")
-    for name in unknown:
-        encoded = quote(name, safe="") or NAMELESS
+    for name in filter(None, unknown):  # `?=1` has no name to tell
+        encoded = quote(name, safe="")
         left -= len(f", {encoded}")
         if left < 0:
             return ", ".join([*names, MORE])

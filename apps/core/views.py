@@ -208,8 +208,8 @@ class ApiViewSet(GenericViewSet[Any]):
         unknown = [name for name in sent if name not in known]
         if unknown and self.is_writing:
             refuse_unknown(unknown, known)
-        if unknown:
-            set_answer_header(self.http_request, IGNORED, ignored_names(unknown))
+        if names := ignored_names(unknown):
+            set_answer_header(self.http_request, IGNORED, names)
 
     def known_parameters(self) -> list[str]:
         """The query parameters of the operation, in the order in which they are described."""
