@@ -1,7 +1,7 @@
 """Files that a test keeps equal to what the code makes. To write them anew, and then read the
 diff before it is committed:
 
-    REWRITE=1 bin/test -n0 tests/core/test_openapi.py tests/test_queries.py
+    REWRITE=1 bin/test -n0 tests/core/test_openapi.py tests/core/test_document.py tests/test_queries.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The machine-readable description, made by drf-spectacular from what `@operation` declares.
+"""The OpenAPI document, made by drf-spectacular from the declarations of `@operation`.
 
 OpenAPI 3.1.0, description version 0.1.0. Paths are relative to the server `/api/v1`.
 """
@@ -34,26 +34,29 @@ ERROR_BODY = {
     "required": ["detail", "error"],
 }
 HEADERS = {
-    "X-RateLimit-Limit": ("integer", "How many requests the tightest rate limit lets through."),
-    "X-RateLimit-Remaining": ("integer", "How many of them are left."),
-    "X-RateLimit-Reset": ("integer", "When its window ends, in seconds since 1970."),
-    "X-RateLimit-Resource": ("string", "Its scope."),
+    "X-RateLimit-Limit": (
+        "integer",
+        "Number of requests that the tightest rate limit allows in a window.",
+    ),
+    "X-RateLimit-Remaining": ("integer", "Number of requests left in this window."),
+    "X-RateLimit-Reset": ("integer", "End of the window, in seconds since 1970."),
+    "X-RateLimit-Resource": ("string", "Scope of that rate limit."),
 }
-"""On every answer to which a rate limit applies."""
+"""On every answer that a rate limit counts."""
 LOCATION = {
-    "Location": {"description": "Where it is now.", "schema": {"type": "string", "format": "uri"}}
+    "Location": {"description": "Current address.", "schema": {"type": "string", "format": "uri"}}
 }
 IGNORED_PARAMETERS = {
     IGNORED: {
-        "description": "Query parameters that this operation does not know, and has ignored: their "
-        "names, percent-encoded, with commas between. `*` at the end: there were more.",
+        "description": "Names of unknown query parameters, which were ignored: percent-encoded, "
+        "with commas between. A last `*` stands for more.",
         "schema": {"type": "string"},
     }
 }
 """On answers to reads."""
 REPLAYED = {
     "Idempotency-Replayed": {
-        "description": "`true` on an answer that was given to this `Idempotency-Key` before.",
+        "description": "`true` if this answer was stored for the `Idempotency-Key` earlier.",
         "schema": {"type": "string", "enum": ["true"]},
     }
 }
@@ -61,44 +64,44 @@ REPLAYED = {
 IDEMPOTENCY_KEY = {
     "in": "header",
     "name": "Idempotency-Key",
-    "description": "Any text that stands for this request alone, such as a UUID, as it is or in "
-    "quotes. Sent again within 24 hours with the same path and body, the request gets the answer "
-    "that it got first: 422 `idempotency_mismatch` with another body, 409 "
-    "`idempotency_in_progress` while it is under way.",
+    "description": "Text that identifies this request alone, such as a UUID, also in quotes. The "
+    "same request, sent again with this key within 24 hours, gets the first answer again. With "
+    " another body it is 422 `idempotency_mismatch`, and 409 `idempotency_in_progress` while the "
+    "first request is under way.",
     "schema": {"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"},
 }
 IF_NONE_MATCH = OpenApiParameter(
     "If-None-Match",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
-    description="An `ETag` that an earlier answer had: 304 without a body while it is the same.",
+    description="`ETag` of an earlier answer: 304 without a body if it has not changed.",
 )
 ETAG = {
-    "ETag": {"description": "Names just this answer.", "schema": {"type": "string"}},
+    "ETag": {"description": "Identifies this version of the answer.", "schema": {"type": "string"}},
 }
-"""On the answers of operations that answer 304."""
+"""On answers of operations that may answer 304."""
 RETRY_AFTER = {
     "Retry-After": {
-        "description": "Seconds to wait; with most of 429, some of 409, and 503.",
+        "description": "Seconds to wait before the next try: with most 429, some 409, and 503.",
         "schema": {"type": "integer"},
     }
 }
 
 
 NEEDS = {
-    Level.PUBLIC: "Takes no token.",
-    Level.NONE: "For whoever is signed in.",
-    Level.READ: "Takes read access.",
-    Level.WRITE: "Takes write access.",
-    Level.ADMIN: "Takes admin access.",
-    Level.OWNER: "Takes owner access.",
-    Level.STAFF: "For staff.",
+    Level.PUBLIC: "Requires no token.",
+    Level.NONE: "Requires a token.",
+    Level.READ: "Requires read access.",
+    Level.WRITE: "Requires write access.",
+    Level.ADMIN: "Requires admin access.",
+    Level.OWNER: "Requires owner access.",
+    Level.STAFF: "Requires staff access.",
 }
-"""What an operation says of whom it lets in."""
+"""The sentence about access in the description of an operation."""
 
 
 class OperationSchema(AutoSchema):
-    """Describes one operation by its `@operation`, through the hooks that are there for it."""
+    """Describes one operation by its `@operation`, through the hooks of `AutoSchema`."""
 
     view: Any
 
@@ -114,7 +117,7 @@ class OperationSchema(AutoSchema):
         return self.operation.summary
 
     def get_description(self) -> str:  # type: ignore[override]
-        """What the docstring says below its first line, and what the operation needs."""
+        """The docstring below its first line, and the access that the operation needs."""
         return f"{self.operation.description} {NEEDS[self.operation.level]}".strip()
 
     def get_tags(self) -> list[str]:
@@ -124,12 +127,12 @@ class OperationSchema(AutoSchema):
         return self.operation.request
 
     def get_filter_backends(self) -> list[Any]:
-        """Only where the list has filters: drf-spectacular asks for its model."""
+        """Empty for lists without filters: drf-spectacular would ask for their model."""
         has_filters = self.view.action == "list" and hasattr(self.view, "filterset_class")
         return list(self.view.filter_backends) if has_filters else []
 
     def get_override_parameters(self) -> list[Any]:
-        """The query serializer, of which some fields come as headers."""
+        """The query serializer, with the fields that are sent as headers."""
         query = self.operation.query
         found: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
         if query is None:
@@ -149,11 +152,11 @@ class OperationSchema(AutoSchema):
         return found
 
     def get_paginated_name(self, serializer_name: str) -> str:
-        """`PullPage`: one schema, whoever owns the repository."""
+        """`PullPage`: the same schema for repositories of teams and users."""
         return f"{serializer_name.removesuffix('Record')}Page"
 
     def get_response_serializers(self) -> Any:
-        """The documented success, and refusals that answer with a record of their own."""
+        """The success, other answers with a record, and refusals."""
         declared = self.operation
         response: Any = declared.response
         status: Any = declared.status
@@ -169,7 +172,7 @@ class OperationSchema(AutoSchema):
         for other, record in declared.other_responses.items():
             found[other] = OpenApiResponse(record, declared.summary)
         if declared.conditional:
-            found[304] = OpenApiResponse(None, "The answer is what `If-None-Match` names.")
+            found[304] = OpenApiResponse(None, "The answer has not changed since `If-None-Match`.")
         path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
@@ -179,7 +182,7 @@ class OperationSchema(AutoSchema):
 
 
 def complete_document(result: Any, generator: Any, request: Any, public: bool) -> Any:
-    """Add what all operations share: refusals, headers, redirects, closed request bodies.
+    """Add the parts that all operations share: refusals, headers, redirects, closed bodies.
 
     drf-spectacular calls it once for the whole document (POSTPROCESSING_HOOKS).
     """
@@ -189,7 +192,7 @@ def complete_document(result: Any, generator: Any, request: Any, public: bool) -
             complete_operation(method, operation)
     bodies = schemas_of_bodies(result)
     for name, schema in components["schemas"].items():
-        schema.pop("description", None)  # of the class, which speaks to programmers
+        schema.pop("description", None)  # the docstring of the class, for programmers
         if name in bodies and schema.get("type") == "object":
             schema["additionalProperties"] = False
     components["schemas"]["ErrorBody"] = ERROR_BODY
@@ -248,11 +251,11 @@ USUAL = {
     "431": ["header_too_long"],
     "503": ["storage_full", "unavailable"],
 }
-"""Refusals that many operations have in common, each described once."""
+"""Refusals that many operations share, each described once."""
 
 
 def refusal(status: str, codes: list[str]) -> dict[str, Any]:
-    """An answer with one of these codes, whose examples name them for programs."""
+    """An answer with one of these codes, each with an example."""
     headers = header_references()
     if status in {"409", "429", "503"}:
         headers |= RETRY_AFTER
@@ -280,7 +283,7 @@ def error_examples(document: Any) -> dict[str, Any]:
 
 
 def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
-    """The names of the schemas that request bodies consist of, deep inside too."""
+    """The names of all schemas in request bodies, nested ones included."""
     found: set[str] = set()
     waiting = [
         item["requestBody"]
@@ -311,8 +314,8 @@ EMPTY_TEXT = {"type": "string", "maxLength": 0}
 
 
 def simplified(part: Any) -> Any:
-    """The document without drf-spectacular's own marks on enums, and without the alternative that
-    it adds to a pattern for an empty text: ours match that one.
+    """The document without drf-spectacular's own marks on enums, and without the alternative for an
+    empty text that it adds to patterns: our patterns match an empty text.
     """
     if isinstance(part, list):
         return [simplified(one) for one in part]
@@ -333,7 +336,7 @@ ONE_AT_A_TIME = Lock()
 
 
 def document() -> dict[str, Any]:
-    """The whole description, made anew; `text` keeps one per process."""
+    """The whole document, made anew; `text` caches it."""
     generator: Any = SchemaGenerator
     with ONE_AT_A_TIME:
         made = generator().get_schema(public=True)
@@ -357,9 +360,9 @@ VERBS = {
     "partial_update": "update",
     "destroy": "delete",
 }
-"""By the names that DRF gives to methods of viewsets."""
+"""By the names of DRF for methods of viewsets."""
 WHOLE = re.compile(r"(check|suggest|tail)-(.+)")
-"""Addresses that say what they do."""
+"""Paths that begin with a verb."""
 EXCEPTIONS = {
     "openapi.json": "get_openapi_document",
     "forks/user/{fork_username}": "get_{owner}_repo_fork_of_user",
@@ -372,7 +375,7 @@ EXCEPTIONS = {
 def operation_name(method: str, path: str, action: str) -> str:
     """The `operationId` of a method at a path below `/api/v1`, by the name of the viewset's method.
 
-    Whatever is below a repository goes without its name: a pull is in one anyway.
+    Resources below a repository do not name it: `list_team_pulls`.
     """
     owner, rest = split_owner(path.strip("/"))
     for end, name in EXCEPTIONS.items():
@@ -385,7 +388,7 @@ def operation_name(method: str, path: str, action: str) -> str:
 
 
 def split_owner(path: str) -> tuple[str, str]:
-    """`team` or `user` where something of theirs is meant, and the rest of the path."""
+    """`team` or `user` if the path is below one, and the rest of the path."""
     found = re.fullmatch(r"(team|user)s/\{\w+\}/(.+)", path)
     if found is None:
         return "", path
@@ -394,7 +397,7 @@ def split_owner(path: str) -> tuple[str, str]:
 
 
 def split_verb(method: str, parts: list[str], action: str) -> tuple[str, list[str]]:
-    """The verb, and the nouns: each in the singular of which the path names one."""
+    """The verb, and the nouns; a noun is singular if the path names one of them."""
     verb = VERBS.get(action)
     if parts[-1] == "self":
         return f"{'get' if method == 'GET' else 'update'}_own", singulars([*parts[:-1], "{one}"])

@@ -1,6 +1,6 @@
-"""Typed events: one schema for each kind, told apart by `kind`, with its own `target` and `data`.
+"""Typed events: one schema for each kind, with its own `target` and `data`.
 
-An event is kept for good. So what was added to a kind later is not required of it.
+Events are stored for good. A field that a kind got later is not required: older events lack it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from apps.threads.kinds import ThreadStatus
 
 
 def only(kind: str) -> serializers.ChoiceField:
-    """The kind of a target, which is always this."""
+    """The kind of a target, a constant."""
     return serializers.ChoiceField([kind])
 
 
 @extend_schema_field({"type": "integer", "deprecated": True})
 class FormerNumber(serializers.Field[Any, Any, Any, Any]):
-    """What `number` was called before."""
+    """The former name of `number`."""
 
     def __init__(self) -> None:
-        super().__init__(help_text="The same as `number`, which should be used instead.")
+        super().__init__(help_text="Former name of `number`: use that instead.")
 
 
 class TeamTarget(RecordSerializer):
     kind = only("team")
-    slug = serializers.CharField(help_text="The slug that the team had then.")
+    slug = serializers.CharField(help_text="Slug of the team at that time.")
 
 
 class MemberTarget(RecordSerializer):
@@ -47,7 +47,7 @@ class MemberTarget(RecordSerializer):
 
 class RepoTarget(RecordSerializer):
     kind = only("repo")
-    slug = serializers.CharField(help_text="The slug that the repository had then.")
+    slug = serializers.CharField(help_text="Slug of the repository at that time.")
 
 
 class ForkTarget(RecordSerializer):
@@ -57,12 +57,12 @@ class ForkTarget(RecordSerializer):
 
 class BranchTarget(RecordSerializer):
     kind = only("branch")
-    name = serializers.CharField(help_text="The branch.")
+    name = serializers.CharField(help_text="Name of the branch.")
 
 
 class TagTarget(RecordSerializer):
     kind = only("tag")
-    name = serializers.CharField(help_text="The tag.")
+    name = serializers.CharField(help_text="Name of the tag.")
 
 
 class ProtectionTarget(RecordSerializer):
@@ -72,31 +72,31 @@ class ProtectionTarget(RecordSerializer):
 
 class ApproverTarget(RecordSerializer):
     kind = only("approver")
-    uuid = serializers.UUIDField(help_text="The approver's account.")
+    uuid = serializers.UUIDField(help_text="UUID of the approver's account.")
     protection_uuid = serializers.UUIDField()
 
 
 class PullTarget(RecordSerializer):
     kind = only("pull")
-    number = serializers.IntegerField(help_text="The number of the pull.")
+    number = serializers.IntegerField(help_text="Number of the pull.")
 
 
 class ReviewTarget(RecordSerializer):
     kind = only("review")
     uuid = serializers.UUIDField()
-    number = serializers.IntegerField(help_text="The number of the pull.")
+    number = serializers.IntegerField(help_text="Number of the pull.")
     pull_number = FormerNumber()
 
 
 class ThreadTarget(RecordSerializer):
     kind = only("thread")
-    number = serializers.IntegerField(help_text="The number of the thread.")
+    number = serializers.IntegerField(help_text="Number of the thread.")
 
 
 class ReplyTarget(RecordSerializer):
     kind = only("reply")
-    number = serializers.IntegerField(help_text="The number of the reply in its thread.")
-    thread_number = serializers.IntegerField(help_text="The number of the thread or pull.")
+    number = serializers.IntegerField(help_text="Number of the reply in its thread.")
+    thread_number = serializers.IntegerField(help_text="Number of the thread or pull.")
 
 
 class TokenTarget(RecordSerializer):
@@ -106,7 +106,7 @@ class TokenTarget(RecordSerializer):
 
 class UserTarget(RecordSerializer):
     kind = only("user")
-    username = serializers.CharField(help_text="The name that the account had then.")
+    username = serializers.CharField(help_text="Username of the account at that time.")
 
 
 class InviteTarget(RecordSerializer):
@@ -128,7 +128,7 @@ class Changes(RecordSerializer):
 
 
 class TeamValues(RecordSerializer):
-    """Of a team, those that have changed."""
+    """The changed values of a team."""
 
     name = serializers.CharField(required=False)
     slug = serializers.CharField(required=False)
@@ -141,7 +141,7 @@ class TeamChanges(Changes):
 
 
 class RepoValues(RecordSerializer):
-    """Of a repository, those that have changed; a text as far as 1,000 characters."""
+    """The changed values of a repository; long texts are cut after 1,000 characters."""
 
     name = serializers.CharField(required=False)
     slug = serializers.CharField(required=False)
@@ -157,7 +157,7 @@ class RepoChanges(Changes):
 
 
 class UserValues(RecordSerializer):
-    """Of a person, those that have changed and that everybody may see."""
+    """The changed values of a person, as far as everybody may see them."""
 
     display_name = serializers.CharField(required=False)
     is_active = serializers.BooleanField(required=False)
@@ -326,7 +326,7 @@ SHAPES: dict[Kind, Shape] = {
     Kind.RATE_LIMIT_UPDATED: (RateLimitTarget, RateLimitChange),
     Kind.RATE_LIMIT_DELETED: (RateLimitTarget, RateLimitData),
 }
-"""What an event of each kind is about, and what its `data` holds: None for nothing."""
+"""The target of each kind of event and its `data`, None if it has none."""
 
 
 def schema_name(kind: str) -> str:
@@ -335,7 +335,7 @@ def schema_name(kind: str) -> str:
 
 
 def serializer_of(kind: Kind) -> type[EventRecord]:
-    """Describes an event of one kind."""
+    """The serializer that describes events of one kind."""
     target, data = SHAPES[kind]
     fields: dict[str, Any] = {"kind": serializers.ChoiceField([str(kind)]), "target": target()}
     if data is not None:
@@ -345,7 +345,7 @@ def serializer_of(kind: Kind) -> type[EventRecord]:
 
 # drf-spectacular writes no types at the hook that runs when this class is derived from.
 class AnyEvent(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """An event is of one of the kinds; drf-spectacular finds this by itself."""
+    """Describes an event as one of the kinds; drf-spectacular finds this by itself."""
 
     target_class = EventRecord
 

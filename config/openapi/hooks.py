@@ -1,4 +1,8 @@
-"""The hooks that drf-spectacular calls with the finished document, in the order of the settings."""
+"""The hooks that drf-spectacular calls with the finished document, in the order of the settings.
+
+The second adds the sentences of `glossary.py`, and an example wherever there is none. The example
+of a record consists of those of its properties, and stands once, in `components.examples`.
+"""
 
 from __future__ import annotations
 
@@ -8,128 +12,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 from config.openapi.glossary import PARAMETERS, PROPERTIES, UUID
 from config.openapi.words import with_named_words
-
-
-def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
-    """Give closed vocabularies their names."""
-    return with_named_words(result)
-
-
-def add_words_and_examples(result: Any, generator: Any, request: Any, public: bool) -> Any:
-    """Say of each operation, parameter and property what it is, with an example."""
-    return describe(result)
-
-
-BY_FORMAT = {
-    "date-time": "2026-01-31T09:30:00.000000Z",
-    "date": "2026-01-31",
-    "uuid": UUID,
-    "uri": "https://guildhall.example.org/api/v1/teams",
-}
-JSON = "application/json"
-SCHEMAS = "#/components/schemas/"
-EXAMPLES = "#/components/examples/"
-
-
-class Describer:
-    """Goes over one document, whose schemas it knows by name."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self.document = document
-        self.schemas: dict[str, Any] = document["components"]["schemas"]
-        self.described: set[str] = set()
-        self.examples: dict[str, Any] = document["components"].setdefault("examples", {})
-
-    def run(self) -> None:
-        for name in self.schemas:
-            self.describe_schema(name)
-        for item in self.document["paths"].values():
-            for operation in item.values():
-                self.describe_operation(operation)
-
-    def describe_schema(self, name: str) -> dict[str, Any]:
-        """The schema of this name, described the first time that it is asked for."""
-        schema: dict[str, Any] = self.schemas[name]
-        if name not in self.described:
-            self.described.add(name)
-            if "enum" in schema:
-                schema["examples"] = schema["enum"][:1]
-            for prop, inner in schema.get("properties", {}).items():
-                self.describe_property(name, prop, inner)
-        return schema
-
-    def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
-        if is_beyond(name, prop):
-            schema[MARK] = True
-        kind = "Event" if name.endswith("Event") else name.removesuffix("Request")
-        found = PROPERTIES.get(f"{kind}.{prop}") or PROPERTIES.get(prop)
-        text, example = found or (None, None)
-        if text and "description" not in schema:
-            schema["description"] = text
-        if "$ref" not in str(schema) and "examples" not in schema:
-            known = example is not None and "const" not in schema
-            made = example if known else self.example(schema)
-            schema["examples"] = [made]
-
-    def describe_operation(self, operation: dict[str, Any]) -> None:
-        for parameter in operation.get("parameters", []):
-            name = parameter["name"]
-            found = PARAMETERS.get(f"{operation['tags'][0]}.{name}") or PARAMETERS.get(name)
-            text, example = found or (None, None)
-            if text:
-                parameter.setdefault("description", text)
-            schema = parameter["schema"]
-            if name == "Idempotency-Key":  # each request has its own
-                example = str(uuid5(NAMESPACE_URL, operation["operationId"]))
-            parameter["example"] = self.example(schema) if example is None else example
-        for media in self.media_of(operation):
-            name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)
-            if name in self.schemas:
-                value = self.example(media["schema"])
-                self.examples.setdefault(name, {"value": value})
-                media["examples"] = {name: {"$ref": f"{EXAMPLES}{name}"}}
-
-    def media_of(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """What goes in as JSON, and what comes out of a success."""
-        answers = operation["responses"]
-        parts = [operation.get("requestBody", {})]
-        parts += [answer for status, answer in answers.items() if "examples" not in str(answer)]
-        for part in parts:
-            if JSON in part.get("content", {}):
-                yield part["content"][JSON]
-
-    def example(self, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one line for each sort
-        """A value that fits."""
-        if "examples" in schema:
-            return schema["examples"][0]
-        if "$ref" in schema:
-            return self.example(self.describe_schema(schema["$ref"].removeprefix(SCHEMAS)))
-        if parts := schema.get("oneOf") or schema.get("allOf"):
-            return self.example(parts[0])
-        if "const" in schema:
-            return schema["const"]
-        if "enum" in schema:
-            return schema["enum"][0]
-        if "properties" in schema:
-            return self.example_of_object(schema)
-        kind = schema.get("type")
-        if isinstance(kind, list):
-            kind = next(one for one in kind if one != "null")
-        if kind == "array":
-            return [self.example(schema["items"])]
-        if schema.get("format") in BY_FORMAT:
-            return BY_FORMAT[schema["format"]]
-        return {"object": {}, "boolean": True, "integer": 1}.get(str(kind))
-
-    def example_of_object(self, schema: dict[str, Any]) -> dict[str, Any]:
-        return {name: self.example(inner) for name, inner in schema["properties"].items()}
-
-
-def describe(document: dict[str, Any]) -> dict[str, Any]:
-    """The same document, with what `glossary` says, and an example wherever none was."""
-    Describer(document).run()
-    return document
-
 
 FIELDS: dict[str, frozenset[str]] = {
     name: frozenset(fields.split())
@@ -155,15 +37,135 @@ FIELDS: dict[str, frozenset[str]] = {
         "Summary": "thread_title web_url api_url",
     }.items()
 }
-"""By the schema of the record; `Summary` is that of an event."""
+"""The fields of records that the contract of the API names; all others are this server's own."""
 EVENT_FIELDS = frozenset(
     ["id", "kind", "actor_user_uuid", "actor_user_username", "scopes", "summary", "created_at"]
 )
-"""Of the schema of each kind of event; their names end in `Event`."""
+"""The same for the schemas of all kinds of events, whose names end in `Event`."""
 MARK = "x-beyond-contract"
+"""Marks the properties that the contract does not name."""
+BY_FORMAT = {
+    "date-time": "2026-01-31T09:30:00.000000Z",
+    "date": "2026-01-31",
+    "uuid": UUID,
+    "uri": "https://guildhall.example.org/api/v1/teams",
+}
+JSON = "application/json"
+SCHEMAS = "#/components/schemas/"
+EXAMPLES = "#/components/examples/"
+
+
+def name_words(result: Any, generator: Any, request: Any, public: bool) -> Any:
+    """Give closed vocabularies their names."""
+    return with_named_words(result)
+
+
+def add_words_and_examples(result: Any, generator: Any, request: Any, public: bool) -> Any:
+    """Describe parameters and properties, each with an example."""
+    Describer(result).run()
+    return result
+
+
+def record_of(schema: str) -> str:
+    """The name by which the glossary calls a schema: kinds of events are one, `Event`."""
+    return "Event" if schema.endswith("Event") else schema.removesuffix("Request")
+
+
+def glossary_key(schema: str, prop: str) -> str:
+    """The row of the glossary for a property: its own, or the one shared by all of its name."""
+    own = f"{record_of(schema)}.{prop}"
+    return own if own in PROPERTIES else prop
 
 
 def is_beyond(schema: str, field: str) -> bool:
     """Whether the contract names the record of this schema, but not this field of it."""
     fields = EVENT_FIELDS if schema.endswith("Event") else FIELDS.get(schema)
     return fields is not None and field not in fields
+
+
+class Describer:
+    """Adds sentences and examples to one document."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        self.schemas: dict[str, Any] = document["components"]["schemas"]
+        self.described: set[str] = set()
+        self.examples: dict[str, Any] = document["components"].setdefault("examples", {})
+
+    def run(self) -> None:
+        for name in self.schemas:
+            self.describe_schema(name)
+        for item in self.document["paths"].values():
+            for operation in item.values():
+                self.describe_operation(operation)
+
+    def describe_schema(self, name: str) -> dict[str, Any]:
+        """The schema of this name, described on the first call."""
+        schema: dict[str, Any] = self.schemas[name]
+        if name not in self.described:
+            self.described.add(name)
+            if "enum" in schema:
+                schema["examples"] = schema["enum"][:1]
+            for prop, inner in schema.get("properties", {}).items():
+                self.describe_property(name, prop, inner)
+        return schema
+
+    def describe_property(self, name: str, prop: str, schema: dict[str, Any]) -> None:
+        if is_beyond(name, prop):
+            schema[MARK] = True
+        text, example = PROPERTIES.get(glossary_key(name, prop), (None, None))
+        if text and "description" not in schema:
+            schema["description"] = text
+        if "$ref" not in str(schema) and "examples" not in schema:
+            is_given = example is not None and "const" not in schema
+            schema["examples"] = [example if is_given else self.example(schema)]
+
+    def describe_operation(self, operation: dict[str, Any]) -> None:
+        for parameter in operation.get("parameters", []):
+            name = parameter["name"]
+            row = PARAMETERS.get(f"{operation['tags'][0]}.{name}") or PARAMETERS.get(name)
+            text, example = row or (None, None)
+            if text:
+                parameter.setdefault("description", text)
+            schema = parameter["schema"]
+            if name == "Idempotency-Key":  # each request has its own
+                example = str(uuid5(NAMESPACE_URL, operation["operationId"]))
+            parameter["example"] = self.example(schema) if example is None else example
+        for media in self.media_of(operation):
+            name = media["schema"].get("$ref", "").removeprefix(SCHEMAS)
+            if name in self.schemas:
+                value = self.example(media["schema"])
+                self.examples.setdefault(name, {"value": value})
+                media["examples"] = {name: {"$ref": f"{EXAMPLES}{name}"}}
+
+    def media_of(self, operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The JSON of the request body, and of successful responses."""
+        responses = operation["responses"]
+        parts = [operation.get("requestBody", {})]
+        parts += [one for status, one in responses.items() if "examples" not in str(one)]
+        for part in parts:
+            if JSON in part.get("content", {}):
+                yield part["content"][JSON]
+
+    def example(self, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one line for each sort
+        """A value that is valid for the schema."""
+        if "examples" in schema:
+            return schema["examples"][0]
+        if "$ref" in schema:
+            return self.example(self.describe_schema(schema["$ref"].removeprefix(SCHEMAS)))
+        if parts := schema.get("oneOf") or schema.get("allOf"):
+            return self.example(parts[0])
+        if "const" in schema:
+            return schema["const"]
+        if "enum" in schema:
+            return schema["enum"][0]
+        if "properties" in schema:
+            return {name: self.example(inner) for name, inner in schema["properties"].items()}
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            kind = next(one for one in kind if one != "null")
+        if kind == "array":
+            return [self.example(schema["items"])]
+        if schema.get("format") in BY_FORMAT:
+            return BY_FORMAT[schema["format"]]
+        return {"object": {}, "boolean": True, "integer": 1}.get(str(kind))

@@ -68,13 +68,13 @@ NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
 
 
 def with_named_words(document: Any) -> Any:
-    """The document in which every list of words has a name, and a single word is a `const`."""
+    """The document with a name for every list of words; a single word is a `const`."""
     made = replaced(document)
-    wanted = references(made)
+    used = references(made)
     made["components"]["schemas"] |= {
         name: {"type": "string", "enum": [str(word) for word in words]}
         for name, words in NAMED.items()
-        if f"#/components/schemas/{name}" in wanted
+        if f"#/components/schemas/{name}" in used
     }
     return made
 
@@ -90,7 +90,7 @@ def replaced(part: Any) -> Any:
 
 
 def by_name(schema: dict[str, Any]) -> dict[str, Any]:
-    """A reference to the words of this schema; those without a name stay as they are."""
+    """A reference to the named list of words of this schema; an unnamed list stays."""
     words = [word for word in schema["enum"] if word is not None]
     rest = {name: one for name, one in schema.items() if name in {"description", "default"}}
     if len(words) == 1:
@@ -105,7 +105,7 @@ def by_name(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def references(part: Any) -> set[str]:
-    """All that a part of the document refers to."""
+    """The references in a part of the document."""
     if isinstance(part, list):
         return set().union(*map(references, part)) if part else set()
     if not isinstance(part, dict):
@@ -114,31 +114,31 @@ def references(part: Any) -> set[str]:
     return own.union(*map(references, part.values()))
 
 
-# The scope of a rate limit: one of our own words, a tag of this document, or a user.
+# The scope of a rate limit: one of `RateScope`, a tag of this document, or a user.
 
 
-# drf-spectacular does not type these calls: hence what is ignored below.
+# drf-spectacular has no types for these calls, hence the ignored errors.
 
 
 class RateScopes(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
-    """Refers to a schema of its own: the tags are known only once all routes are."""
+    """Refers to a schema of its own: the tags are known once all routes are."""
 
     target_class = RateScopeField
     priority = 1  # before that of all strings
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> Any:
         component = ResolvedComponent(  # type: ignore[no-untyped-call]
-            "RateScope", ResolvedComponent.SCHEMA, schema(), "RateScope"
+            "RateScope", ResolvedComponent.SCHEMA, rate_scope_schema(), "RateScope"
         )
         auto_schema.registry.register_on_missing(component)
         return component.ref
 
 
-def schema() -> dict[str, Any]:
-    of_user = {
+def rate_scope_schema() -> dict[str, Any]:
+    user_scope = {
         "type": "string",
         "pattern": f"^{USER}{USERNAME.pattern}$",
         "maxLength": len(USER) + USERNAME_MAX,
     }
     words = {"type": "string", "enum": known_rate_scopes()}
-    return {"anyOf": [words, of_user], "examples": ["write"]}
+    return {"anyOf": [words, user_scope], "examples": ["write"]}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,10 @@ from jsonschema_rs import Draft202012Validator
 from apps.core.openapi import operation_name
 from apps.core.refusals import CODES
 from apps.events.kinds import Kind
+from config.openapi import glossary
 from config.openapi.events import SHAPES, schema_name
+from config.openapi.hooks import glossary_key, record_of
+from tests import snapshot
 from tests.routes import Routed, described, resolved, routed
 
 pytestmark = pytest.mark.once
@@ -26,6 +31,7 @@ PROPERTIES = [
     for name, schema in SCHEMAS.items()
     for prop, inner in schema.get("properties", {}).items()
 ]
+SHARED_SENTENCES = Path(__file__).with_name("shared_sentences.json")
 
 
 def problems(schema: Any, value: Any) -> list[str]:
@@ -114,6 +120,23 @@ def test_every_property_and_parameter_says_what_it_is():
             if not parameter.get("description") or parameter.get("example") is None:
                 silent.append(f"{one}: {parameter['name']}")
     assert silent == []
+
+
+def test_a_sentence_is_shared_only_by_the_records_that_are_listed_for_it():
+    """A new field takes the sentence of the fields with its name. List its record once you have
+    read that sentence, or give the field a row of its own in `config/openapi/glossary.py`.
+    """
+    records = defaultdict[str, set[str]](set)
+    for where, schema in PROPERTIES:
+        name, prop = where.split(".")
+        key = glossary_key(name, prop)
+        is_shared = key == prop and schema["description"] == glossary.PROPERTIES[key][0]
+        if is_shared and prop not in {"results", "next", "previous"}:  # of every page
+            records[prop].add(record_of(name))
+    made = {prop: " ".join(sorted(records[prop])) for prop in sorted(records)}
+    if snapshot.rewriting():
+        snapshot.write(SHARED_SENTENCES, made)
+    snapshot.check(SHARED_SENTENCES, made, was=snapshot.read(SHARED_SENTENCES))
 
 
 def test_every_property_has_an_example_that_fits():
