@@ -96,16 +96,16 @@ class InProcess:
 
         settings.ALLOWED_HOSTS, settings.LIMITS_LOOK = ["*"], 1e9
         self.limits, self.token = limits, token
-        limits.rulebook.forget()
-        self.full = dict(limits.rulebook.now())
+        limits.limit_cache.invalidate()
+        self.full = dict(limits.limit_cache.get())
         counting = {"memory, three limits": "", "Redis, three limits": url}
         self.counting = {"no limits": None}
         self.counting |= {name: _counters(at) for name, at in counting.items()}
 
     def use(self, counters: object) -> None:
-        """Count this way; without counters the rulebook is empty, as on a fresh install."""
+        """Count this way; without counters the limit cache is empty, as on a fresh install."""
         self.limits.counters = lambda: counters
-        self.limits.rulebook.limits = self.full if counters else {}
+        self.limits.limit_cache.limits = self.full if counters else {}
 
     def throttled(self, counters: object) -> Way:
         """All that a request pays: rules, count, headers."""
@@ -118,7 +118,7 @@ class InProcess:
 
         def way() -> None:
             self.use(counters)
-            scopes = ["api", self.limits.personal(alice), "api-tokens"]
+            scopes = ["api", self.limits.personal_scope(alice), "api-tokens"]
             self.limits.throttle(request, scopes, user=alice)
 
         return way

@@ -97,7 +97,7 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def nothing_throttled_yet() -> None:
     """Rate limits are kept in memory: each test begins with those of its own database."""
-    limits.rulebook.forget()
+    limits.limit_cache.invalidate()
     limits.counters.cache_clear()
 
 

@@ -24,7 +24,7 @@ from apps.accounts.models import (
 )
 from apps.accounts.principal import Principal
 from apps.accounts.proofs import proven_address
-from apps.core.changes import Told, given, set_changed
+from apps.core.changes import ChangeReport, given, set_changed
 from apps.core.errors import Conflict, Invalid, NotFound
 from apps.core.locks import lock
 from apps.core.transactions import final_transaction
@@ -125,7 +125,7 @@ def update_user(
     lock(user)
     if address not in {None, "", user.email}:
         by.check_staff()
-    told = Told(user, *PUBLIC)
+    report = ChangeReport(user, *PUBLIC)
     wanted = given(display_name=display_name, wants_mail=wants_mail, email=address)
     wanted |= given(is_staff=is_staff, theme=theme, has_shortcuts=has_shortcuts)
     changed = set_changed(user, wanted)
@@ -136,7 +136,7 @@ def update_user(
     user.is_superuser = user.is_staff
     ended = _end_proofs(user) if "email" in changed else []
     _save(user, [*changed, "is_superuser", *ended])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(changed))
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data=report.data(changed))
 
 
 @transaction.atomic
@@ -149,10 +149,10 @@ def confirm_email(*, by: Principal, proof: str) -> None:
     by.check_may_change()
     user = by.user
     lock(user)
-    told = Told(user, *PUBLIC)
+    report = ChangeReport(user, *PUBLIC)
     user.email = proven_address(user, proof)
     _save(user, ["email", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=user, about=user, data=told.data(["email"]))
+    record(Kind.USER_UPDATED, actor=user, about=user, data=report.data(["email"]))
 
 
 def change_password(*, by: Principal, user: User, password: str) -> None:
@@ -171,10 +171,10 @@ def change_password(*, by: Principal, user: User, password: str) -> None:
         lock(user)
         if (user.credentials_version, user.password) != known:
             raise Conflict("invalid_transition", "The account has been changed in the meantime.")
-        told = Told(user, *PUBLIC)
+        report = ChangeReport(user, *PUBLIC)
         user.password = hashed
         user.save(update_fields=["password", *_end_proofs(user)])
-        record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(["password"]))
+        record(Kind.USER_UPDATED, actor=by.user, about=user, data=report.data(["password"]))
 
 
 @transaction.atomic
@@ -204,10 +204,10 @@ def reactivate_user(*, by: Principal, user: User) -> None:
     lock(user)
     if user.is_active:
         return
-    told = Told(user, *PUBLIC)
+    report = ChangeReport(user, *PUBLIC)
     user.is_active = True
     user.save(update_fields=["is_active", *_end_proofs(user)])
-    record(Kind.USER_UPDATED, actor=by.user, about=user, data=told.data(["is_active"]))
+    record(Kind.USER_UPDATED, actor=by.user, about=user, data=report.data(["is_active"]))
 
 
 def _end_proofs(user: User) -> list[str]:

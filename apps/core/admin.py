@@ -26,7 +26,7 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from apps.core.changes import compare_with_what_was_shown
+from apps.core.changes import compare_with_page
 from apps.core.errors import ApiError, as_api_error
 from apps.core.requests import SiteRequest, prolong
 from apps.core.serializers import RequestSerializer
@@ -42,7 +42,7 @@ NONE = "-"
 
 
 def row_link(row: Model | None, text: str = "") -> str:
-    """A link to the admin's page of a row, under its own name or this text; a dash for none."""
+    """A link to the admin's page of a row, with its name or this text; a dash for None."""
     if row is None:
         return NONE
     name = f"admin:{row._meta.app_label}_{row._meta.model_name}_change"
@@ -50,53 +50,53 @@ def row_link(row: Model | None, text: str = "") -> str:
 
 
 def link_to(model: type[Model], text: str, page: str = "changelist", **query: str) -> str:
-    """A link to the list of a model (or its page `add`), narrowed by the query."""
+    """A link to the list of a model (or its page `add`), filtered by the query."""
     address = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}")
     return format_html('<a href="{}?{}">{}</a>', address, urlencode(query), text)
 
 
 def moment(when: dt.datetime | None) -> str:
-    """A time as all others are shown; "never" for none."""
+    """A time in the format of the site; "never" for None."""
     return str(localize(when)) if when else "never"
 
 
 def badge(word: str, good: bool | None = None) -> SafeString:
-    """A state in one word, in the colour of something good, bad or neither."""
-    look = {True: "good", False: "bad", None: "none"}[good]
-    return format_html('<span class="state {}">{}</span>', look, word)
+    """A state in one word, in the colour for good, bad or neutral."""
+    css_class = {True: "good", False: "bad", None: "none"}[good]
+    return format_html('<span class="state {}">{}</span>', css_class, word)
 
 
 def bulleted(lines: Iterable[str], *, more: str = "") -> str:
-    """A list of lines, with a last one where there are more; a dash for none."""
-    found = [(line,) for line in [*lines, *([more] if more else [])]]
-    items = format_html_join("", "<li>{}</li>", found)
+    """A bulleted list, with `more` as its last line if given; a dash for no lines."""
+    shown = [*lines, *([more] if more else [])]
+    items = format_html_join("", "<li>{}</li>", [(line,) for line in shown])
     return format_html('<ul class="rows">{}</ul>', items) if items else NONE
 
 
-MOST = 2_000
-"""Rows that can be leafed through. Whoever looks for older ones searches or filters."""
+ROWS_MAX = 2_000
+"""Number of rows on the pages of a list; older rows are found by search or filters."""
 
 
-class FirstPages(PaginatorOfAny):
-    """The first pages of a list, counted no further than `MOST`."""
+class CappedPaginator(PaginatorOfAny):
+    """A paginator that counts no further than `ROWS_MAX`, because COUNT of a long table is slow."""
 
-    most = MOST
+    rows_max = ROWS_MAX
 
     @cached_property
     def count(self) -> int:
         rows: Any = self.object_list
-        return int(rows.order_by().values("pk")[: self.most].count())
+        return int(rows.order_by().values("pk")[: self.rows_max].count())
 
 
-class OneOrder(ChangeList):
-    """A list in its model's own order, which an index has, whatever the address asks for."""
+class FixedOrderChangeList(ChangeList):
+    """A list in the order of its `ModelAdmin`, which has an index; the query cannot change it."""
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         return list(self.model_admin.get_ordering(request))
 
 
 class Choices(admin.SimpleListFilter):
-    """A filter by words: what the column of its name holds, unless `chosen()` knows better."""
+    """A filter by words: values of the column `parameter_name`, unless `chosen` is overridden."""
 
     parameter_name = ""
     words: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class Choices(admin.SimpleListFilter):
 
 
 class Flag(Choices):
-    """A filter by a column that is true or false; the first of two words stands for true."""
+    """A filter by a boolean column; the first of the two words stands for true."""
 
     column = ""
 
@@ -124,75 +124,75 @@ class Flag(Choices):
 
 
 class ActionForm(ModelFormOfAny):
-    """`request_serializer` is that of the API which asks for the same; its rules are the form's.
+    """A form that calls an action. It validates with the `request_serializer` of the API.
 
-    `wanted` is what the action is given: on a change, what was changed on the page, and what has to
-    be sent beside it, as it is stored. The row itself is left alone, so that the action compares
-    with what is stored.
+    `action_data` are the arguments of the action: for a change, the fields that were changed on the
+    page, and stored values of required fields. The row is not changed: the action compares with the
+    stored values.
     """
 
     request_serializer: type[RequestSerializer] | None = None
     refusal: ApiError | None = None
-    """What the action answered to these very values, to be shown with them."""
+    """The action's refusal of these values, which the form shows."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.label_suffix = ""
-        self.wanted: dict[str, Any] = {}
+        self.action_data: dict[str, Any] = {}
         if self.instance.pk is not None:
-            compare_with_what_was_shown(self)
+            compare_with_page(self)
 
     def full_clean(self) -> None:
-        """As Django's, which writes the values into the row and asks the model's rules: it gets a
-        copy of the row, whose rules are switched off.
+        """Validate as Django does, but on a copy of the row, without the rules of the model: Django
+        would write the values into the row.
         """
-        row, without_rules = self.instance, copy(self.instance)
-        without_rules.full_clean = lambda **_: None
-        self.instance = without_rules
+        row, copied = self.instance, copy(self.instance)
+        copied.full_clean = lambda **_: None
+        self.instance = copied
         try:
             super().full_clean()
         finally:
             self.instance = row
 
     def clean(self) -> dict[str, Any]:
-        """Ask the request serializer; a refusal of the action is shown at the field it names."""
-        known, sent = self.cleaned_data, self._sent()
+        """Validate by the request serializer; show a refusal of the action at its field."""
+        data = self._data()
         if self.request_serializer is None:
-            self.wanted = sent
+            self.action_data = data
         elif not self.errors:
-            self._ask(self.request_serializer(data=sent))
+            self._validate(self.request_serializer(data=data))
         if self.refusal is not None:
             name, colon, text = self.refusal.detail.partition(": ")
             field = name if colon and name in self.fields else None
             self.add_error(field, text if field else self.refusal.detail)
-        return known
+        return self.cleaned_data
 
-    def _sent(self) -> dict[str, Any]:
-        known = self.cleaned_data
+    def _data(self) -> dict[str, Any]:
+        values = self.cleaned_data
         if self.instance.pk is None:
-            return dict(known)
+            return dict(values)
         declared = self.request_serializer().fields if self.request_serializer else {}
-        needed = {name for name in known if getattr(declared.get(name), "required", False)}
-        stored = {name: self.initial[name] for name in needed}
-        return stored | {name: known[name] for name in known if name in self.changed_data}
+        required = {name for name in values if getattr(declared.get(name), "required", False)}
+        stored = {name: self.initial[name] for name in required}
+        return stored | {name: values[name] for name in values if name in self.changed_data}
 
-    def _ask(self, incoming: RequestSerializer) -> None:
-        if incoming.is_valid():
-            self.wanted = dict(incoming.validated_data)
+    def _validate(self, serializer: RequestSerializer) -> None:
+        if serializer.is_valid():
+            self.action_data = dict(serializer.validated_data)
             return
-        for name, reasons in incoming.errors.items():
+        for name, reasons in serializer.errors.items():
             self.add_error(name if name in self.fields else None, [str(one) for one in reasons])
 
 
 PAGES = ("changelist", "add", "change")
-"""What is kept of Django's pages: none deletes past the actions, and events are the history."""
+"""Pages of Django that are kept: others would delete past the actions, or show its own history."""
 
 
 @dataclass(frozen=True)
 class RowAction:
-    """A button on the page of a row, which asks on a page of its own before it acts.
+    """A button on the page of a row, with a page that asks for confirmation.
 
-    `act(by=…, row=…)` calls the action, with the principal; `asks` says what it will do.
+    `act(by=…, row=…)` calls the action with the principal; `asks` describes its effect.
     """
 
     name: str
@@ -202,7 +202,7 @@ class RowAction:
     done: str
     offered: Callable[[Any], bool] = lambda row: True
     ends: bool = False
-    """Whether the row is gone afterwards, or no step leads back."""
+    """Whether it deletes the row, or cannot be undone."""
 
 
 def with_refusal(response: HttpResponse, error: ApiError) -> HttpResponse:
@@ -214,15 +214,15 @@ def with_refusal(response: HttpResponse, error: ApiError) -> HttpResponse:
 
 
 class StaffAdmin(ModelAdminOfAny):
-    """Lists and pages for staff. What changes something is `add`, `change` or a row action.
+    """Lists and pages for staff. Only `add`, `change` and row actions change anything.
 
-    `layout` are the fieldsets of a page; of these, `changes` can be changed. `add_form` is for new
-    rows, None where the admin makes none. Staff may do all of it: permission rows are not asked.
+    `layout` are the fieldsets of a page, and `changes` the editable fields. `add_form` is for new
+    rows; None if the admin adds none. Staff has all permissions: Django's are not used.
     """
 
     group = ""
     position = 0
-    """Its group in the index, and its position there."""
+    """Its group in the index, and its position in the group."""
     layout: Sequence[tuple[str | None, dict[str, Any]]] = ()
     changes: tuple[str, ...] = ()
     add_form: type[ActionForm] | None = None
@@ -234,7 +234,7 @@ class StaffAdmin(ModelAdminOfAny):
     ordering = ("-pk",)
     sortable_by = ()
     list_per_page = 100
-    paginator = FirstPages
+    paginator = CappedPaginator
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     actions = None
@@ -242,19 +242,19 @@ class StaffAdmin(ModelAdminOfAny):
     change_list_template = "admin/staff_list.html"
     change_form_template = add_form_template = "admin/staff_form.html"
 
-    def add(self, by: Any, **wanted: Any) -> Model:
-        """Make a row through its action, and return it. `by` is the principal."""
+    def add(self, by: Any, **values: Any) -> Model:
+        """Create a row by its action, and return it. `by` is the principal."""
         raise NotImplementedError
 
-    def change(self, by: Any, row: Any, **wanted: Any) -> None:
-        """Change a row through its action."""
+    def change(self, by: Any, row: Any, **values: Any) -> None:
+        """Change a row by its action."""
         raise NotImplementedError
 
     def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
-        """The rows that a search finds; asked only where `search_help_text` says what it takes."""
+        """The rows that match a search; called only if there is a `search_help_text`."""
         raise NotImplementedError
 
-    # Who may what
+    # Permissions
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
@@ -282,14 +282,15 @@ class StaffAdmin(ModelAdminOfAny):
         text = search_term.strip() if self.search_help_text else ""
         return (self.found(queryset, text) if text else queryset), False
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[OneOrder]:
-        return OneOrder
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FixedOrderChangeList]:
+        return FixedOrderChangeList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Only the filters that are offered: `?digest__startswith=` would tell a secret by bits."""
-        return lookup in {getattr(one, "parameter_name", one) for one in self.list_filter}
+        """Only the declared filters: `?digest__startswith=` would reveal a secret bit by bit."""
+        declared = {getattr(entry, "parameter_name", entry) for entry in self.list_filter}
+        return lookup in declared
 
-    # A page, and what is sent from it
+    # The page of a row, and its form
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None and self.add_form is not None:
@@ -299,14 +300,14 @@ class StaffAdmin(ModelAdminOfAny):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
             return ()
-        shown = [name for _, part in self.layout for name in part["fields"]]
-        return [name for name in shown if name not in self.changes]
+        fields = [name for _, part in self.layout for name in part["fields"]]
+        return [name for name in fields if name not in self.changes]
 
     def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         kwargs["form"] = self.form if obj is not None else self.add_form or self.form
-        made: Any = super().get_form(request, obj, change=change, **kwargs)
-        made.refusal = getattr(request, "refusal", None)
-        return made
+        form_class: Any = super().get_form(request, obj, change=change, **kwargs)
+        form_class.refusal = getattr(request, "refusal", None)
+        return form_class
 
     def changeform_view(
         self,
@@ -315,7 +316,9 @@ class StaffAdmin(ModelAdminOfAny):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """What the action refuses undoes all of it, and the form comes back with the reason."""
+        """A refusal of the action rolls everything back, and the form is shown again with the
+        reason.
+        """
         page = partial(super().changeform_view, request, object_id, form_url)
         context = {"show_save_and_add_another": False, **(extra_context or {})}
         context["row_actions"] = self._offered(request, object_id)
@@ -327,18 +330,18 @@ class StaffAdmin(ModelAdminOfAny):
             return with_refusal(response, cast("ApiError", error))
 
     def save_form(self, request: HttpRequest, form: Any, change: bool) -> Any:
-        """Call the action: nothing else makes a change from a form that was sent."""
+        """Call the action: nothing else changes anything when a form was sent."""
         by = cast("SiteRequest", request).principal
         if not change:
-            return self.add(by, **form.wanted)
-        self.change(by, form.instance, **form.wanted)
+            return self.add(by, **form.action_data)
+        self.change(by, form.instance, **form.action_data)
         return form.instance
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """The action has saved it."""
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """The action has saved all that belongs to it."""
+        """The action has saved related rows."""
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         """The action has recorded its event; there is no second log."""
@@ -349,33 +352,33 @@ class StaffAdmin(ModelAdminOfAny):
 
     def get_urls(self) -> list[Any]:
         label, name = self.opts.app_label, self.opts.model_name
-        kept = {f"{label}_{name}_{page}" for page in PAGES}
+        names = {f"{label}_{name}_{page}" for page in PAGES}
         view = self.admin_site.admin_view(self.row_action_view)
         return [
-            *(line for line in super().get_urls() if line.name in kept),
+            *(route for route in super().get_urls() if route.name in names),
             path("<int:pk>/<slug:name>/", view, name=f"{label}_{name}_row_action"),
         ]
 
     def _offered(self, request: HttpRequest, object_id: str | None) -> list[tuple[str, RowAction]]:
-        """The actions that a row offers now, each with its address."""
+        """The actions that are offered for a row now, each with its address."""
         row = self.get_object(request, object_id) if object_id and self.row_actions else None
         if row is None:
             return []
-        offered = [one for one in self.row_actions if one.offered(row)]
-        return [(self.address("row_action", row.pk, one.name), one) for one in offered]
+        offered = [action for action in self.row_actions if action.offered(row)]
+        return [(self.address("row_action", row.pk, action.name), action) for action in offered]
 
     def address(self, page: str, *args: Any) -> str:
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return reverse(name, args=args, current_app=self.admin_site.name)
 
     def row_action_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """Ask, and on POST do it; a refusal is shown on the page of the row."""
+        """Ask for confirmation; on POST act, and show a refusal on the page of the row."""
         row = self.get_queryset(request).filter(pk=pk).first()
-        action = next((one for one in self.row_actions if one.name == name), None)
+        action = next((entry for entry in self.row_actions if entry.name == name), None)
         if row is None or action is None:
             raise Http404
         if request.method == "POST":
-            return self._go(request, row, action)
+            return self._act(request, row, action)
         if not action.offered(row):
             return HttpResponseRedirect(self.address("change", pk))
         context = {
@@ -390,30 +393,30 @@ class StaffAdmin(ModelAdminOfAny):
     def render(
         self, request: HttpRequest, template: str, context: dict[str, Any], status: int = 200
     ) -> HttpResponse:
-        """A page beside Django's, with what all pages of the admin show."""
+        """A page besides those of Django, with the context of all pages of the admin."""
         shared = {**self.admin_site.each_context(request), "opts": self.opts}
         return TemplateResponse(request, template, {**shared, **context}, status=status)
 
-    def _go(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
-        told, back = str(row), self.address("change", row.pk)
+    def _act(self, request: HttpRequest, row: Any, action: RowAction) -> HttpResponse:
+        row_name, back = str(row), self.address("change", row.pk)
         try:
             action.act(by=cast("SiteRequest", request).principal, row=row)
         except (ApiError, OperationalError) as refused:
             messages.error(request, cast("ApiError", as_api_error(refused)).detail)
             return HttpResponseRedirect(back)
-        messages.success(request, action.done.format(told))
-        gone = not self.get_queryset(request).filter(pk=row.pk).exists()
-        return HttpResponseRedirect(self.address("changelist") if gone else back)
+        messages.success(request, action.done.format(row_name))
+        exists = self.get_queryset(request).filter(pk=row.pk).exists()
+        return HttpResponseRedirect(back if exists else self.address("changelist"))
 
 
 GROUPS = ("People", "Site", "Teams and repositories", "Conversations", "Record")
-"""The groups of the index, in its order; each `StaffAdmin` names its own."""
+"""The groups of the index, in order; each `StaffAdmin` names its group."""
 
 
 class StaffSite(AdminSite):
-    """Lets in active staff, whether superuser or not: `is_staff` alone decides.
+    """Lets in active staff: `is_staff` alone decides, not superuser.
 
-    Signing in and out and one's password are pages of the site, with its rate limits.
+    Sign-in, sign-out and password are the pages of the site, with their rate limits.
     """
 
     site_header = site_title = "Guildhall"
@@ -422,13 +425,13 @@ class StaffSite(AdminSite):
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         """Each request prolongs the session, as on any other page."""
-        inside = super().admin_view(view, cacheable)
+        wrapped = super().admin_view(view, cacheable)
 
-        @wraps(inside)
+        @wraps(wrapped)
         def run(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
             if self.has_permission(request):
                 prolong(request)
-            return inside(request, *args, **kwargs)
+            return wrapped(request, *args, **kwargs)
 
         return run
 
@@ -436,8 +439,8 @@ class StaffSite(AdminSite):
         groups: dict[str, list[tuple[int, Any]]] = {name: [] for name in GROUPS}
         for app in super().get_app_list(request):
             for entry in app["models"]:
-                shown: Any = self.get_model_admin(entry["model"])
-                groups[shown.group].append((shown.position, entry))
+                model_admin: Any = self.get_model_admin(entry["model"])
+                groups[model_admin.group].append((model_admin.position, entry))
         home = reverse("admin:index", current_app=self.name)
         return [
             {
@@ -445,14 +448,14 @@ class StaffSite(AdminSite):
                 "app_label": name.split()[0].lower(),
                 "app_url": home,
                 "has_module_perms": True,
-                "models": [entry for _, entry in sorted(placed, key=itemgetter(0))],
+                "models": [entry for _, entry in sorted(entries, key=itemgetter(0))],
             }
-            for name, placed in groups.items()
-            if placed
+            for name, entries in groups.items()
+            if entries
         ]
 
     def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> Any:
-        """Work is not divided as the code is."""
+        """The index replaces the pages of single apps, because its groups are not apps."""
         return HttpResponseRedirect(reverse("admin:index", current_app=self.name))
 
     def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:

@@ -18,7 +18,7 @@ PIECE = 65536
 
 
 class AsyncPieces:
-    """A file for an ASGI server: Django would read all of a synchronous one before it sends any."""
+    """An open file for an ASGI server: Django would first read all of a synchronous one."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -28,12 +28,12 @@ class AsyncPieces:
             yield piece
 
     def close(self) -> None:
-        """Called at the end of the answer."""
+        """Django calls this at the end of the response."""
         self.file.close()
 
 
 def pieces_of(file: IO[bytes], request: HttpRequest) -> AsyncPieces | FileWrapper:
-    """The file from where it is, for a `StreamingHttpResponse`, which closes it."""
+    """The file from its current position, for a `StreamingHttpResponse`, which closes it."""
     is_async = isinstance(request, ASGIRequest)
     return AsyncPieces(file) if is_async else FileWrapper(file, PIECE)
 
@@ -43,21 +43,21 @@ INERT = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": CACHE_CONTROL,
 }
-"""Opened by itself, such content runs nothing, loads nothing and is taken for no other type."""
+"""A browser that opens such content runs no script, loads nothing and guesses no other type."""
 
 
 def inert_headers(
     content_type: str, filename: str = "", *, is_attachment: bool = False
 ) -> dict[str, str]:
-    """`INERT` with the type and, if there is a filename, the Content-Disposition."""
+    """`INERT`, the content type and, if there is a filename, a Content-Disposition."""
     disposition = content_disposition_header(is_attachment, filename)
     named = {"Content-Disposition": disposition} if disposition else {}
     return {"Content-Type": content_type, **INERT, **named}
 
 
 class NoFiles(FileUploadHandler):
-    """Stops reading a form where a file begins: Django would write it to disk, of any size, before
-    it knows who sends it.
+    """Stops reading a form at the first file, because no page accepts files: Django would write a
+    file of any size to disk before it knows who sends it.
     """
 
     def new_file(self, *args: Any, **kwargs: Any) -> None:

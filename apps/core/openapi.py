@@ -66,7 +66,7 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "description": "Text that identifies this request alone, such as a UUID, also in quotes. The "
     "same request, sent again with this key within 24 hours, gets the first answer again. With "
-    " another body it is 422 `idempotency_mismatch`, and 409 `idempotency_in_progress` while the "
+    "another body it is 422 `idempotency_mismatch`, and 409 `idempotency_in_progress` while the "
     "first request is under way.",
     "schema": {"type": "string", "maxLength": 255, "pattern": "^[!#-~]([ -~]*[!-~])?$"},
 }

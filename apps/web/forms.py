@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from apps.accounts import rules
 from apps.accounts.models import EMAIL_MAX, Theme, User
 from apps.accounts.serializers import CreateInvite, CreateToken, UpdateSelf
-from apps.core.changes import compare_with_what_was_shown
+from apps.core.changes import compare_with_page
 from apps.core.durations import parse_future
 from apps.core.errors import ApiError, Invalid, as_api_error, is_storage_full
 from apps.core.serializers import RequestSerializer, RuleCharField
@@ -116,7 +116,7 @@ class EditForm(PageForm):
         super().__init__(request, **initial)
         # What was typed into an old page, or one with a preview, is shown, but not yet sent.
         if not (self.old or self.is_preview):
-            compare_with_what_was_shown(self)
+            compare_with_page(self)
 
     def changes(self) -> dict[str, Any]:
         """What its reader has changed on the page, however old that is."""

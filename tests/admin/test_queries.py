@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.accounts.actions import create_invite
 from apps.accounts.models import ApiToken, Invite, User
-from apps.core.admin import FirstPages
+from apps.core.admin import CappedPaginator
 from apps.core.durations import parse_future
 from apps.events.models import Event
 from apps.repos.actions import add_approver
@@ -99,7 +99,7 @@ def test_a_page_costs_no_more_with_more_below_it(make, sam, alice, acme):
 def test_a_list_is_counted_no_further_than_it_is_shown(make, sam, monkeypatch):
     for number in range(4):
         one_of_each(make, sam, number)
-    monkeypatch.setattr(FirstPages, "most", 3)
+    monkeypatch.setattr(CappedPaginator, "rows_max", 3)
     staff = PageClient(sam)
     for model in ROWS:
         with CaptureQueriesContext(connection) as captured:

@@ -188,12 +188,12 @@ def test_an_archive_that_git_cannot_begin_is_not_begun(server, path, code, form)
     lost = code.store("blob", [b"lost"], 4)
     new = code.commit_with({b"a": b"lost"})
     (code.path / "objects" / lost[:2] / lost[2:]).unlink()
-    told = server.log.count("git could not tell")
+    told = server.log.count("git failed")
     asked = Asked(server, f"{api_path(path)}/archive?ref={new}&format={form}")
     assert (asked.response.status, asked.response.headers["Retry-After"]) == (503, "1")
     assert asked.response.headers["Content-Type"] == "application/json"
     asked.size()
-    eventually(lambda: server.log.count("git could not tell") > told)  # somebody has to look
+    eventually(lambda: server.log.count("git failed") > told)  # somebody has to look
 
 
 def test_a_large_diff_comes_whole(server, path, code) -> None:

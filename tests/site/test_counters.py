@@ -126,11 +126,11 @@ def test_a_clock_that_is_set_back_gives_nothing_away():
 
 
 def test_memory_is_bounded_and_forgets_the_longest_unused():
-    counters, limit = MemoryCounters(Clock(), most_keys=100), Limit("api", 1, SECOND)
+    counters, limit = MemoryCounters(Clock(), keys_max=100), Limit("api", 1, SECOND)
     for number in range(1000):
         counters.hit([(str(number), limit)])
         counters.hit([("mine", limit)])
-    assert len(counters.kept) == 100
+    assert len(counters.states) == 100
     assert not counters.hit([("mine", limit)]).admitted
 
 

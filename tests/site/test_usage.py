@@ -42,15 +42,15 @@ def test_usage_names_how_many_and_who_used_most(counting):
 def test_a_limit_that_does_not_hold_is_not_counted(counting):
     counting.hit([("api:3600000:1", ANYBODY)])
     RateLimit.objects.filter(scope="api").update(is_enabled=False)
-    limits.rulebook.forget()
+    limits.limit_cache.invalidate()
     assert list(limits.usage()) == ["user:alice"]
 
 
 def test_while_redis_is_lost_usage_is_that_of_the_process(own_redis, shared):
     shared.hit([("api:3600000:1", ANYBODY)])
-    assert [key for key, _ in shared.all_kept()[1]] == ["api:3600000:1"]
+    assert [key for key, _ in shared.all_states()[1]] == ["api:3600000:1"]
     own_redis.kill()
     with pytest.raises(RedisError):
-        shared.shared.all_kept()
+        shared.shared.all_states()
     shared.hit([("api:3600000:2", ANYBODY)])
-    assert [key for key, _ in shared.all_kept()[1]] == ["api:3600000:2"]
+    assert [key for key, _ in shared.all_states()[1]] == ["api:3600000:2"]

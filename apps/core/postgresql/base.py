@@ -1,7 +1,7 @@
 """Django's backend for PostgreSQL, with an end to waiting for a server that is away.
 
-A request that waits for a connection holds a thread of the server. Without this, requests to a
-server that is away would hold all of them, one after the other, and answer nothing else.
+A request that waits for a connection occupies a thread. While the database is away, such requests
+would occupy all threads in turn; one at a time may ask for a connection instead.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from django.db import OperationalError
 from django.db.backends.postgresql import base
 
 PAUSE = 1.0
-"""Seconds after a failure before anybody asks again."""
+"""Seconds after a failure before the next attempt."""
 
 
 class Outage:
-    """Whether the server could not be reached when this process last asked for a connection."""
+    """Whether the last attempt of this process to connect to the database has failed."""
 
     def __init__(self) -> None:
         self.asking = Lock()
@@ -32,8 +32,8 @@ class Outage:
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """Inside, a connection is asked for; it ends the outage. `OperationalError` at once during
-        the pause, and while another thread asks.
+        """A context for one attempt to connect; its success ends the outage. `OperationalError` at
+        once during the pause, and while another thread tries.
         """
         paused_until = self.paused_until
         if paused_until is None:
@@ -64,7 +64,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 raise
 
     def _has_full_pool(self) -> bool:
-        """Whether others use all connections that there may be: the server is not away then."""
+        """Whether all connections of the pool are in use: then the server is not away."""
         if self.pool is None:
             return False
         stats = self.pool.get_stats()

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from apps.core.access import Level
-from apps.core.changes import Told, differing, given, set_changed
+from apps.core.changes import ChangeReport, differing, given, set_changed
 from apps.core.errors import Conflict
 from apps.core.transactions import final_transaction
 from apps.events.kinds import Kind
@@ -85,7 +85,7 @@ def update_repo(
     if not changed:
         return
     _check_values(repo, values, changed)
-    changes = [Told(repo, *PUBLIC), *(Told(fork, "visibility") for fork in forks)]
+    changes = [ChangeReport(repo, *PUBLIC), *(ChangeReport(fork, "visibility") for fork in forks)]
     _save(repo, values)
     hide(forks, repo.visibility)
     record(Kind.REPO_UPDATED, actor=by.user, about=repo, data=changes[0].data(changed))
