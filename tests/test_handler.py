@@ -14,7 +14,7 @@ from django.urls import path
 from django.utils.deprecation import MiddlewareMixin
 
 from apps.core.threads import DaemonExecutor
-from config.handler import KEPT, Handler, Threads
+from config.handler import IDLE_MAX, Handler, Threads
 from tests.server import PATIENCE
 
 seen: list[tuple[int, Any]] = []
@@ -140,17 +140,17 @@ def test_a_thread_that_could_not_start_starts_for_the_next_work(monkeypatch):
 
 
 def test_of_many_threads_some_are_kept(threads):
-    many = [threads.lend() for _ in range(KEPT + 2)]
+    many = [threads.lend() for _ in range(IDLE_MAX + 2)]
     lent = [one.__enter__() for one in many]
     for one, thread in zip(many, lent, strict=True):
         last = thread.submit(threading.current_thread).result(PATIENCE)
         one.__exit__(None, None, None)
-        if thread in lent[KEPT:]:
+        if thread in lent[IDLE_MAX:]:
             last.join(PATIENCE)
             assert not last.is_alive()
         else:
             settle(thread)
-    assert threads.idle == lent[:KEPT]
+    assert threads.idle == lent[:IDLE_MAX]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -46,11 +46,10 @@ PEOPLE: dict[str, str] = STEPS["people"]
 
 
 def load() -> str:
-    """Make the example data in one transaction; returns a text with the password and the tokens of
-    its people.
+    """Create the example data in one transaction; returns a text with the password and the tokens
+    of its people, which cannot be shown again.
 
-    They can be shown only now. If one of the names or addresses is taken, nothing is
-    changed.
+    If one of the names or addresses is taken, nothing is changed.
     """
     addresses = {name: f"{name}@example.org" for name in PEOPLE}
     same = Q(username_key__in=PEOPLE) | Q(email_key__in=addresses.values())
@@ -73,7 +72,7 @@ def load() -> str:
 
 
 def make(users: Mapping[str, User]) -> None:
-    """Make the team of these people, and its repositories."""
+    """Create the team of these people and its repositories."""
     owner = Principal(next(iter(users.values())))
     team = access_to_team(owner, create_team(by=owner, **STEPS["team"]))
     for name, role in STEPS["members"].items():
@@ -86,7 +85,7 @@ def make(users: Mapping[str, User]) -> None:
 
 
 def summary(tokens: Mapping[str, str], password: str) -> str:
-    """A text that names the people, their password and tokens, a page, and two commands to try."""
+    """A text with the people, their password and tokens, a page, and two commands to try."""
     address = site_url()
     scheme, _, host = address.partition("://")
     token = tokens["alice"]
@@ -104,15 +103,15 @@ def summary(tokens: Mapping[str, str], password: str) -> str:
 
 FOLDER = Path(__file__).parent / "files"
 BINARIES = ("curve.png", "new-moons.bin")
-"""Files that the streams name by the marks `:1` and `:2`, because a text cannot hold them."""
+"""Files that the streams name by the marks `:1` and `:2`, because a text cannot contain them."""
 LOADED = 1_800_000_000
-"""The time of loading, in the dates of the streams."""
+"""The time of loading, by the dates in the streams."""
 DATE = re.compile(rb"^((?:author|committer|tagger) .*> )(\d+)(?= \+0000$)", re.M)
 
 
 @contextmanager
 def imported(now: float) -> Iterator[GitRepo]:
-    """A repository with all commits of the streams, deleted at the end; dates as in `stream`."""
+    """A temporary repository with all commits of the streams, dated by `stream`."""
     with TemporaryDirectory() as folder:
         git = GitRepo(Path(folder) / "demo.git")
         git.create()
@@ -121,16 +120,18 @@ def imported(now: float) -> Iterator[GitRepo]:
 
 
 def stream(now: float) -> bytes:
-    """All streams as one, dated so that they were written shortly before `now`."""
-    later = int(now) - LOADED
+    """All streams joined, with dates shortly before `now`."""
+    shift = int(now) - LOADED
     blobs = [blob(mark, FOLDER / name) for mark, name in enumerate(BINARIES, start=1)]
     texts = [path.read_bytes() for path in sorted(FOLDER.glob("*.fast-import"))]
-    dated = (DATE.sub(lambda at: at[1] + b"%d" % (int(at[2]) + later), text) for text in texts)
+    dated = (
+        DATE.sub(lambda match: match[1] + b"%d" % (int(match[2]) + shift), text) for text in texts
+    )
     return b"".join([*blobs, *dated])
 
 
 def blob(mark: int, path: Path) -> bytes:
-    """The command that imports a file under a mark."""
+    """The command of git-fast-import for a file with a mark."""
     content = path.read_bytes()
     return b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(content), content)
 
@@ -147,11 +148,14 @@ ACTIONS: dict[str, Callable[..., object]] = {
     "update_pull": pulls.update_pull,
     "update_reply": threads.update_reply,
 }
-"""Called with the access of the person, and the arguments as `Loader.argument` reads them."""
+"""Called with the access of the person, and the arguments of `Loader.argument`."""
 
 
 class Loader:
-    """The repositories made so far, by path, and how to make more of them."""
+    """Carries out the steps by the actions of the API, which record all events.
+
+    `repos` are the repositories created so far, by path.
+    """
 
     def __init__(self, team: TeamAccess, users: Mapping[str, User], history: GitRepo) -> None:
         self.team = team
@@ -174,9 +178,9 @@ class Loader:
             ACTIONS[action](by=access, **read)
 
     def argument(self, repo: Repo, name: str, value: Any) -> Any:
-        """The object that an argument names; other arguments as they are.
+        """The object that an argument names; other arguments unchanged.
 
-        Pulls and threads go by number, replies as `thread/reply`, protections by branch.
+        Pulls and threads are named by number, replies as `thread/reply`, protections by branch.
         """
         match name:
             case "user":
@@ -196,8 +200,8 @@ class Loader:
         return value
 
     def push(self, repo: Repo, user: User, refs: Mapping[str, str]) -> None:
-        """Move refs as any push does, with journal, rows and events; `refs`: full names in the
-        repository, and in the imported history.
+        """Move refs like a push, with journal, rows and events. `refs` maps full names in the
+        repository to full names in the imported history.
         """
         targets = self.history.some_refs(set(refs.values()))
         for ref in refs.values():
@@ -209,7 +213,7 @@ class Loader:
         settle(repo=repo, push=push)
 
     def fork(self, upstream: Repo, user: User) -> None:
-        """Let a person have a copy, as the worker would make it."""
+        """Create a fork for a person, and copy it as the worker would."""
         principal = Principal(user)
         into = access_to_user(principal, user)
         fork = repos.create_fork(by=access_to(principal, upstream), into=into)
