@@ -1,4 +1,4 @@
-"""What holds for the admin as a whole: who has access, and how staff signs in."""
+"""The admin as a whole: who has access, and how staff signs in."""
 
 import re
 

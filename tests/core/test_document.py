@@ -1,4 +1,4 @@
-"""The description as people and generators read it: names, words, examples, codes of refusals."""
+"""The OpenAPI document for people and generators: names, words, examples, codes of refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHARED_SENTENCES = Path(__file__).with_name("shared_sentences.json")
 
 
 def problems(schema: Any, value: Any) -> list[str]:
-    """What is wrong with an example."""
+    """The errors of an example."""
     found = Draft202012Validator({**schema, "components": described()["components"]})
     return [f"{one.instance_path}: {one.message}" for one in found.iter_errors(value)]
 
@@ -113,7 +113,7 @@ def test_words_that_may_be_null_are_those_words_or_null():
 
 
 def test_every_property_and_parameter_says_what_it_is():
-    """What is missing belongs into `config/openapi/glossary.py`, or a `help_text`."""
+    """Add missing sentences to `config/openapi/glossary.py`, or as a `help_text`."""
     silent = [name for name, schema in PROPERTIES if not schema.get("description")]
     for one in routed():
         for parameter in one.described.get("parameters", []):
@@ -142,7 +142,7 @@ def test_a_sentence_is_shared_only_by_the_records_that_are_listed_for_it():
 def test_every_property_has_an_example_that_fits():
     wrong = {}
     for name, schema in PROPERTIES:
-        if "$ref" in str(schema):  # the example stands where it leads
+        if "$ref" in str(schema):  # the example is in the referenced schema
             continue
         shown = schema.get("examples", [])
         found = problems(schema, shown[0]) if shown else ["none"]

@@ -1,4 +1,4 @@
-"""Refusals and their one form."""
+"""Refusals and their form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A 404 says which part of the path is not there."""
+"""A 404 names the part of the path that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query parameters that an operation does not know: a write is refused, a read names them."""
+"""Unknown query parameters: writes refuse them, reads name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From which address a request came: nobody dodges it, and nothing crashes it."""
+"""The client address of a request cannot be forged, and no header causes an error."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is counted now, for people to look at: in memory, in Redis, and while Redis is lost."""
+"""Current usage for staff: in memory, in Redis, and while Redis does not answer."""
 
 import pytest
 from redis.exceptions import RedisError
@@ -14,7 +14,7 @@ ANYBODY = Limit("api", 5, 3_600_000)
 
 @pytest.fixture(params=["memory", "Redis"])
 def counting(request, db, monkeypatch):
-    """Both limits hold, counted in this way."""
+    """Both limits are in force, counted in this way."""
     RateLimit.objects.all().delete()
     for limit in (ALICE, ANYBODY):
         RateLimit.objects.create(
@@ -31,7 +31,7 @@ def test_usage_names_how_many_and_who_used_most(counting):
     for who in ("1", "::1", "::1", "2"):
         counting.hit([(f"api:3600000:{who}", ANYBODY)])
     counting.hit([("user:alice:3600000:7", ALICE)])
-    counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a window that was
+    counting.hit([("api:60000:9", Limit("api", 5, 60_000))])  # of a former window
     counting.hit([("git:60000:9", Limit("git", 5, 60_000))])
     assert limits.usage() == {
         "api": Usage(3, "::1", 2),
