@@ -62,7 +62,7 @@ def test_check_tells_of_a_data_folder_that_others_may_look_into(mode, tmp_path, 
 
 @pytest.fixture
 def usual_umask():
-    """That of most systems, which the processes of a test inherit."""
+    """The default umask of most systems, which the processes of a test inherit."""
     before = os.umask(0o022)
     yield
     os.umask(before)

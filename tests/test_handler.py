@@ -1,4 +1,4 @@
-"""Which thread answers a request under ASGI, and when the next request may have it."""
+"""Threads of requests under ASGI, and when the next request may use them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from config.handler import IDLE_MAX, Handler, Threads
 from tests.server import PATIENCE
 
 seen: list[tuple[int, Any]] = []
-"""The thread and the connection of whatever has been called."""
+"""The thread and the connection of a call."""
 
 
 def note() -> int:
@@ -28,7 +28,7 @@ def note() -> int:
 
 
 class Noting(MiddlewareMixin):
-    """Could be called from the event loop, as Django's own middleware could."""
+    """Could run in the event loop, like Django's own middleware."""
 
     def process_request(self, _: HttpRequest) -> None:
         note()
@@ -42,7 +42,7 @@ urlpatterns = [path("ident", ident)]
 
 
 def ask(handler: Handler) -> int:
-    """The thread in which a request has been answered."""
+    """The thread that answered a request."""
     bodies: list[bytes] = []
     waiting = [{"type": "http.request", "body": b"", "more_body": False}]
 
@@ -60,7 +60,7 @@ def ask(handler: Handler) -> int:
 
 
 def settle(thread: DaemonExecutor) -> None:
-    """Wait until the thread has done all that it was given."""
+    """Wait until the thread has finished its tasks."""
     thread.submit(bool).result(PATIENCE)
 
 
@@ -119,7 +119,7 @@ def test_a_request_whose_body_never_comes_needs_no_thread(threads):
 
 
 class Late(threading.Thread):
-    """Finds no room on the machine the first time."""
+    """A thread whose first start fails."""
 
     refused = False
 
@@ -155,7 +155,7 @@ def test_of_many_threads_some_are_kept(threads):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_request_that_was_cut_off_gives_its_connection_back(threads):
-    """Nobody has said that it is finished."""
+    """The signal `request_finished` was not sent."""
     with threads.lend() as thread:
         thread.submit(lambda: connection.ensure_connection()).result(PATIENCE)
     settle(thread)

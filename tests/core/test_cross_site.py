@@ -1,4 +1,4 @@
-"""Browsers send stored Basic credentials for any site, and say for which: such writes are refused."""
+"""Writes that a browser sends for another site are refused, with stored credentials as well."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_origin_of_base_url_is_the_own_site(sample, db, settings):
 
 
 def test_a_page_without_tls_is_no_page_of_a_site_that_has_it(sample, db, settings):
-    """Also if the proxy does not tell its scheme: anybody on the network could make such a request."""
+    """Also if the proxy does not tell its scheme: others on the network could send this request."""
     said = {"Origin": "http://testserver"}
     settings.BASE_URL = "https://testserver"
     make_team(basic(sample, "alice"), said).fails(403, "cross_site_request")
