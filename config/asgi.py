@@ -68,5 +68,6 @@ application: Any = ProtocolTypeRouter(
 )
 start_if_wanted()
 warn_at_start()
-# A stream has many objects, and the garbage collector runs often. It can skip all loaded modules.
+# Streams have many objects, and let the garbage collector run often. It need not visit the modules
+# that are loaded by now.
 gc.freeze()

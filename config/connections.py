@@ -16,8 +16,8 @@ def end_idle(loop: asyncio.AbstractEventLoop, seconds: float = WAITING) -> None:
     head in time.
 
     gunicorn has a timeout between two requests, but none before the first: a client that sends
-    nothing, or half a head, would keep a file open for good, and a process may open so many only.
-    gunicorn creates its protocol itself, and `create_server` is the one place before it.
+    nothing, or half a head, would keep a file open for good, and the number of open files is
+    limited. gunicorn creates its protocol itself, and `create_server` is the one place before it.
     """
     create_server: Any = loop.create_server
 

@@ -141,7 +141,7 @@ CSRF_TRUSTED_ORIGINS = [origin_of(BASE_URL)] if BASE_URL else []
 PASSWORD_RESET_TIMEOUT = 3 * 3600
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
-# Event scopes and other parts of higher apps are named here, and lower apps need not import them.
+# Parts of higher apps, such as event scopes. Lower apps must not import them.
 EVENT_SCOPES = {
     "user": "apps.accounts.scopes.UserEventScope",
     "team": "apps.teams.scopes.TeamEventScope",
@@ -155,9 +155,9 @@ STREAM_AUTHENTICATION = [
 ]
 EVENT_BODIES = "apps.pulls.bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
-# Pulls for the pages and records of code.
+# The module that finds pulls for pages and records of code.
 PULLS_OF_CODE = "apps.pulls.of_code"
-# Stores answers to requests with an Idempotency-Key, for the base class of all views below it.
+# The function that stores and replays answers to requests with an Idempotency-Key.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # The jobs of the worker, in order of precedence. `every`: seconds between two runs. Without it, a
 # job runs as long as there is work, and the jobs below it after that.

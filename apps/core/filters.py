@@ -90,7 +90,7 @@ class SearchFilter(TextFilter):
 
 
 class WordFilter(StrictFilter):
-    """Filters by a word of a closed list: the column of its name equals it, or by a method."""
+    """Filters by a word of a closed list: compared with the column of its name, or by a method."""
 
     field_class = StrictChoiceFormField
 

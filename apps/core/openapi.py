@@ -107,8 +107,8 @@ class OperationSchema(AutoSchema):
 
     @property
     def operation(self) -> Operation:
-        found: Operation = getattr(self.view, self.view.action).operation
-        return found
+        declared: Operation = getattr(self.view, self.view.action).operation
+        return declared
 
     def get_operation_id(self) -> str:
         return operation_name(self.method, self.path.removeprefix(PREFIX), self.view.action)
@@ -134,13 +134,13 @@ class OperationSchema(AutoSchema):
     def get_override_parameters(self) -> list[Any]:
         """The query serializer, with the fields that are sent as headers."""
         query = self.operation.query
-        found: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
+        parameters: list[Any] = [IF_NONE_MATCH] if self.operation.conditional else []
         if query is None:
-            return found
-        found.append(query)
+            return parameters
+        parameters.append(query)
         for name, header in query.headers.items():
             field: Any = query().fields[name]
-            found += [
+            parameters += [
                 OpenApiParameter(name, exclude=True),
                 OpenApiParameter(
                     header,
@@ -149,7 +149,7 @@ class OperationSchema(AutoSchema):
                     description=str(field.help_text),
                 ),
             ]
-        return found
+        return parameters
 
     def get_paginated_name(self, serializer_name: str) -> str:
         """`PullPage`: the same schema for repositories of teams and users."""
@@ -164,21 +164,23 @@ class OperationSchema(AutoSchema):
             is_text = declared.media_type.startswith("text/")
             response = OpenApiTypes.STR if is_text else OpenApiTypes.BINARY
             status = (status, declared.media_type)
-        found = {status: OpenApiResponse(response, declared.summary)}
+        responses = {status: OpenApiResponse(response, declared.summary)}
         if declared.media_type == "*/*":  # for generators, which know no type by this name
-            found[declared.status, "application/octet-stream"] = found[status]
+            responses[declared.status, "application/octet-stream"] = responses[status]
         for text in declared.other_media_types:
-            found[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
+            responses[declared.status, text] = OpenApiResponse(OpenApiTypes.STR, declared.summary)
         for other, record in declared.other_responses.items():
-            found[other] = OpenApiResponse(record, declared.summary)
+            responses[other] = OpenApiResponse(record, declared.summary)
         if declared.conditional:
-            found[304] = OpenApiResponse(None, "The answer has not changed since `If-None-Match`.")
+            responses[304] = OpenApiResponse(
+                None, "The answer has not changed since `If-None-Match`."
+            )
         path, is_list = self.path.removeprefix(PREFIX), self.view.action == "list"
         codes = codes_of(declared, self.method, path, is_list=is_list)
         for refusal, names in by_status(codes).items():
             # `complete_operation` makes the rest of the codes, for which there is no hook.
-            found.setdefault(refusal, OpenApiResponse(ERROR_REFERENCE, " ".join(names)))
-        return found
+            responses.setdefault(refusal, OpenApiResponse(ERROR_REFERENCE, " ".join(names)))
+        return responses
 
 
 def complete_document(result: Any, generator: Any, request: Any, public: bool) -> Any:
@@ -272,19 +274,19 @@ def refusal(status: str, codes: list[str]) -> dict[str, Any]:
 def error_examples(document: Any) -> dict[str, Any]:
     """An ErrorBody for each code that the document refers to."""
     used = {name.rpartition("/")[2] for name in references(document)}
-    made: dict[str, Any] = {
+    examples: dict[str, Any] = {
         code: {"value": {"error": code, "detail": text}}
         for code, (_, text) in CODES.items()
         if code in used
     }
-    if "merge_conflict" in made:
-        made["merge_conflict"]["value"]["conflict_paths"] = ["hello.txt"]
-    return made
+    if "merge_conflict" in examples:
+        examples["merge_conflict"]["value"]["conflict_paths"] = ["hello.txt"]
+    return examples
 
 
 def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
     """The names of all schemas in request bodies, nested ones included."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [
         item["requestBody"]
         for path in document["paths"].values()
@@ -293,10 +295,10 @@ def schemas_of_bodies(document: dict[str, Any]) -> set[str]:
     ]
     for part in waiting:
         for name in references(part):
-            if name not in found:
-                found.add(name)
+            if name not in names:
+                names.add(name)
                 waiting.append(document["components"]["schemas"][name])
-    return found
+    return names
 
 
 def references(part: Any) -> Iterator[str]:
@@ -318,13 +320,13 @@ def simplified(part: Any) -> Any:
     empty text that it adds to patterns: our patterns match an empty text.
     """
     if isinstance(part, list):
-        return [simplified(one) for one in part]
+        return [simplified(item) for item in part]
     if not isinstance(part, dict):
         return part
     if part.get("oneOf", [])[1:] == [EMPTY_TEXT]:
-        others = {name: one for name, one in part.items() if name != "oneOf"}
+        others = {name: value for name, value in part.items() if name != "oneOf"}
         part = {**part["oneOf"][0], **others}
-    return {name: simplified(one) for name, one in part.items() if name != "x-spec-enum-id"}
+    return {name: simplified(value) for name, value in part.items() if name != "x-spec-enum-id"}
 
 
 def header_references() -> dict[str, Any]:
@@ -339,8 +341,8 @@ def document() -> dict[str, Any]:
     """The whole document, made anew; `text` caches it."""
     generator: Any = SchemaGenerator
     with ONE_AT_A_TIME:
-        made = generator().get_schema(public=True)
-    return dict(made)
+        schema = generator().get_schema(public=True)
+    return dict(schema)
 
 
 @cache
@@ -381,19 +383,19 @@ def operation_name(method: str, path: str, action: str) -> str:
     for end, name in EXCEPTIONS.items():
         if path.endswith(end):
             return name.format(owner=owner)
-    if found := WHOLE.fullmatch(rest):
-        return joined(found[1], owner, found[2])
+    if match := WHOLE.fullmatch(rest):
+        return joined(match[1], owner, match[2])
     verb, nouns = split_verb(method, rest.split("/"), action)
     return joined(verb, owner, *nouns)
 
 
 def split_owner(path: str) -> tuple[str, str]:
     """`team` or `user` if the path is below one, and the rest of the path."""
-    found = re.fullmatch(r"(team|user)s/\{\w+\}/(.+)", path)
-    if found is None:
+    match = re.fullmatch(r"(team|user)s/\{\w+\}/(.+)", path)
+    if match is None:
         return "", path
-    own = re.sub(r"^repos/\{repo_slug\}/(?!forks?\b)", "", found[2])
-    return found[1], own
+    own = re.sub(r"^repos/\{repo_slug\}/(?!forks?\b)", "", match[2])
+    return match[1], own
 
 
 def split_verb(method: str, parts: list[str], action: str) -> tuple[str, list[str]]:

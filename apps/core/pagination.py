@@ -89,7 +89,7 @@ class ApiPagination(BasePagination):
 
     def names(self) -> list[str]:
         """The names of its query parameters."""
-        return [one["name"] for one in self.parameters]
+        return [parameter["name"] for parameter in self.parameters]
 
     def link(self, **changed: object) -> str:
         """The address of this request with some query parameters changed; None removes one."""

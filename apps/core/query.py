@@ -68,7 +68,7 @@ def ignored_names(unknown: list[str]) -> str:
     """The header for a read: the names, percent-encoded, so that none forges another header."""
     names: list[str] = []
     room = IGNORED_MAX - len(f", {MORE}")
-    for name in filter(None, unknown):  # `?=1` has no name to tell
+    for name in filter(None, unknown):  # `?=1` has no name
         encoded = quote(name, safe="")
         room -= len(f", {encoded}")
         if room < 0:

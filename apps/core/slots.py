@@ -87,7 +87,9 @@ class Slots:
 
     @contextmanager
     def hold(self, caller: str) -> Iterator[Hold]:
-        """A slot that starts without weight and can grow, released at the end or when collected."""
+        """A slot that starts without weight and can grow. It is released at the end, or by the
+        garbage collector.
+        """
         hold = Hold(self, caller)
         try:
             yield hold

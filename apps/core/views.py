@@ -48,7 +48,7 @@ def base_url(request: HttpRequest) -> str:
 
 
 def site_url() -> str:
-    """Scheme and host of URLs in mail to others: `BASE_URL`, else the address of this server.
+    """Scheme and host of URLs for other people: `BASE_URL`, else the address of this server.
 
     The host of a request is not used: its sender can choose it.
     """

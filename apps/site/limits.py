@@ -50,8 +50,8 @@ def counters() -> MemoryCounters:
 class LimitCache:
     """Caches the limits in force by rate scope.
 
-    It checks their version every `settings.LIMITS_LOOK` seconds, and at once after a change in this
-    process, and reads them if it has changed.
+    It checks the version of the limits every `settings.LIMITS_LOOK` seconds, and at once after a
+    change in this process. If the version has changed, it reads the limits.
     """
 
     def __init__(self) -> None:

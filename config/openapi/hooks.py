@@ -142,7 +142,7 @@ class Describer:
         """The JSON of the request body, and of successful responses."""
         responses = operation["responses"]
         parts = [operation.get("requestBody", {})]
-        parts += [one for status, one in responses.items() if "examples" not in str(one)]
+        parts += [response for response in responses.values() if "examples" not in str(response)]
         for part in parts:
             if JSON in part.get("content", {}):
                 yield part["content"][JSON]
@@ -163,7 +163,7 @@ class Describer:
             return {name: self.example(inner) for name, inner in schema["properties"].items()}
         kind = schema.get("type")
         if isinstance(kind, list):
-            kind = next(one for one in kind if one != "null")
+            kind = next(name for name in kind if name != "null")
         if kind == "array":
             return [self.example(schema["items"])]
         if schema.get("format") in BY_FORMAT:

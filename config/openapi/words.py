@@ -69,39 +69,39 @@ NAME_OF = {frozenset(map(str, words)): name for name, words in NAMED.items()}
 
 def with_named_words(document: Any) -> Any:
     """The document with a name for every list of words; a single word is a `const`."""
-    made = replaced(document)
-    used = references(made)
-    made["components"]["schemas"] |= {
+    named = replaced(document)
+    used = references(named)
+    named["components"]["schemas"] |= {
         name: {"type": "string", "enum": [str(word) for word in words]}
         for name, words in NAMED.items()
         if f"#/components/schemas/{name}" in used
     }
-    return made
+    return named
 
 
 def replaced(part: Any) -> Any:
     if isinstance(part, list):
-        return [replaced(one) for one in part]
+        return [replaced(item) for item in part]
     if not isinstance(part, dict):
         return part
     if isinstance(part.get("enum"), list):
         return by_name(part)
-    return {name: replaced(one) for name, one in part.items()}
+    return {name: replaced(value) for name, value in part.items()}
 
 
 def by_name(schema: dict[str, Any]) -> dict[str, Any]:
     """A reference to the named list of words of this schema; an unnamed list stays."""
     words = [word for word in schema["enum"] if word is not None]
-    rest = {name: one for name, one in schema.items() if name in {"description", "default"}}
+    other = {name: schema[name] for name in ("description", "default") if name in schema}
     if len(words) == 1:
-        return {"type": "string", "const": words[0], **rest}
+        return {"type": "string", "const": words[0], **other}
     name = NAME_OF.get(frozenset(words))
     if name is None:
         return schema
     reference = {"$ref": f"#/components/schemas/{name}"}
     if None in schema["enum"]:
-        return {"oneOf": [reference, {"type": "null"}], **rest}
-    return {**reference, **rest}
+        return {"oneOf": [reference, {"type": "null"}], **other}
+    return {**reference, **other}
 
 
 def references(part: Any) -> set[str]:
