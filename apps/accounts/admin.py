@@ -94,7 +94,7 @@ class UserAdmin(StaffAdmin):
         ),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         key = text.lower()
         if "@" in key:
             return rows.filter(begins("email_key", key))
@@ -192,7 +192,7 @@ class TokenAdmin(StaffAdmin):
         ),
     )
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if text.startswith(TOKEN_PREFIX):
             return rows.filter(token_prefix=text[:SHOWN])
         return rows.filter(Q(user__in=people(text)) | uuids(text))
@@ -297,7 +297,7 @@ class InviteAdmin(StaffAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return Invite.objects.alive().select_related(*self.list_select_related)
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         if "@" in text:
             return rows.filter(begins("email_key", text.lower()))
         whose = Q(accepted_by__in=people(text)) | Q(created_by__in=people(text))

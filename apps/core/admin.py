@@ -250,7 +250,7 @@ class StaffAdmin(ModelAdminOfAny):
         """Change a row by its action."""
         raise NotImplementedError
 
-    def found(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
+    def search(self, rows: QuerySet[Any], text: str) -> QuerySet[Any]:
         """The rows that match a search; called only if there is a `search_help_text`."""
         raise NotImplementedError
 
@@ -280,7 +280,7 @@ class StaffAdmin(ModelAdminOfAny):
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         text = search_term.strip() if self.search_help_text else ""
-        return (self.found(queryset, text) if text else queryset), False
+        return (self.search(queryset, text) if text else queryset), False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[FixedOrderChangeList]:
         return FixedOrderChangeList
