@@ -45,19 +45,23 @@ class Environment:
         self.data_dir = reader.get("DATA_DIR", str(root / "var"), _data_dir)
         self.base_url = reader.get("BASE_URL", "", _base_url)
         self.host = reader.get("HOST", "127.0.0.1", _host)
-        self.port = reader.get("PORT", "8000", _port)
+        self.port = reader.get("PORT", "8000", _integer("a port", 0, 65535))
         hosts = _default_hosts(self.host, self.base_url)
         self.allowed_hosts = reader.get("ALLOWED_HOSTS", hosts, _hosts)
         default_database = f"sqlite:///{quote(str(self.data_dir))}/guildhall.db"
         self.database = reader.get("DATABASE_URL", default_database, _database)
         self.redis_url = reader.get("REDIS_URL", "", _redis_url)
-        self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", _trusted_proxies)
-        self.git_slots = reader.get("GIT_SLOTS", "64", _slots)
-        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", _slots)
-        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", _slots)
-        self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", _mebibytes)
-        self.repo_mib = reader.get("REPO_MIB", "20480", _disk_mebibytes)
-        self.owner_mib = reader.get("OWNER_MIB", "204800", _disk_mebibytes)
+        proxies = _integer("the number of proxies before this server", 0, 99)
+        self.trusted_proxies = reader.get("TRUSTED_PROXIES", "0", proxies)
+        slots = _integer("the number of git requests at the same time", 1, 99_999)
+        self.git_slots = reader.get("GIT_SLOTS", "64", slots)
+        self.git_slots_per_person = reader.get("GIT_SLOTS_PER_PERSON", "16", slots)
+        self.git_slots_per_address = reader.get("GIT_SLOTS_PER_ADDRESS", "16", slots)
+        uploads = _integer("the MiB that a person may upload in 24 hours", 1, 9_999_999)
+        self.upload_mib_per_day = reader.get("UPLOAD_MIB_PER_DAY", "1024", uploads)
+        disk = _integer("the MiB that repositories may take", 1, 999_999_999)
+        self.repo_mib = reader.get("REPO_MIB", "20480", disk)
+        self.owner_mib = reader.get("OWNER_MIB", "204800", disk)
         self.email = reader.get("EMAIL_URL", "", _email)
         self.email_from = reader.get("EMAIL_FROM", _default_sender(self.base_url), _sender)
         reader.exit_if_invalid()
@@ -153,10 +157,15 @@ def _host(text: str) -> str:
     return text
 
 
-def _port(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
-        raise ValueError("must be a number from 0 to 65535.")
-    return int(text)
+def _integer(meaning: str, least: int, most: int) -> Callable[[str], int]:
+    """A function that reads an integer within bounds; its error contains the meaning."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
+            raise ValueError(f"must be {meaning}, from {least} to {most}.")
+        return int(text)
+
+    return read
 
 
 def _default_hosts(host: str, base_url: str) -> str:
@@ -203,30 +212,6 @@ def _redis_url(text: str) -> str:
     if not re.fullmatch(r"(db=[0-9]{1,5})?", parts.query) or parts.fragment:
         raise ValueError("takes no options but db=, the number of the database.")
     return text
-
-
-def _trusted_proxies(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,2}", text):
-        raise ValueError("must be how many proxies of yours a request passes, from 0 to 99.")
-    return int(text)
-
-
-def _slots(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
-        raise ValueError("must be how many git requests may be under way, from 1 to 99999.")
-    return int(text)
-
-
-def _mebibytes(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,6}", text):
-        raise ValueError("must be how many MiB a person may upload in 24 hours, from 1 to 9999999.")
-    return int(text)
-
-
-def _disk_mebibytes(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise ValueError("must be how many MiB repositories may take, from 1 to 999999999.")
-    return int(text)
 
 
 # With `IMMEDIATE` a transaction takes the write lock at its beginning and cannot fail half way. It
