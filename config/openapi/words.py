@@ -92,7 +92,7 @@ def replaced(part: Any) -> Any:
 def by_name(schema: dict[str, Any]) -> dict[str, Any]:
     """A reference to the named list of words of this schema; an unnamed list stays."""
     words = [word for word in schema["enum"] if word is not None]
-    other = {name: schema[name] for name in ("description", "default") if name in schema}
+    other = {name: text for name, text in schema.items() if name in {"description", "default"}}
     if len(words) == 1:
         return {"type": "string", "const": words[0], **other}
     name = NAME_OF.get(frozenset(words))
