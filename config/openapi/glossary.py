@@ -170,7 +170,7 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
     "protections": ("Protections that match the target branch.", None),
     "approval_count": ("Number of approvals that count.", 1),
     "approvals_missing": ("Number of approvals that are missing.", 0),
-    "approvals": ("All approvals, with whether each of them counts.", None),
+    "approvals": ("All approvals; each says whether it counts.", None),
     "changes_requested_by": ("Usernames of reviewers who request changes.", ["carol"]),
     "pending_approvers": ("Usernames of named approvers without a decision.", ["carol"]),
     "is_mergeable": ("Whether nothing blocks a merge.", True),
@@ -284,9 +284,9 @@ PROPERTIES: dict[str, tuple[str, Any]] = {
 }
 
 PARAMETERS: dict[str, tuple[str, Any]] = {
-    "team_slug": ("Slug of the team, in any case.", "acme"),
-    "repo_slug": ("Slug of the repository, in any case.", "hello"),
-    "username": ("Username of the account, in any case.", "alice"),
+    "team_slug": ("Slug of the team, ignoring case.", "acme"),
+    "repo_slug": ("Slug of the repository, ignoring case.", "hello"),
+    "username": ("Username of the account, ignoring case.", "alice"),
     "fork_team_slug": ("Slug of the team that owns the fork.", "acme"),
     "fork_username": ("Username of the user who owns the fork.", "bob"),
     "fork_uuid": ("UUID of the fork.", UUID),
@@ -323,8 +323,8 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "status": ("Only records with this status.", None),
     "kind": ("Only records of this kind.", None),
     "priority": ("Only threads with this priority.", None),
-    "created_by": ("Only records by the author with this username, in any case.", "alice"),
-    "search": ("Text to search for, in any case.", "hello"),
+    "created_by": ("Only records of the author with this username, ignoring case.", "alice"),
+    "search": ("Text to search for, ignoring case.", "hello"),
     "ordering": ("Order of the list.", None),
     "sort": ("Order of the list.", None),
     "page": ("Number of the page, from 1.", 1),

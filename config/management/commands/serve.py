@@ -19,7 +19,7 @@ from config.server import Server, end_at_once, listen
 from config.static import collect
 
 FIRST_USER = """\
-Guildhall is new here, so there is a first user. This is shown once:
+This is a new installation. Its first user, shown only once:
     username  {username}
     password  {password}
     token     {token}
