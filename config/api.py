@@ -1,4 +1,4 @@
-"""THE route table: each line leads from an address to the class that answers it."""
+"""The routes of the API: each line maps a path to its viewset."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from config.views import DocumentViewSet
 
 
 class SingletonRouter(SimpleRouter):
-    """Routes what there is one of: no list, no row of its own."""
+    """Routes resources that exist once: no list, and no key in the path."""
 
     routes = [
         Route(
@@ -67,12 +67,12 @@ singletons = SingletonRouter(trailing_slash=False, use_regex_path=False)
 
 
 def route(prefix: str, viewset: type[ApiViewSet]) -> None:
-    """One resource; names of routes follow from the prefix, so that each is unique."""
+    """Route a resource; the prefix gives its routes unique names."""
     router.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
 
 
 def route_singleton(prefix: str, viewset: type[ApiViewSet]) -> None:
-    """A resource of which there is one at its address."""
+    """Route a resource that exists once at its path."""
     singletons.register(prefix, viewset, basename=prefix.replace("/", "-").replace(":", "-"))
 
 

@@ -13,7 +13,7 @@ from apps.core.access import Level
 from apps.core.lookup import get_or_missing
 from apps.core.operation import operation
 from apps.core.query import QuerySerializer, TextParameter
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.git.repo import is_sha
 from apps.pulls import actions
 from apps.pulls.approval import Eligibility, readiness_of

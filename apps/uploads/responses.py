@@ -8,8 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpRespons
 from django.http.response import HttpResponseBase
 
 from apps.core.conditional import not_modified
-from apps.core.file_pieces import pieces_of
-from apps.core.raw_content import inert_headers
+from apps.core.files import inert_headers, pieces_of
 from apps.uploads import files
 from apps.uploads.kinds import IMAGES, TEXT
 from apps.uploads.models import Upload

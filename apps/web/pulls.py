@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from apps.core.access import Level
 from apps.core.errors import ApiError, Invalid, Unavailable
 from apps.core.pagination import count_parameter
-from apps.core.rows import values_of
+from apps.core.statements import values_of
 from apps.events.kinds import Kind, words_of
 from apps.events.models import Event
 from apps.git.run import GitError

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 
 from apps.accounts.actions import deactivate_user
 from apps.accounts.authentication import SameOriginSession
-from apps.core.file_pieces import PIECE, AsyncPieces
+from apps.core.files import PIECE, AsyncPieces
 from apps.core.slugs import PREFIX
 from apps.repos.models import Repo, Visibility
 from apps.uploads import files as store
