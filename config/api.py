@@ -13,14 +13,16 @@ from apps.browse.views.refs import BranchViewSet, TagViewSet
 from apps.browse.views.trees import ContentsViewSet, RawViewSet, TreeViewSet
 from apps.core.views import ApiViewSet
 from apps.events.views import EventViewSet, PingViewSet, TailViewSet
-from apps.pulls.content_views import (
+from apps.pulls.views import (
     PullCommitViewSet,
     PullDiffViewSet,
     PullFileViewSet,
     PullPatchViewSet,
+    PullsAcrossViewSet,
     PullVersionViewSet,
+    PullViewSet,
+    ReviewViewSet,
 )
-from apps.pulls.views import PullsAcrossViewSet, PullViewSet, ReviewViewSet
 from apps.repos.views import (
     ApproverViewSet,
     CheckRepoSlugViewSet,

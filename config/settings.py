@@ -154,10 +154,10 @@ STREAM_AUTHENTICATION = [
     "apps.accounts.authentication.TokenAuthentication",
     "apps.accounts.authentication.StreamSession",
 ]
-EVENT_BODIES = "apps.pulls.bodies.event_bodies"
+EVENT_BODIES = "apps.pulls.event_bodies.event_bodies"
 AFTER_PUSH = ["apps.pulls.pushes"]
 # What reading code tells of pulls.
-PULLS_OF_CODE = "apps.pulls.of_code"
+PULLS_OF_CODE = "apps.pulls.queries"
 # What keeps the answers to requests with an Idempotency-Key: the base of all views is below it.
 ANSWER_ONCE = "apps.idempotency.replays.answer_once"
 # What the worker does, first things first. `every`: seconds between two runs; without it the job

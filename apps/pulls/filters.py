@@ -15,7 +15,7 @@ from apps.core.filters import (
 from apps.core.search import holds
 from apps.pulls import rules
 from apps.pulls.models import MIRROR, PullQuerySet, PullStatus, Review
-from apps.pulls.waiting import awaiting_review_from
+from apps.pulls.queries import awaiting_review_from
 from apps.threads.across import threads_of
 
 

@@ -8,9 +8,12 @@ import logging
 from django.utils import timezone
 
 from apps.git import cache
+from apps.git.repo import version_ref
 from apps.jobs.worker import OnDone
+from apps.pulls.heads import fetch_commit
 from apps.pulls.models import IS_UNCHECKED, Pull, PullVersion
-from apps.pulls.versions import complete
+from apps.pulls.versions import putting_off, read_contents
+from apps.repos.rules import ZERO
 
 LATER = dt.timedelta(minutes=10)
 """For so long a pull waits about whose conflicts git could not tell."""
@@ -31,6 +34,28 @@ def complete_next_version(_: OnDone = lambda _: None) -> bool:
     except Exception:  # it is put off, and holds up no other
         logger.warning("%s could not be completed", version, exc_info=True)
     return True
+
+
+def complete(version: PullVersion) -> None:
+    """Make what a version lacks, its ref or its contents: a process has died, git could not tell,
+    or the version is older than these. `GitError`, and then it is put off.
+    """
+    due_at = version.due_at
+    with putting_off(version):
+        make_ref(version)
+        read_contents(version)
+    # Unless it has come to have a base meanwhile.
+    PullVersion.objects.filter(pk=version.pk, due_at=due_at).update(due_at=None)
+
+
+def make_ref(version: PullVersion) -> None:
+    """Keep the commits of a version, unless its ref does already. `GitError`."""
+    pull, head = version.pull, version.head_sha
+    git, ref = pull.repo.git, version_ref(pull.number, version.version)
+    present = git.ref(ref)
+    if present != head:
+        fetch_commit(pull, head)
+        git.update_ref(ref, head, present or ZERO)
 
 
 def check_next_conflict(_: OnDone = lambda _: None) -> bool:

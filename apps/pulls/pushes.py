@@ -23,7 +23,8 @@ from apps.git.facts import GitFacts
 from apps.git.history import heads_sharing
 from apps.git.repo import GitRepo
 from apps.git.run import GitError
-from apps.pulls import sources
+from apps.pulls import heads
+from apps.pulls.heads import state_between, update_refs_on_commit
 from apps.pulls.models import (
     IS_ACTIVE,
     GitState,
@@ -31,7 +32,6 @@ from apps.pulls.models import (
     Pull,
     PullStatus,
 )
-from apps.pulls.tips import state_between, update_refs_on_commit
 from apps.pulls.versions import NewVersion, new_versions, note_base, write_versions
 from apps.repos.models import BRANCHES, Repo
 from apps.repos.rules import ZERO, RefMove
@@ -58,8 +58,8 @@ def together(repo: Repo, names: Collection[str]) -> set[str]:
 
 def read(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> None:
     """Ask git what `follow` will need, so that no lock waits for git. Changes no row."""
-    for target, theirs in sources.pull_ref_moves(repo, moves):
-        read(target, sources.take_moves(repo, target, theirs), facts)
+    for target, theirs in heads.pull_ref_moves(repo, moves):
+        read(target, heads.take_moves(repo, target, theirs), facts)
     pulls = affected_pulls(repo, moves)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
@@ -76,10 +76,10 @@ def follow(repo: Repo, moves: Sequence[RefMove], facts: GitFacts) -> list[Change
     the repository's lock and has stored the new heads.
     """
     elsewhere = []
-    for target, theirs in sources.pull_ref_moves(repo, moves):
+    for target, theirs in heads.pull_ref_moves(repo, moves):
         lock(target)
-        elsewhere += follow(target, sources.take_moves(repo, target, theirs), facts)
-        sources.mark_moved(repo, target, theirs)
+        elsewhere += follow(target, heads.take_moves(repo, target, theirs), facts)
+        heads.mark_moved(repo, target, theirs)
     pulls = affected_pulls(repo, moves, locking=True)
     tips = tips_after(repo, pulls, moves)
     base_only = with_new_base_only(pulls, moves, facts)
@@ -104,7 +104,7 @@ def affected_pulls(repo: Repo, moves: Sequence[RefMove], *, locking: bool = Fals
     A closed pull is among them only if its merge may have died after git had carried it out.
     """
     names = _filled_up([move.name for move in moves if move.is_branch])
-    numbers = _filled_up([sources.pull_number(move.full_name) for move in moves])
+    numbers = _filled_up([heads.pull_number(move.full_name) for move in moves])
     statement = _affected(len(names), len(numbers), locking=locking)
     pulls: list[Pull] = statement.all(repo=repo.pk, names=names, numbers=numbers)
     for pull in pulls:

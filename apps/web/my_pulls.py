@@ -6,7 +6,7 @@ from django.http import HttpResponse
 
 from apps.core.access import Level
 from apps.core.errors import Invalid
-from apps.pulls.progress import list_ended
+from apps.pulls.queries import list_ended
 from apps.web.decorators import page
 from apps.web.responses import PageRequest, page_number, page_of, render_page
 from apps.web.waiting import MOST, ended_row, waiting_rows

@@ -11,7 +11,7 @@ from apps.core.errors import ApiError
 from apps.core.pagination import count_parameter
 from apps.core.rows import values_of
 from apps.git.run import GitError
-from apps.pulls import contents
+from apps.pulls import versions as contents
 from apps.pulls.approval import readiness_of
 from apps.pulls.models import PULL_ROW, Pull, PullVersion
 from apps.pulls.queries import get_pull

@@ -15,7 +15,7 @@ from apps.events.kinds import PING_WORDS
 from apps.events.queries import PingRow
 from apps.events.sentences import short_path
 from apps.pulls.models import Pull, PullStatus
-from apps.pulls.progress import OwnPull, own_pulls, pulls_awaiting
+from apps.pulls.queries import OwnPull, own_pulls, pulls_awaiting
 
 MOST = 50
 """Rows of each sort that are looked at, those of the newest activity."""

@@ -97,7 +97,7 @@ def test_it_refuses_what_is_no_repository_and_no_commit(clone, leaked):
 def test_a_push_under_way_comes_first(clone, leaked, alice):
     let_go(clone, leaked)
     open_journal(actor=alice, repo=clone.repo, moves=[("refs/heads/x", ZERO, leaked)])
-    assert "under way" in refusal(clone.repo.path, leaked)
+    assert "in progress" in refusal(clone.repo.path, leaked)
     assert clone.repo.git.has_commit(leaked)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from apps.pulls.approval import approval_of
 from apps.pulls.models import Pull, PullStatus, Review, ReviewStatus
-from apps.pulls.progress import list_ended, own_pulls, pulls_awaiting
+from apps.pulls.queries import list_ended, own_pulls, pulls_awaiting
 from apps.repos.models import BRANCHES, Repo, Visibility
 from apps.teams.models import Member, Team
 from tests.factories import (

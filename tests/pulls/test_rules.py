@@ -7,7 +7,7 @@ import pytest
 from apps.core.errors import Invalid
 from apps.git import merge
 from apps.pulls import rules
-from apps.pulls.sources import find_source
+from apps.pulls.heads import find_source
 from apps.repos.rules import branch_problem, pattern_problem
 from tests.principals import access_of
 

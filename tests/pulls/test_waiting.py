@@ -15,7 +15,7 @@ from apps.accounts.models import User
 from apps.pulls import rules
 from apps.pulls.approval import Eligibility, approval_of, asks, names_approvers
 from apps.pulls.models import Pull, PullStatus, ReviewStatus
-from apps.pulls.waiting import awaiting_review_from
+from apps.pulls.queries import awaiting_review_from
 from apps.repos.access import level_on
 from apps.repos.models import Protection, Repo, Visibility, protects
 from apps.repos.models.protection import glob_matches

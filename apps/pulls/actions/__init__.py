@@ -5,8 +5,13 @@ Each asks first whether the caller may: besides the errors named there, 401, 403
 """
 
 from apps.pulls.actions.merging import merge_pull
-from apps.pulls.actions.pulls import create_pull, update_pull
-from apps.pulls.actions.reviews import create_review, delete_review, update_review
+from apps.pulls.actions.pulls import (
+    create_pull,
+    create_review,
+    delete_review,
+    update_pull,
+    update_review,
+)
 
 __all__ = [
     "create_pull",

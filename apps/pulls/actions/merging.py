@@ -33,8 +33,8 @@ from apps.git.run import GitError
 from apps.git.tips import tip_of, tip_of_commit
 from apps.pulls import rules
 from apps.pulls.approval import all_blockers, approval_of, read_approval
+from apps.pulls.heads import fetch_commit
 from apps.pulls.models import MergeAttempt, Pull
-from apps.pulls.sources import fetch_commit
 from apps.repos.access import RepoAccess
 from apps.repos.models import PushJournal, Ref
 from apps.repos.pushes import apply_moves, is_doubted, open_journal, read_facts, settle

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
 
 from apps.core.command import Command as OurCommand
 from apps.git.repo import is_sha
 from apps.git.run import GitError
 from apps.pulls.actions.forgetting import forget_commit
-from apps.pulls.forgetting import find
 from apps.repos.models import Repo
 
 
@@ -41,25 +39,15 @@ class Command(OurCommand):
         repo, sha = repo_at(options["path"]), options["sha"].lower()
         if not is_sha(sha):
             raise CommandError("A commit has a name of 40 hexadecimal digits here.")
+        dry_run: bool = options["dry_run"]
         try:
-            if not options["dry_run"]:
-                return "\n".join(
-                    [
-                        *map(gone, forget_commit(repo=repo, sha=sha)),
-                        f"{sha} is gone from {repo.path}",
-                    ]
-                )
-            with transaction.atomic():
-                found = find(repo, sha)
+            names = forget_commit(repo=repo, sha=sha, dry_run=dry_run)
         except GitError as error:
             raise CommandError(f"{repo.path}: {error}") from error
-        if found.obstacles:
-            raise CommandError(". ".join(found.obstacles))
-        return "\n".join([*map(gone, sorted(found.hidden)), f"{sha} would go; nothing has changed"])
-
-
-def gone(name: str) -> str:
-    return f"dropped: {name}"
+        end = (
+            f"{sha} would go; nothing has changed" if dry_run else f"{sha} is gone from {repo.path}"
+        )
+        return "\n".join([*(f"dropped: {name}" for name in names), end])
 
 
 def repo_at(path: str) -> Repo:

@@ -1,4 +1,9 @@
-"""Pull requests, and merges under way."""
+"""Pull requests, their versions and reviews, and merges under way.
+
+Title, body, author and time of creation are those of the companion thread, which alone stores them.
+What git knows of a pull is stored when a push or a merge happens; reads ask git only whether it can
+be merged, whether reviews are stale, and for patches.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +19,14 @@ from django.db.models import Case, Exists, OuterRef, Q, Subquery, When
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.accounts.principal import Principal
+from apps.core.rendered import Rendered
 from apps.core.search import holds
 from apps.core.statements import Parameter, Statement
 from apps.events.record import Keys, Target
 from apps.git.repo import DiffStat, pull_ref
 from apps.repos.models import BRANCHES, Ref, Repo
+from apps.teams.models import Member
 from apps.threads.kinds import ThreadStatus
 from apps.threads.models import Thread
 
@@ -83,6 +91,10 @@ TIPS = Statement(_tips)
 
 
 class PullQuerySet(models.QuerySet["Pull"]):
+    def visible_to(self, principal: Principal) -> PullQuerySet:
+        """Pulls of the repositories that this principal may read."""
+        return self.filter(Repo.objects.where_readable(principal, "repo"))
+
     def search(self, text: str) -> PullQuerySet:
         """Pulls with this text in title or body, ignoring case."""
         return self.filter(holds("thread__title", text) | holds("thread__body", text))
@@ -316,3 +328,140 @@ class MergeAttempt(models.Model):
     def renew(self, seconds: int) -> None:
         """Extend the lease from now on, without saving."""
         self.leased_until = timezone.now() + dt.timedelta(seconds=seconds)
+
+
+class ReviewStatus(StrEnum):
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    COMMENTED = "commented"
+    DISMISSED = "dismissed"
+    """Set on a review by the repository's admins."""
+
+
+class ReviewQuerySet(models.QuerySet["Review"]):
+    def with_people(self, repo: Repo) -> ReviewQuerySet:
+        """What a record needs, in the same query; `author_role` is the one in the repo's team."""
+        roles = Member.objects.filter(team=repo.owner_team_id, user=OuterRef("created_by"))
+        people = self.select_related("created_by", "dismissed_by").defer("body_html")
+        return people.annotate(author_role=Subquery(roles.values("role")[:1]))
+
+    def decisions(self) -> ReviewQuerySet:
+        """Those that are no comments, in the order in which they were decided."""
+        rows = self.exclude(status=ReviewStatus.COMMENTED.value)
+        return rows.order_by("decided_at", "id")
+
+
+class Review(Rendered):
+    """A person's review of a pull. Always stored; whether it counts is computed when read."""
+
+    pull = models.ForeignKey(Pull, on_delete=models.CASCADE, related_name="reviews")
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    status = models.CharField(max_length=20)
+    body = models.TextField(blank=True)
+    commit_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no head yet
+    """The head when the decision was made."""
+    by_pusher = models.BooleanField(default=True)
+    """Whether its author had pushed that commit, or may have: then it approves nothing, whatever
+    becomes the head."""
+    decided_at = models.DateTimeField(default=timezone.now)
+    """Of several decisions of one person the newest counts."""
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    dismissed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = ReviewQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["pull", "created_at", "id"], name="review_oldest")]
+
+    def __str__(self) -> str:
+        return f"{self.status} by {self.created_by_id} on pull {self.pull_id}"
+
+    def event_keys(self) -> Keys:
+        return self.pull.event_keys()
+
+    def event_target(self) -> Target:
+        ident = {"uuid": str(self.uuid), "pull_number": self.pull.number}
+        api = f"{self.pull.segment}/reviews/{self.uuid}"
+        return Target("review", ident, web=self.pull.segment, api=api)
+
+    def event_title(self) -> str:
+        return self.pull.event_title()
+
+
+IS_DUE = Q(due_at__isnull=False)
+
+
+class PullVersion(models.Model):
+    """A head that a pull has had. A ref of its own keeps its commits (`apps/pulls/heads.py`).
+
+    When only the base moves, there is no new one, and this stays as it is: what is between
+    merge base and head is what the pull has asked to be merged.
+    """
+
+    pull = models.ForeignKey(
+        Pull, on_delete=models.CASCADE, related_name="versions", db_index=False
+    )
+    version = models.BigIntegerField()
+    """From 1, without gaps."""
+    head_sha = models.CharField(max_length=SHA_MAX)
+    base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: no target yet
+    """The tip of the target when the version was made, or when there first was one."""
+    merge_base_sha = models.CharField(max_length=SHA_MAX, null=True)  # noqa: DJ001 - null: none
+    """Null where the two have no common history, or git has not told yet (`is_known`)."""
+    pushed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    is_forced = models.BooleanField(null=True)
+    """Whether it lacks commits of the version before; null where git could not tell."""
+    commit_count = models.BigIntegerField(null=True)
+    additions = models.BigIntegerField(null=True)
+    deletions = models.BigIntegerField(null=True)
+    changed_files = models.BigIntegerField(null=True)
+    """These four: null while git has not told."""
+    due_at = models.DateTimeField(null=True)
+    """When the worker makes what is missing, its ref or its contents; null when nothing is."""
+    tries = models.PositiveSmallIntegerField(default=0)
+    """How often git could not tell what it contains."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["pull", "version"], name="version_number_in_pull"),
+        ]
+        indexes = [models.Index(fields=["due_at"], name="version_due", condition=IS_DUE)]
+
+    def __str__(self) -> str:
+        return f"version {self.version} of pull {self.pull_id}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is stored what it contains."""
+        return self.commit_count is not None
+
+
+class VersionContents(models.Model):
+    """The commits and the files of a version, apart from it: lists of versions need none of them.
+
+    JSON, packed by zlib. What was too much to be listed is left out; the version's own numbers are
+    the true ones.
+    """
+
+    version = models.OneToOneField(
+        PullVersion, on_delete=models.CASCADE, primary_key=True, related_name="contents"
+    )
+    commits = models.BinaryField()
+    """Oldest first."""
+    files = models.BinaryField()
+    """In git's order."""
+
+    class Meta:
+        verbose_name_plural = "contents of versions"
+
+    def __str__(self) -> str:
+        return f"contents of {self.version_id}"
